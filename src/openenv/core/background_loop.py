@@ -1,0 +1,137 @@
+"""The event loop behind all blocking use of clients in a process, and the one rule for when a call blocks.
+
+A client's methods block where no event loop runs and return an awaitable inside a running one. Blocking callers,
+however many threads they come from, share one loop in one thread: a loop for each client would cost a thread, three
+file descriptors and a scheduler's attention for every session.
+"""
+
+import asyncio
+import os
+from asyncio import _get_running_loop  # the form of get_running_loop() that answers None instead of raising
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import wraps
+from inspect import iscoroutine
+from threading import Lock, Thread
+from typing import Any, ParamSpec, TypeVar, cast
+
+ResultT = TypeVar("ResultT")
+P = ParamSpec("P")
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread, which takes calls from other threads."""
+
+    def __init__(self) -> None:
+        self.loop = _new_event_loop()
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._woken = False
+        Thread(target=self._run, name="openenv-clients", daemon=True).start()
+
+    def call(self, function: Callable[..., None], *args: Any) -> None:
+        """Have the loop call a function soon. Calls from many threads share one waking of the loop."""
+        self._calls.append((function, args))
+        if not self._woken:
+            self._woken = True
+            self.loop.call_soon_threadsafe(self._call_all)
+
+    def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Run a coroutine on the loop and wait for its result."""
+        future: Future[ResultT] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # the wait was interrupted; a coroutine that has ended does not mind
+            raise
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def _call_all(self) -> None:
+        # Cleared first: a call that is appended from here on wakes the loop again.
+        self._woken = False
+        while self._calls:
+            function, args = self._calls.popleft()
+            function(*args)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not made for this platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_lock = Lock()
+_background: BackgroundLoop | None = None
+
+
+def background_loop() -> BackgroundLoop:
+    """Return the process's background loop, starting it if need be."""
+    global _background  # noqa: PLW0603  # one per process is the point
+    with _lock:
+        if _background is None:
+            _background = BackgroundLoop()
+        return _background
+
+
+def _forget_after_fork() -> None:
+    """A forked child has the parent's loop but not its thread."""
+    global _background, _lock
+    _background, _lock = None, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def in_event_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    return _get_running_loop() is not None
+
+
+def wait_for(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a client's method and wait for what it gives, also where this thread runs an event loop (as in a notebook).
+
+    Args:
+        function: A coroutine function, or a method that follows the one rule.
+        *args: Passed on.
+        **kwargs: Passed on.
+    """
+    if in_event_loop():
+        return background_loop().run(_awaited(function, args, kwargs))
+    result = function(*args, **kwargs)
+    return background_loop().run(result) if iscoroutine(result) else result
+
+
+async def _awaited(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = function(*args, **kwargs)
+    return await result if iscoroutine(result) else result
+
+
+def blocks_outside_loop(
+    method: Callable[P, Coroutine[Any, Any, ResultT]],
+) -> Callable[P, Coroutine[Any, Any, ResultT]]:
+    """Make a client's coroutine method follow the one rule: it blocks where no event loop runs.
+
+    Its type stays that of a coroutine function, which is what typed code should use; for typed blocking code there is
+    ``EnvClient.sync()``.
+
+    Example:
+        >>> class NotesEnv(GenericEnvClient):
+        ...     @blocks_outside_loop
+        ...     async def write(self, text: str) -> None:
+        ...         await self.step({"text": text})
+    """
+
+    @wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ResultT]:
+        coroutine = method(*args, **kwargs)
+        if in_event_loop():
+            return coroutine
+        return cast("Coroutine[Any, Any, ResultT]", background_loop().run(coroutine))
+
+    return call

@@ -1,0 +1,1 @@
+"""Providers: what starts a server somewhere."""

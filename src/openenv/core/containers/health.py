@@ -1,0 +1,74 @@
+"""The one place that asks a server whether it is ready: ``GET /health`` until it answers 200."""
+
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from ipaddress import ip_address
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
+
+from openenv.core.exceptions import ConfigurationError
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.5
+REQUEST_TIMEOUT_S = 2.0
+"""Above this a request is given up and asked anew, so that ``check_alive`` gets its turn."""
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host name or address is this machine's own.
+
+    Example:
+        >>> is_loopback("localhost"), is_loopback("127.0.0.7"), is_loopback("::1"), is_loopback("example.com")
+        (True, True, True, False)
+    """
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[], None]) -> None:
+    """Block until ``GET <base_url>/health`` answers 200. A proxy is not used for a server on this machine.
+
+    Args:
+        base_url: The server's address, ``http://`` or ``https://``.
+        timeout_s: Seconds to wait at most.
+        check_alive: Called before each attempt; raises if the server can't become ready any more.
+
+    Raises:
+        ConfigurationError: ``base_url`` is no HTTP address.
+        TimeoutError: The server did not answer 200 in time; the message says what it did instead.
+    """
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    opener = build_opener(ProxyHandler({})) if is_loopback(parts.hostname) else build_opener()
+    request = Request(f"{base_url.rstrip('/')}/health")  # noqa: S310  # the scheme was checked above
+    deadline = time.monotonic() + timeout_s
+    pause = FIRST_PAUSE_S
+    while True:
+        check_alive()
+        remaining = deadline - time.monotonic()
+        refusal = _refusal(opener, request, min(max(remaining, 0.01), REQUEST_TIMEOUT_S))
+        if refusal is None:
+            return
+        if deadline - time.monotonic() <= pause:
+            raise TimeoutError(f"{base_url} was not ready within {timeout_s:g} s; the last try gave: {refusal}.")
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _refusal(opener: OpenerDirector, request: Request, timeout_s: float) -> str | None:
+    """Ask once; return ``None`` for a healthy server, else what came instead of 200."""
+    try:
+        with opener.open(request, timeout=timeout_s) as response:
+            return None if response.status == 200 else f"status {response.status}"
+    except HTTPError as error:
+        error.close()
+        return f"status {error.code}"
+    except (OSError, HTTPException) as error:
+        return str(error) or type(error).__name__

@@ -1,0 +1,340 @@
+"""The client of an environment: async by nature, blocking where no event loop runs."""
+
+import asyncio
+import copy
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+
+from pydantic_core import from_json, to_json
+
+from openenv.core.background_loop import background_loop, blocks_outside_loop, in_event_loop, wait_for
+from openenv.core.client_types import ActT, ObsT, StateT, StepResult
+from openenv.core.connection import Connection, ThreadAnswer, open_connection, timed_out
+from openenv.core.containers.base import ContainerProvider, RuntimeProvider
+from openenv.core.exceptions import ClientModeError, ConfigurationError, ServerError
+
+if TYPE_CHECKING:
+    from openenv.core.sync_client import SyncEnvClient
+
+Provider = ContainerProvider | RuntimeProvider
+
+_MODES = ("simulation", "production")
+_SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
+ResultT = TypeVar("ResultT")
+
+
+class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
+    """A session with an environment's server.
+
+    Every method is a coroutine inside a running event loop::
+
+        async with EchoEnv(base_url="http://localhost:8000") as env:
+            result = await env.reset()
+
+    and blocks where none runs::
+
+        env = EchoEnv(base_url="http://localhost:8000")
+        result = env.reset()
+        env.close()
+
+    For blocking code with a type checker, or inside a notebook's loop, use ``sync()``. One client stays with one of the
+    two ways. It connects on its first use; a connection that has gone is opened again by the next call, in a new
+    session.
+
+    Subclasses say how actions, results and states look on the wire, in three hooks; ``TypedEnvClient`` derives them
+    from the classes.
+
+    Args:
+        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+        connect_timeout_s: Seconds that connecting may take.
+        message_timeout_s: Seconds that an answer may take; ``None`` for no limit.
+        max_message_size_mb: Longest answer that is accepted, in MiB.
+        websocket_ping_interval_s: Seconds between the pings that find a dead connection.
+        websocket_ping_timeout_s: Seconds to wait for the answer to a ping.
+        provider: Starts the server on the first use, in place of ``base_url``, and stops it with the client.
+        mode: ``simulation`` or ``production``; by default what ``OPENENV_CLIENT_MODE`` says, else simulation.
+        headers: Further headers of the handshake.
+
+    Raises:
+        ConfigurationError: There is neither an address nor a provider, or no such mode.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float | None = 60.0,
+        max_message_size_mb: float = 100.0,
+        websocket_ping_interval_s: float | None = 20.0,
+        websocket_ping_timeout_s: float | None = 20.0,
+        provider: Provider | None = None,
+        mode: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if base_url is None and provider is None:
+            raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
+        self._base_url = None if base_url is None else base_url.rstrip("/")
+        self._connect_timeout_s = connect_timeout_s
+        self._message_timeout_s = message_timeout_s
+        self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)
+        self._ping_interval_s = websocket_ping_interval_s
+        self._ping_timeout_s = websocket_ping_timeout_s
+        self._provider = provider
+        self._mode = _checked_mode(mode)
+        self._headers = headers
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._children: list[Self] = []
+        self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
+
+    @abstractmethod
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        """Return the fields that go on the wire for an action."""
+
+    @abstractmethod
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Make a result from ``{"observation", "reward", "done"[, "metadata"]}``."""
+
+    @abstractmethod
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        """Make a state from its fields."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Address of the server; ``None`` until a provider has started it."""
+        return self._base_url
+
+    @property
+    def mode(self) -> str:
+        """``simulation`` or ``production``."""
+        return self._mode
+
+    @blocks_outside_loop
+    async def connect(self) -> Self:
+        """Open the session now instead of with the first call.
+
+        Raises:
+            ConnectionFailedError: There is no server, or it refused.
+            ProviderError: The provider could not start one.
+        """
+        await self._connected()
+        return self
+
+    @blocks_outside_loop
+    async def disconnect(self) -> None:
+        """End the session. The next call opens a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.usable and connection.loop is asyncio.get_running_loop():
+            await connection.close()
+
+    @blocks_outside_loop
+    async def close(self) -> None:
+        """End the session and those opened by ``new_session``, and stop the provider's server."""
+        while self._children:
+            await self._children.pop().close()
+        await self.disconnect()
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            await asyncio.to_thread(_stop_server, provider)
+
+    @blocks_outside_loop
+    async def new_session(self) -> Self:
+        """Open a further session on the same server; it is closed with this one."""
+        await self._connected()
+        child = copy.copy(self)
+        child._connection, child._provider, child._children = None, None, []  # the same class
+        child._connecting, child._facade = asyncio.Lock(), None
+        self._children.append(child)
+        await child._connected()
+        return child
+
+    def reset(self, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
+        """Start an episode.
+
+        Args:
+            **kwargs: ``seed``, ``episode_id`` and the task's parameters, as the environment's ``reset`` takes them.
+
+        Returns:
+            The first observation.
+
+        Raises:
+            ServerError: The server refused or the environment failed; the subclass says how.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+        """
+        return self._exchange({"type": "reset", "data": kwargs}, self._parse_result)
+
+    def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
+        """Do one action.
+
+        Args:
+            action: The action.
+            **kwargs: Not sent, since the wire has no place for it; accepted because the public client does.
+
+        Returns:
+            Observation, reward and done flag.
+
+        Raises:
+            ServerError: The action was refused or the environment failed; the subclass says how.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came; the step may have happened.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
+        """
+        return self._exchange({"type": "step", "data": self._step_payload(action)}, self._parse_result)
+
+    def state(self) -> Coroutine[Any, Any, StateT]:
+        """Read where the episode stands.
+
+        Raises:
+            ServerError: The environment failed.
+            ConnectionLostError: The connection went before the answer came.
+        """
+        return self._exchange({"type": "state"}, self._parse_state)
+
+    def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
+        """Return a facade with the same methods, blocking and typed so."""
+        from openenv.core.sync_client import SyncEnvClient  # it imports this module
+
+        if self._facade is None:
+            self._facade = SyncEnvClient(self)
+        return self._facade
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self._connected()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def __enter__(self) -> Self:
+        """Connect, blocking."""
+        wait_for(self.connect)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close, blocking."""
+        wait_for(self.close)
+
+    def _exchange(
+        self, request: dict[str, Any], parse: Callable[[dict[str, Any]], ResultT]
+    ) -> Coroutine[Any, Any, ResultT]:
+        """Send a request and parse its answer, following the one rule for when a call blocks."""
+        text = to_json(request).decode()
+        if in_event_loop():
+            return self._exchange_async(text, parse)
+        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(text, parse))
+
+    async def _exchange_async(self, text: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        connection = await self._connected()
+        return parse(_answer_data(await connection.exchange(text, self._message_timeout_s)))
+
+    def _exchange_blocking(self, text: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        """Hand the text to the loop's thread and do all else in this one: no task, no future."""
+        background = background_loop()
+        connection = self._connection
+        if connection is None or not connection.answers or connection.loop is not background.loop:
+            connection = background.run(self._connected())
+        answer = ThreadAnswer()
+        background.call(connection.ask, text, answer)
+        reply = answer.wait(self._message_timeout_s)
+        if reply is None:
+            background.call(connection.drop)
+            raise timed_out(self._message_timeout_s)
+        return parse(_answer_data(reply))
+
+    async def _connected(self) -> Connection:
+        """Return the connection, opening one where there is none that answers."""
+        if self._has_connection_here():
+            return cast("Connection", self._connection)
+        async with self._connecting:  # of calls that come together, the first one connects
+            if not self._has_connection_here():
+                self._connection = await self._open_connection()
+            return cast("Connection", self._connection)
+
+    def _has_connection_here(self) -> bool:
+        connection = self._connection
+        if connection is None or not connection.answers:
+            return False
+        if connection.loop is asyncio.get_running_loop():
+            return True
+        if not connection.loop.is_running():  # that of an asyncio.run() that has ended
+            return False
+        way = "sync" if connection.loop is background_loop().loop else "async"
+        raise ClientModeError(
+            f"{type(self).__name__} is already being used in {way} mode. "
+            "Create a separate client instance when mixing sync and async code."
+        )
+
+    async def _open_connection(self) -> Connection:
+        if self._base_url is None:
+            assert self._provider is not None
+            self._base_url = await asyncio.to_thread(_start_server, self._provider)
+        return await open_connection(
+            convert_to_ws_url(self._base_url),
+            connect_timeout_s=self._connect_timeout_s,
+            max_message_bytes=self._max_message_bytes,
+            ping_interval_s=self._ping_interval_s,
+            ping_timeout_s=self._ping_timeout_s,
+            headers=self._headers,
+        )
+
+
+def convert_to_ws_url(url: str) -> str:
+    """Return the address of a server's socket.
+
+    Args:
+        url: The server's address.
+
+    Example:
+        >>> convert_to_ws_url("https://example.org/wordle/")
+        'wss://example.org/wordle/ws'
+    """
+    scheme, separator, rest = url.rstrip("/").partition("://")
+    if not separator:
+        return f"ws://{scheme}/ws"
+    return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
+
+
+def _answer_data(text: str) -> dict[str, Any]:
+    """Return an answer's ``data``, or raise the error that it carries."""
+    message: dict[str, Any] = from_json(text)
+    data: dict[str, Any] = message.get("data", {})
+    if message.get("type") == "error":
+        raise ServerError.from_frame(data)
+    return data
+
+
+def _start_server(provider: Provider) -> str:
+    """Start a provider's server and wait until it is ready."""
+    if isinstance(provider, RuntimeProvider):
+        base_url = provider.start()
+        provider.wait_for_ready()
+        return base_url
+    base_url = provider.start_container()  # type: ignore[call-arg]  # cloud providers take the image when they are made
+    provider.wait_for_ready(base_url)
+    return base_url
+
+
+def _stop_server(provider: Provider) -> None:
+    if isinstance(provider, RuntimeProvider):
+        provider.stop()
+    else:
+        provider.stop_container()
+        provider.close()
+
+
+def _checked_mode(mode: str | None) -> str:
+    name = (os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode).lower()
+    if name not in _MODES:
+        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {mode!r}.")
+    return name

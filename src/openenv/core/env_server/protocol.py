@@ -1,0 +1,168 @@
+"""The wire without any input or output: frames to messages, outcomes to frames.
+
+This is the wire that the public clients and servers speak: one JSON object in a text frame,
+``{"type": ..., "data": ...}``, answered in order. Nothing here knows a socket, a session or an event loop, so that
+every transport can share it and it can be tested alone.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json, to_json
+
+from openenv.core.env_server.outcomes import Outcome
+from openenv.core.env_server.types import (
+    WSCloseMessage,
+    WSMCPMessage,
+    WSResetMessage,
+    WSStateMessage,
+    WSStepMessage,
+)
+from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, RequestError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+ClientMessage = WSResetMessage | WSStepMessage | WSStateMessage | WSCloseMessage | WSMCPMessage
+
+_MESSAGES: dict[str, type[ClientMessage]] = {
+    "reset": WSResetMessage,
+    "step": WSStepMessage,
+    "state": WSStateMessage,
+    "close": WSCloseMessage,
+    "mcp": WSMCPMessage,
+}
+
+# The two fields that travel beside the observation, not inside it.
+_BESIDE = {"reward", "done"}
+
+# Validation errors repeat the offending input, unless they would grow beyond this many characters.
+_LONGEST_ECHO = 10_000
+
+_JSON_RPC_INTERNAL_ERROR = -32603
+
+
+def decode(frame: str) -> ClientMessage:
+    """Read one frame from a client.
+
+    Args:
+        frame: The frame's text.
+
+    Returns:
+        The message.
+
+    Raises:
+        InvalidRequestError: The frame is no JSON, no object, of no known type, or has missing or unknown fields.
+    """
+    document = _parse(frame)
+    if not isinstance(document, dict):
+        raise InvalidRequestError(f'Expected a JSON object such as {{"type": "reset"}}, got {_json_type(document)}.')
+    kind = document.get("type", "")
+    message_class = _MESSAGES.get(kind) if isinstance(kind, str) else None
+    if message_class is None:
+        raise InvalidRequestError(f"Unknown message type: {kind}", code="UNKNOWN_TYPE")
+    return _validated(message_class, document)
+
+
+def decode_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
+    """Make the action from a step message's ``data``.
+
+    Raises:
+        InvalidRequestError: The fields do not fit the action's class; ``loc`` of each entry is relative to the action.
+    """
+    return _validated(action_class, data)
+
+
+def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise InvalidRequestError("Invalid message", errors=_entries(error)) from None
+
+
+def _entries(error: ValidationError) -> list[dict[str, Any]]:
+    text = error.json()
+    if len(text) > _LONGEST_ECHO:
+        text = error.json(include_input=False)
+    entries: list[dict[str, Any]] = json.loads(text)
+    return entries
+
+
+def _parse(frame: str) -> Any:
+    try:
+        return from_json(frame)
+    except ValueError as error:
+        raise InvalidRequestError(f"Invalid JSON: {_standard_message(frame, error)}", code="INVALID_JSON") from None
+
+
+def _standard_message(frame: str, error: ValueError) -> str:
+    """Say it in the words of the standard library, which the public server uses, where that finds a fault at all."""
+    try:
+        json.loads(frame)
+    except (ValueError, RecursionError) as standard:
+        return str(standard)
+    return str(error)
+
+
+def _json_type(value: Any) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")
+
+
+def encode_outcome(outcome: Outcome) -> str:
+    """Write the answer to a reset or a step."""
+    return f'{{"type":"observation","data":{outcome_json(outcome)}}}'
+
+
+def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
+    """Write ``{"observation", "reward", "done"}``, and ``"metadata"`` where there is any.
+
+    Args:
+        outcome: What the reset or step gave.
+        always_metadata: Whether to write ``null`` for empty metadata, as the public server does over HTTP.
+
+    Raises:
+        EnvironmentFailedError: Some value has no form in JSON. NaN and infinity become ``null``.
+    """
+    observation = outcome.observation
+    try:
+        shown = observation.model_dump_json(exclude=_BESIDE, warnings=False)
+        metadata = _dump(outcome.metadata) if outcome.metadata else "null"
+    except (ValueError, TypeError) as error:
+        raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
+    reward = "null" if outcome.reward is None else _dump(outcome.reward)
+    done = "true" if outcome.done else "false"
+    beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
+    return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
+
+
+def encode_state(state: Any) -> str:
+    """Write the answer to a state message."""
+    return f'{{"type":"state","data":{state_json(state)}}}'
+
+
+def state_json(state: Any) -> str:
+    """Write a state: a pydantic model, a dataclass or a mapping.
+
+    Raises:
+        EnvironmentFailedError: Some value has no form in JSON.
+    """
+    try:
+        return state.model_dump_json(warnings=False) if isinstance(state, BaseModel) else _dump(state)
+    except (ValueError, TypeError) as error:
+        raise EnvironmentFailedError(f"The state cannot be sent as JSON: {error}") from error
+
+
+def encode_error(error: RequestError) -> str:
+    """Write the answer to a request that failed."""
+    return _dump({"type": "error", "data": {"message": error.message, "code": error.code, **error.details}})
+
+
+def encode_mcp_refusal(message: WSMCPMessage) -> str:
+    """Write the answer of an environment that has no tools to an ``mcp`` message."""
+    error = {"code": _JSON_RPC_INTERNAL_ERROR, "message": "Environment does not support MCP", "data": None}
+    return _dump({"type": "mcp", "data": {"jsonrpc": "2.0", "id": message.data.get("id"), "error": error}})
+
+
+def _dump(value: Any) -> str:
+    return to_json(value, inf_nan_mode="null").decode()

@@ -1,0 +1,340 @@
+"""Sessions: one live environment each, opened, driven in turn, and closed.
+
+``Sessions`` holds the sessions of one server and keeps to its limits; a ``Session`` knows where its episode stands and
+lets one request at a time reach its environment. Transports call these and know nothing of environments.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from operator import attrgetter
+from typing import Any
+from uuid import uuid4
+
+from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
+from openenv.core.env_server.execution import Place, Runner, SharedThreadPlace, place_for
+from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.protocol import decode_action
+from openenv.core.env_server.types import ServerCapacityStatus, SessionInfo
+from openenv.core.exceptions import (
+    ConcurrencyConfigurationError,
+    ResetNeededError,
+    SessionCapacityError,
+    SessionCreationError,
+    SessionNotFoundError,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Phase(Enum):
+    """Where a session's episode stands."""
+
+    NEW = "new"
+    PLAYING = "playing"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server grants. Times are in seconds; ``None`` is no limit.
+
+    Attributes:
+        max_sessions: Sessions open at once.
+        idle_timeout_s: Time without a request after which a session is closed.
+        reset_timeout_s: Time for one ``reset``.
+        step_timeout_s: Time for one ``step``.
+    """
+
+    max_sessions: int = 1
+    idle_timeout_s: float | None = None
+    reset_timeout_s: float | None = None
+    step_timeout_s: float | None = None
+
+
+class Session:
+    """One environment and the episode that it plays.
+
+    Requests that come at the same time wait for each other, in the order in which they came.
+
+    Attributes:
+        id: Name of the session, hard to guess.
+        step_count: Steps since the last reset.
+        closed: Whether the session has ended.
+        attached: Whether a socket holds the session, which was opened elsewhere.
+        enforces_order: Whether a step before the first reset, or after the end of an episode, is refused.
+        yielding: Whether it may be closed as soon as another session needs its place.
+        idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
+    """
+
+    def __init__(self, runner: Runner, types: EnvironmentTypes, limits: Limits) -> None:
+        self.id = str(uuid4())
+        self.step_count = 0
+        self.closed = False
+        self.attached = False
+        self.enforces_order = bool(getattr(type(runner.environment), "REQUIRES_RESET", True))
+        self.yielding = False
+        self.idle_timeout_s = limits.idle_timeout_s
+        self.created_at = time.time()
+        self.last_activity = time.monotonic()
+        self._runner = runner
+        self._action_class = types.action
+        self._limits = limits
+        self._phase = Phase.NEW
+        self._turn = asyncio.Lock()
+
+    @property
+    def environment(self) -> Any:
+        """The environment itself."""
+        return self._runner.environment
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last request; 0 while one is being answered or a socket holds the session."""
+        return 0.0 if self.attached or self._turn.locked() else time.monotonic() - self.last_activity
+
+    async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Start an episode.
+
+        Args:
+            arguments: Keyword arguments for the environment's ``reset``; those that it does not accept are left out.
+
+        Raises:
+            RequestError: The environment raised, took too long or returned something else than an observation.
+        """
+        async with self._turn:
+            self._touch()
+            outcome = outcome_of(await self._runner.reset(arguments, self._limits.reset_timeout_s))
+            self.step_count = 0
+            self._phase = Phase.DONE if outcome.done else Phase.PLAYING
+            return outcome
+
+    async def step(
+        self, fields: Mapping[str, Any], options: Mapping[str, Any] | None = None, timeout_s: float | None = None
+    ) -> Outcome:
+        """Do one action.
+
+        Args:
+            fields: The action's fields.
+            options: Further keyword arguments for the environment's ``step``, where it accepts them.
+            timeout_s: Seconds that the caller grants, if less than the server does.
+
+        Raises:
+            InvalidRequestError: The fields do not make an action, or the rules refuse it; nothing happened.
+            ResetNeededError: No episode is being played.
+            RequestError: The environment raised, took too long or returned something else than an observation.
+        """
+        async with self._turn:
+            self._touch()
+            action = decode_action(fields, self._action_class)
+            self._check_order()
+            granted = _shorter(timeout_s, self._limits.step_timeout_s)
+            offered = {**(options or {}), "timeout_s": granted} if granted is not None else (options or {})
+            outcome = outcome_of(await self._runner.step(action, offered, granted))
+            self.step_count += 1
+            if outcome.done:
+                self._phase = Phase.DONE
+            return outcome
+
+    async def state(self) -> Any:
+        """Read the environment's state; this is allowed at any time."""
+        async with self._turn:
+            self._touch()
+            return await self._runner.state()
+
+    async def metadata(self) -> Any:
+        """Ask the environment what it is."""
+        async with self._turn:
+            return await self._runner.metadata()
+
+    async def close(self) -> None:
+        """Close the environment. A call that still runs in it is not waited for by anybody else."""
+        self.closed = True
+        await self._runner.close()
+
+    def info(self) -> SessionInfo:
+        """Describe the session."""
+        return SessionInfo(
+            session_id=self.id,
+            created_at=self.created_at,
+            last_activity_at=time.time() - (time.monotonic() - self.last_activity),
+            step_count=self.step_count,
+            environment_type=type(self.environment).__name__,
+        )
+
+    def _touch(self) -> None:
+        if self.closed:
+            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
+        self.last_activity = time.monotonic()
+
+    def _check_order(self) -> None:
+        if not self.enforces_order or self._phase is Phase.PLAYING:
+            return
+        if self._phase is Phase.NEW:
+            raise ResetNeededError("Expected a reset first: no episode has been started in this session.")
+        raise ResetNeededError("Expected a reset: the episode has ended, so there is nothing to step.")
+
+
+class Sessions:
+    """The live sessions of one server.
+
+    Args:
+        factory: Makes the environments.
+        types: The classes that they speak in.
+        limits: What the server grants.
+
+    Raises:
+        ConcurrencyConfigurationError: More than one session is granted to a class that supports one.
+    """
+
+    def __init__(self, factory: EnvironmentFactory, types: EnvironmentTypes, limits: Limits) -> None:
+        self.factory = factory
+        self.types = types
+        self.limits = limits
+        self._sessions: dict[str, Session] = {}
+        self._opening = 0
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._check_concurrency()
+        self._shared_place = self._make_shared_place()
+
+    def __len__(self) -> int:
+        """Sessions that hold a place, those being opened included."""
+        return len(self._sessions) + self._opening
+
+    def __iter__(self) -> Iterator[Session]:
+        """Iterate over the open sessions."""
+        return iter(list(self._sessions.values()))
+
+    async def open(self, *, idle_timeout_s: float | None = None) -> Session:
+        """Open a session. Its place is taken before the environment is made.
+
+        Args:
+            idle_timeout_s: Time without a request after which it is closed; by default the server's.
+
+        Raises:
+            SessionCapacityError: Every place is taken.
+            EnvironmentFactoryError: The environment could not be made.
+        """
+        if len(self) >= self.limits.max_sessions and not self._close_a_yielding_session():
+            raise SessionCapacityError(len(self), self.limits.max_sessions)
+        self._opening += 1
+        try:
+            session = await self._make_session()
+        finally:
+            self._opening -= 1
+        self._sessions[session.id] = session
+        session.idle_timeout_s = idle_timeout_s or self.limits.idle_timeout_s
+        self._watch_idle(session)
+        return session
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Session]:
+        """Open a session outside the limits, for a single request in whatever order."""
+        session = await self._make_session()
+        session.enforces_order = False
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    def attach(self, session_id: str) -> Session:
+        """Give a session to a socket, for as long as the socket holds it.
+
+        Raises:
+            SessionNotFoundError: There is none of this id (any more).
+            SessionCreationError: Another socket holds it.
+        """
+        session = self.get(session_id)
+        if session.attached:
+            raise SessionCreationError("it is taken", f"Session {session_id} already has an attached WebSocket")
+        session.attached = True
+        session.yielding = False
+        return session
+
+    def get(self, session_id: str) -> Session:
+        """Find a session.
+
+        Raises:
+            SessionNotFoundError: There is none of this id (any more).
+        """
+        try:
+            return self._sessions[session_id]
+        except KeyError:
+            raise SessionNotFoundError(session_id) from None
+
+    async def close(self, session: Session) -> None:
+        """Give the session's place back at once, then close its environment."""
+        self._forget(session)
+        if not session.closed:
+            await session.close()
+
+    async def close_all(self) -> None:
+        """Close every session; for the end of the server."""
+        await asyncio.gather(*(self.close(session) for session in self), *self._closing)
+        if self._shared_place is not None:
+            self._shared_place.end()
+
+    def capacity(self) -> ServerCapacityStatus:
+        """Count the places."""
+        return ServerCapacityStatus.from_counts(len(self), self.limits.max_sessions)
+
+    def _check_concurrency(self) -> None:
+        if self.limits.max_sessions == 1:
+            return
+        supported = getattr(self.factory.learn_class(), "SUPPORTS_CONCURRENT_SESSIONS", False)
+        if not supported or self.factory.shared is not None:
+            raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
+
+    def _make_shared_place(self) -> SharedThreadPlace | None:
+        single_thread = getattr(self.factory.environment_class, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)
+        if single_thread or self.factory.shared is not None:
+            return SharedThreadPlace(f"{self.factory.name}-shared")
+        return None
+
+    def _place(self) -> Place:
+        return self._shared_place or place_for(self.factory.environment_class, self.factory.name)
+
+    async def _make_session(self) -> Session:
+        runner = await Runner.make(self.factory, self._place())
+        return Session(runner, self.types, self.limits)
+
+    def _close_a_yielding_session(self) -> bool:
+        """Make room by closing the session that has yielded its place and was idle longest."""
+        yielding = [session for session in self if session.yielding]
+        if not yielding:
+            return False
+        self._close_soon(max(yielding, key=attrgetter("idle_s")))
+        return True
+
+    def _close_soon(self, session: Session) -> None:
+        """Close a session whose end nobody awaits."""
+        self._forget(session)
+        task = asyncio.get_running_loop().create_task(session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+        timer = self._timers.pop(session.id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _watch_idle(self, session: Session) -> None:
+        if session.idle_timeout_s is None:
+            return
+        remaining = session.idle_timeout_s - session.idle_s
+        if remaining <= 0:
+            logger.info("session %s closed after %.0f s without a request", session.id, session.idle_s)
+            self._close_soon(session)
+            return
+        self._timers[session.id] = asyncio.get_running_loop().call_later(remaining, self._watch_idle, session)
+
+
+def _shorter(one: float | None, other: float | None) -> float | None:
+    times = [time_s for time_s in (one, other) if time_s is not None]
+    return min(times, default=None)

@@ -1,0 +1,330 @@
+"""Every error that OpenEnv raises, in one tree.
+
+::
+
+    OpenEnvError
+    ├── ConfigurationError (ValueError)         settings that contradict each other
+    │   └── ConcurrencyConfigurationError       many sessions for a class that allows one
+    ├── RequestError                            raised on the server, sent as an error frame
+    │   ├── InvalidRequestError                 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR: nothing happened
+    │   │   └── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that refuses an action
+    │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
+    │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
+    │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
+    │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
+    │   ├── EnvironmentFactoryError             FACTORY_ERROR: no instance could be made
+    │   ├── SessionCapacityError                CAPACITY_REACHED: every session is taken
+    │   ├── SessionNotFoundError                SESSION_ERROR: no such session (any more)
+    │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
+    ├── ServerError (RuntimeError)              raised in the client for an error frame; one subclass per kind
+    │   ├── RequestRejectedError                INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, TOO_LARGE
+    │   ├── EpisodeOrderError                   SESSION_ERROR that a reset mends
+    │   ├── ServerSessionError                  SESSION_ERROR
+    │   ├── ServerExecutionError                EXECUTION_ERROR
+    │   ├── ServerTimeoutError (TimeoutError)   TIMEOUT
+    │   ├── ServerFactoryError                  FACTORY_ERROR
+    │   └── ServerCapacityError                 CAPACITY_REACHED
+    ├── ConnectionFailedError (ConnectionError) no connection could be made
+    ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
+    ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
+    ├── ClientModeError (RuntimeError)          one client used from blocking and from async code at once
+    ├── ProviderError (RuntimeError)            a server could not be started, or died
+    └── EnvironmentNotFoundError (LookupError)  no environment of that name
+
+A ``RequestError`` knows its code on the wire and the fields that go with it; ``ServerError.from_frame``
+is the way back. Both families carry data in attributes and make the sentence from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class OpenEnvError(Exception):
+    """Base of every error raised by OpenEnv."""
+
+
+class ConfigurationError(OpenEnvError, ValueError):
+    """Settings that contradict each other, or that no value can satisfy."""
+
+
+class ConcurrencyConfigurationError(ConfigurationError):
+    """More than one session was asked of an environment class that does not say it supports them.
+
+    Attributes:
+        environment_name: Name of the environment's class or factory.
+        max_concurrent_envs: The number of sessions asked for.
+    """
+
+    def __init__(self, environment_name: str, max_concurrent_envs: int, message: str | None = None) -> None:
+        self.environment_name = environment_name
+        self.max_concurrent_envs = max_concurrent_envs
+        super().__init__(
+            message
+            or f"{environment_name} was to serve {max_concurrent_envs} sessions at once, but does not declare that its "
+            "instances are independent. If they are, set SUPPORTS_CONCURRENT_SESSIONS = True on the class; "
+            "otherwise use max_concurrent_envs=1."
+        )
+
+
+class RequestError(OpenEnvError):
+    """A request that the server answers with an error frame.
+
+    Attributes:
+        code: The code on the wire.
+        message: What the client is told.
+        details: Further fields of the frame's ``data``.
+    """
+
+    code: str = "SESSION_ERROR"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        self.message = message
+        self.details = details
+        super().__init__(message)
+
+
+class InvalidRequestError(RequestError):
+    """A request that could not be understood; nothing was executed.
+
+    Attributes:
+        errors: One entry for each fault, as pydantic lists them.
+    """
+
+    def __init__(
+        self, message: str, *, code: str = "VALIDATION_ERROR", errors: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        self.code = code
+        self.errors = list(errors)
+        super().__init__(message, **({"errors": self.errors} if errors else {}))
+
+
+class IllegalActionError(InvalidRequestError, ValueError):
+    """Raised by an environment whose rules refuse an action; the episode goes on as if it had not been sent.
+
+    Args:
+        message: What was expected, what came, and what to do.
+
+    Example:
+        >>> raise IllegalActionError("'zzzzz' is not in the word list; guess an English word")
+        Traceback (most recent call last):
+        ...
+        openenv.core.exceptions.IllegalActionError: 'zzzzz' is not in the word list; guess an English word
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, errors=[{"type": "illegal_action", "loc": [], "msg": message}])
+
+
+class MessageTooLargeError(RequestError):
+    """A message above the server's limit; it was not read."""
+
+    code = "TOO_LARGE"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(f"The message has {size} bytes; this server accepts {limit}.", size=size, limit=limit)
+
+
+class ResetNeededError(RequestError):
+    """A step before the first reset, or after the episode ended; nothing was executed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reset_needed=True)
+
+
+class EnvironmentFailedError(RequestError):
+    """The environment raised an exception, or returned something that cannot be sent.
+
+    The cause is chained as ``__cause__`` and logged on the server.
+    """
+
+    code = "EXECUTION_ERROR"
+
+
+class EnvironmentTimeoutError(RequestError):
+    """The environment took longer than it was given. Whether the call took effect is not known."""
+
+    code = "TIMEOUT"
+
+    def __init__(self, operation: str, timeout_s: float) -> None:
+        self.operation = operation
+        self.timeout_s = timeout_s
+        super().__init__(
+            f"{operation} did not finish within {timeout_s:g} s; it may still take effect.",
+            operation=operation,
+            timeout_s=timeout_s,
+            may_have_happened=True,
+        )
+
+
+class EnvironmentFactoryError(RequestError):
+    """The factory raised instead of making an environment.
+
+    Attributes:
+        factory_name: Name of the class or function.
+    """
+
+    code = "FACTORY_ERROR"
+
+    def __init__(self, factory_name: str, message: str | None = None) -> None:
+        self.factory_name = factory_name
+        super().__init__(
+            message or f"Environment factory '{factory_name}' failed to create instance.", factory_name=factory_name
+        )
+
+
+class SessionCapacityError(RequestError):
+    """Every session of the server is taken.
+
+    Attributes:
+        active_sessions: Sessions open now.
+        max_sessions: The server's limit.
+    """
+
+    code = "CAPACITY_REACHED"
+
+    def __init__(self, active_sessions: int, max_sessions: int, message: str | None = None) -> None:
+        self.active_sessions = active_sessions
+        self.max_sessions = max_sessions
+        super().__init__(
+            message
+            or f"Server at capacity: {active_sessions}/{max_sessions} sessions active. Cannot accept new connections.",
+            active_sessions=active_sessions,
+            max_sessions=max_sessions,
+        )
+
+
+class SessionNotFoundError(RequestError):
+    """No session has this id (any more).
+
+    Attributes:
+        session_id: The id that was asked for.
+    """
+
+    def __init__(self, session_id: str, message: str | None = None) -> None:
+        self.session_id = session_id
+        super().__init__(message or f"Unknown session_id: {session_id}")
+
+
+class SessionCreationError(RequestError):
+    """A session could not be opened.
+
+    Attributes:
+        reason: Why not.
+    """
+
+    def __init__(self, reason: str, message: str | None = None) -> None:
+        self.reason = reason
+        super().__init__(message or f"The session could not be opened: {reason}")
+
+
+class ServerError(OpenEnvError, RuntimeError):
+    """The server answered with an error frame.
+
+    Attributes:
+        message: The server's sentence.
+        code: The code on the wire.
+        details: Further fields of the frame.
+        errors: One entry for each fault of an invalid request.
+    """
+
+    def __init__(self, message: str, code: str, details: Mapping[str, Any] | None = None) -> None:
+        self.message = message
+        self.code = code
+        self.details = dict(details or {})
+        self.errors: list[dict[str, Any]] = self.details.get("errors", [])
+        super().__init__(f"Server error: {message} (code: {code})")
+
+    def __reduce__(self) -> tuple[type["ServerError"], tuple[str, str, dict[str, Any]]]:
+        return type(self), (self.message, self.code, self.details)
+
+    @staticmethod
+    def from_frame(data: Mapping[str, Any]) -> "ServerError":
+        """Make the error for an error frame.
+
+        Args:
+            data: The frame's ``data``: ``message``, ``code`` and whatever else the server sent.
+
+        Returns:
+            An instance of the subclass that stands for the code, or of ``ServerError`` for an unknown one.
+        """
+        details = {key: value for key, value in data.items() if key not in ("message", "code")}
+        code = str(data.get("code", "UNKNOWN"))
+        kind = EpisodeOrderError if details.get("reset_needed") else _ERRORS_BY_CODE.get(code, ServerError)
+        return kind(str(data.get("message", "")), code, details)
+
+
+class RequestRejectedError(ServerError):
+    """The server could not understand the request, or the environment's rules refuse it; nothing happened."""
+
+
+class ServerSessionError(ServerError):
+    """The session is not there, or not in a state in which it could do this."""
+
+
+class EpisodeOrderError(ServerSessionError):
+    """A step before the first reset, or after the episode ended; a ``reset`` mends it."""
+
+
+class ServerExecutionError(ServerError):
+    """The environment raised an exception."""
+
+
+class ServerTimeoutError(ServerError, TimeoutError):
+    """The environment took longer than the server allows; the step may have happened."""
+
+
+class ServerFactoryError(ServerError):
+    """The server could not make an environment for this session."""
+
+
+class ServerCapacityError(ServerError):
+    """Every session of the server is taken."""
+
+    @property
+    def active_sessions(self) -> int:
+        """Sessions open on the server."""
+        return int(self.details.get("active_sessions", 0))
+
+    @property
+    def max_sessions(self) -> int:
+        """The server's limit."""
+        return int(self.details.get("max_sessions", 0))
+
+
+_ERRORS_BY_CODE: dict[str, type[ServerError]] = {
+    "INVALID_JSON": RequestRejectedError,
+    "UNKNOWN_TYPE": RequestRejectedError,
+    "VALIDATION_ERROR": RequestRejectedError,
+    "TOO_LARGE": RequestRejectedError,
+    "SESSION_ERROR": ServerSessionError,
+    "EXECUTION_ERROR": ServerExecutionError,
+    "TIMEOUT": ServerTimeoutError,
+    "FACTORY_ERROR": ServerFactoryError,
+    "CAPACITY_REACHED": ServerCapacityError,
+}
+
+
+class ConnectionFailedError(OpenEnvError, ConnectionError):
+    """No connection could be made to the server."""
+
+
+class ConnectionLostError(OpenEnvError, ConnectionError):
+    """The connection went while an answer was awaited; whether the request was executed is not known."""
+
+
+class ResponseTimeoutError(OpenEnvError, TimeoutError):
+    """No answer came within the client's ``message_timeout_s``; whether the request was executed is not known."""
+
+
+class ClientModeError(OpenEnvError, RuntimeError):
+    """One client was used from blocking code and from a running event loop at the same time."""
+
+
+class ProviderError(OpenEnvError, RuntimeError):
+    """A server could not be started, or ended before it was ready."""
+
+
+class EnvironmentNotFoundError(OpenEnvError, LookupError):
+    """No environment is known by this name."""

@@ -1,0 +1,89 @@
+"""Clients that are made from an environment's classes, without a line of parsing by hand."""
+
+from typing import Any, ClassVar, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from openenv.core.client_types import ActT, ObsT, StateT, StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server.environment_types import environment_types
+from openenv.core.exceptions import ConfigurationError
+
+
+class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
+    """A client whose three hooks follow from its type parameters.
+
+    Example:
+        >>> class EchoEnv(TypedEnvClient[EchoAction, EchoObservation, State]):  # doctest: +SKIP
+        ...     '''A session with an echo server.'''
+    """
+
+    action_class: ClassVar[type[BaseModel]]
+    observation_class: ClassVar[type[BaseModel]]
+    state_class: ClassVar[type[BaseModel]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Note the classes that a subclass names.
+
+        Raises:
+            ConfigurationError: One of them is no pydantic model.
+        """
+        super().__init_subclass__(**kwargs)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            parameters = get_args(base)
+            if get_origin(base) is TypedEnvClient:
+                _check_models(cls, parameters)
+                cls.action_class, cls.observation_class, cls.state_class = parameters
+
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        if not isinstance(action, BaseModel):
+            raise TypeError(f"Expected {self.action_class.__name__}, got {type(action).__name__}: {action!r}.")
+        payload = action.model_dump(mode="json")
+        if not payload.get("metadata", True):  # an older server's action may not have this field
+            del payload["metadata"]
+        return payload
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        reward, done = payload.get("reward"), payload.get("done", False)
+        known = self.observation_class.model_fields
+        beside = {name: value for name, value in (("reward", reward), ("done", done)) if name in known}
+        observation = cast("ObsT", self.observation_class.model_validate(payload["observation"] | beside))
+        return StepResult(observation, reward, done, payload.get("metadata"))
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        return cast("StateT", self.state_class.model_validate(payload))
+
+
+def client_for(environment: type, name: str | None = None) -> type[TypedEnvClient[Any, Any, Any]]:
+    """Make the client class of an environment.
+
+    Args:
+        environment: The environment's class.
+        name: Name of the client; by default ``XEnvironment`` gives ``XEnv``.
+
+    Raises:
+        ConfigurationError: The class does not say what its actions and observations are.
+
+    Example:
+        >>> CatchEnv = client_for(CatchEnvironment)  # doctest: +SKIP
+        >>> env = CatchEnv(base_url="http://localhost:8000")  # doctest: +SKIP
+    """
+    types = environment_types(environment)
+    members = {
+        "__doc__": f"A session with a {environment.__name__}.",
+        "__module__": environment.__module__,
+        "action_class": types.action,
+        "observation_class": types.observation,
+        "state_class": types.state,
+    }
+    return type(name or _client_name(environment.__name__), (TypedEnvClient,), members)
+
+
+def _client_name(environment: str) -> str:
+    return environment.removesuffix("ironment") if environment.endswith("Environment") else f"{environment}Env"
+
+
+def _check_models(client: type, parameters: tuple[Any, ...]) -> None:
+    for parameter in parameters:
+        if not (isinstance(parameter, type) and issubclass(parameter, BaseModel)):
+            raise ConfigurationError(f"Expected {client.__name__} to name three pydantic models, got {parameter!r}.")
