@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import uvicorn
 from fastapi import FastAPI
@@ -22,14 +22,30 @@ from openenv.core.exceptions import ConfigurationError, RequestError
 logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 8000
-_MEGABYTE = 1024 * 1024
-_DEFAULT_MAX_MESSAGE_MB = 100.0
+_MEBIBYTE = 1024 * 1024
+DEFAULT_MAX_MESSAGE_MB = 100.0
 # A frame that is too long is still read up to this many times the limit, so that its sender can be told and its session
 # goes on. A longer one closes the socket.
 _OVERSIZE_READ = 3
 # Sessions that ``serve`` grants to a class whose instances are independent.
 _DEFAULT_SESSIONS = 64
 _GRACEFUL_SHUTDOWN_S = 5
+
+
+class ServerSettings(TypedDict, total=False):
+    """What can be set by keyword, beside the public parameters, wherever a server is built.
+
+    Attributes:
+        reset_observation_cls: Class of the observation after a reset, where it differs.
+        reset_timeout_s: Seconds that a reset may take; ``None``, the default, for no limit.
+        step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
+        max_message_size_mb: Longest message that is read, in MiB; 100 by default.
+    """
+
+    reset_observation_cls: type[BaseModel] | None
+    reset_timeout_s: float | None
+    step_timeout_s: float | None
+    max_message_size_mb: float
 
 
 class HTTPEnvServer:
@@ -43,10 +59,7 @@ class HTTPEnvServer:
         concurrency_config: Sessions and idle timeout together, in place of ``max_concurrent_envs``.
         env_name: Name of the environment; by default that of its class.
         state_cls: Class of the state.
-        reset_observation_cls: Class of the observation after a reset, where it differs.
-        reset_timeout_s: Seconds that a reset may take; ``None`` for no limit.
-        step_timeout_s: Seconds that a step may take; ``None`` for no limit.
-        max_message_size_mb: Longest message that is read, in MiB.
+        **settings: See ``ServerSettings``.
 
     Raises:
         ConcurrencyConfigurationError: More than one session is asked of a class that supports one.
@@ -64,24 +77,24 @@ class HTTPEnvServer:
         concurrency_config: ConcurrencyConfig | None = None,
         env_name: str | None = None,
         state_cls: type[BaseModel] = State,
-        *,
-        reset_observation_cls: type[BaseModel] | None = None,
-        reset_timeout_s: float | None = None,
-        step_timeout_s: float | None = None,
-        max_message_size_mb: float = _DEFAULT_MAX_MESSAGE_MB,
+        **settings: Unpack[ServerSettings],
     ) -> None:
+        unknown = settings.keys() - ServerSettings.__annotations__.keys()
+        if unknown:
+            known = ", ".join(sorted(ServerSettings.__annotations__))
+            raise TypeError(f"Unknown setting: {', '.join(sorted(unknown))}. Beside the parameters there are {known}.")
         factory = EnvironmentFactory(env)
         self.env_name = env_name or factory.name
         self.concurrency_config = _concurrency(max_concurrent_envs, concurrency_config)
-        self.max_message_bytes = int(max_message_size_mb * _MEGABYTE)
+        self.max_message_bytes = int(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB) * _MEBIBYTE)
         limits = Limits(
             max_sessions=self.concurrency_config.max_concurrent_envs,
             idle_timeout_s=self.concurrency_config.session_timeout,
-            reset_timeout_s=reset_timeout_s,
-            step_timeout_s=step_timeout_s,
+            reset_timeout_s=settings.get("reset_timeout_s"),
+            step_timeout_s=settings.get("step_timeout_s"),
         )
         types = EnvironmentTypes(action=action_cls, observation=observation_cls, state=state_cls)
-        self._reset_observation = reset_observation_cls
+        self._reset_observation = settings.get("reset_observation_cls")
         self._sessions = Sessions(factory, types, limits)
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
@@ -134,15 +147,12 @@ def create_fastapi_app(
     state_cls: type[BaseModel] = State,
     *,
     mode: ServerMode | str | None = None,
-    reset_observation_cls: type[BaseModel] | None = None,
-    reset_timeout_s: float | None = None,
-    step_timeout_s: float | None = None,
-    max_message_size_mb: float = _DEFAULT_MAX_MESSAGE_MB,
+    **settings: Unpack[ServerSettings],
 ) -> FastAPI:
     """Build the application that serves an environment.
 
     Args:
-        env: See ``HTTPEnvServer``, as for all that is not listed here.
+        env: See ``HTTPEnvServer``, as for the next six.
         action_cls: Class of the actions.
         observation_cls: Class of the observations.
         max_concurrent_envs: Sessions open at once.
@@ -150,26 +160,13 @@ def create_fastapi_app(
         env_name: Name of the environment.
         state_cls: Class of the state.
         mode: ``simulation`` or ``production``; by default what ``OPENENV_MODE`` says, else simulation.
-        reset_observation_cls: Class of the observation after a reset, where it differs.
-        reset_timeout_s: Seconds that a reset may take.
-        step_timeout_s: Seconds that a step may take.
-        max_message_size_mb: Longest message that is read, in MiB.
+        **settings: See ``ServerSettings``.
 
     Raises:
         ConfigurationError: The mode is none of the two, or the settings contradict each other.
     """
     server = HTTPEnvServer(
-        env,
-        action_cls,
-        observation_cls,
-        max_concurrent_envs,
-        concurrency_config,
-        env_name,
-        state_cls,
-        reset_observation_cls=reset_observation_cls,
-        reset_timeout_s=reset_timeout_s,
-        step_timeout_s=step_timeout_s,
-        max_message_size_mb=max_message_size_mb,
+        env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, **settings
     )
     app = FastAPI(title="OpenEnv Environment HTTP API", version="1.0.0", lifespan=_lifespan)
     app.state.server = server
@@ -192,17 +189,12 @@ def create_app(
     state_cls: type[BaseModel] = State,
     *,
     mode: ServerMode | str | None = None,
-    reset_observation_cls: type[BaseModel] | None = None,
-    reset_timeout_s: float | None = None,
-    step_timeout_s: float | None = None,
-    max_message_size_mb: float = _DEFAULT_MAX_MESSAGE_MB,
+    **settings: Unpack[ServerSettings],
 ) -> FastAPI:
-    """Build the application that serves an environment.
-
-    The order of the parameters differs from that of ``create_fastapi_app``, as in the public interface.
+    """Build the application that serves an environment, with the public order of parameters.
 
     Args:
-        env: See ``HTTPEnvServer``, as for all that is not listed here.
+        env: See ``HTTPEnvServer``, as for the next five.
         action_cls: Class of the actions.
         observation_cls: Class of the observations.
         env_name: Name of the environment.
@@ -215,10 +207,7 @@ def create_app(
         title_override: As ``gradio_builder``.
         state_cls: Class of the state.
         mode: ``simulation`` or ``production``; by default what ``OPENENV_MODE`` says, else simulation.
-        reset_observation_cls: Class of the observation after a reset, where it differs.
-        reset_timeout_s: Seconds that a reset may take.
-        step_timeout_s: Seconds that a step may take.
-        max_message_size_mb: Longest message that is read, in MiB.
+        **settings: See ``ServerSettings``.
     """
     if gradio_builder is not None:
         logger.warning("gradio_builder is not used: this server has no Gradio page. The API is served all the same.")
@@ -231,10 +220,7 @@ def create_app(
         env_name,
         state_cls,
         mode=mode,
-        reset_observation_cls=reset_observation_cls,
-        reset_timeout_s=reset_timeout_s,
-        step_timeout_s=step_timeout_s,
-        max_message_size_mb=max_message_size_mb,
+        **settings,
     )
 
 
@@ -263,7 +249,7 @@ def serve(
     state_cls: type[BaseModel] | None = None,
     max_concurrent_envs: int | None = None,
     log_level: str = "warning",
-    **settings: Any,
+    **settings: Unpack[ServerSettings],
 ) -> None:
     """Serve an environment until the process is told to end.
 
@@ -276,7 +262,7 @@ def serve(
         state_cls: Class of the state.
         max_concurrent_envs: Sessions open at once; by default 64 for a class that supports concurrent ones, else 1.
         log_level: Least severe log message that is shown.
-        **settings: Further arguments of ``create_fastapi_app``.
+        **settings: See ``ServerSettings``.
 
     Raises:
         ConfigurationError: The class does not say what its actions and observations are, and neither do the arguments.
@@ -289,14 +275,14 @@ def serve(
         found = environment_types(cls)
         action_cls, observation_cls = action_cls or found.action, observation_cls or found.observation
         state_cls = state_cls or found.state
-    if max_concurrent_envs is None and "concurrency_config" not in settings:
+    if max_concurrent_envs is None:
         max_concurrent_envs = _DEFAULT_SESSIONS if getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False) else 1
     app = create_fastapi_app(
         environment_class, action_cls, observation_cls, max_concurrent_envs, state_cls=state_cls, **settings
     )
-    run_app(
-        app, host=host, port=int(os.environ.get("PORT", DEFAULT_PORT)) if port is None else port, log_level=log_level
-    )
+    if port is None:
+        port = int(os.environ.get("PORT", DEFAULT_PORT))
+    run_app(app, host=host, port=port, log_level=log_level)
 
 
 def run_app(
@@ -305,31 +291,32 @@ def run_app(
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
     listener: socket.socket | None = None,
-    reload: bool = False,
+    reload_dirs: list[str] | None = None,
     log_level: str = "warning",
 ) -> None:
     """Run an application until the process is told to end.
 
     Args:
-        app: The application or, for ``reload``, its import path.
+        app: The application or, with ``reload_dirs``, its import path.
         host: Address to listen on.
         port: Port to listen on.
         listener: A socket that is already bound, in place of host and port.
-        reload: Whether to start anew when a source file changes.
+        reload_dirs: Folders in which a changed file starts the application anew.
         log_level: Least severe log message that is shown.
     """
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        fd=None if listener is None else listener.fileno(),
-        reload=reload,
-        log_level=log_level,
-        ws_max_size=_OVERSIZE_READ * int(_DEFAULT_MAX_MESSAGE_MB * _MEGABYTE),
+    settings: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "log_level": log_level,
+        "ws_max_size": _OVERSIZE_READ * int(DEFAULT_MAX_MESSAGE_MB * _MEBIBYTE),
         # Frames are short, and compressing them costs more than sending them.
-        ws_per_message_deflate=False,
-        timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_S,
-    )
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": _GRACEFUL_SHUTDOWN_S,
+    }
+    if listener is not None:
+        uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])
+    else:
+        uvicorn.run(app, reload=bool(reload_dirs), reload_dirs=reload_dirs, **settings)
 
 
 @asynccontextmanager

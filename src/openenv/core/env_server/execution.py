@@ -155,8 +155,9 @@ class Runner:
         self.environment = environment
         self._place = place
         self._keep = keep
-        self._reset = environment_method(type(environment), "reset")
-        self._step = environment_method(type(environment), "step")
+        environment_class: type = type(environment)
+        self._reset = environment_method(environment_class, "reset")
+        self._step = environment_method(environment_class, "step")
 
     @classmethod
     async def make(cls, factory: EnvironmentFactory, place: Place) -> "Runner":
