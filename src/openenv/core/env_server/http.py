@@ -182,6 +182,8 @@ async def answer_request_error(_request: Request, error: Exception) -> JSONRespo
 class BodyLimit:
     """ASGI middleware that refuses a request body above a limit, by its declared length or as it arrives.
 
+    FastAPI's own ``max_body_size`` answers in plain text; clients of this server expect a code.
+
     Args:
         app: The application behind it.
         max_bytes: Longest body that is passed on.

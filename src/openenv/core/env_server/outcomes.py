@@ -74,7 +74,7 @@ def _from_tuple(returned: tuple[Any, ...]) -> Outcome:
 
 
 def _finite(reward: Any) -> Scalar | None:
-    if reward is None or isinstance(reward, bool | int):
+    if reward is None or isinstance(reward, (bool, int)):  # a union would be built anew at each step
         return reward
     try:
         number = float(reward)  # numpy and torch scalars included

@@ -30,6 +30,8 @@ from openenv.core.exceptions import (
 
 logger = logging.getLogger(__name__)
 
+_NONE: Mapping[str, Any] = {}
+
 
 class Phase(Enum):
     """Where a session's episode stands."""
@@ -132,9 +134,11 @@ class Session:
             self._touch()
             action = decode_action(fields, self._action_class)
             self._check_order()
-            granted = _shorter(timeout_s, self._limits.step_timeout_s)
-            offered = {**(options or {}), "timeout_s": granted} if granted is not None else (options or {})
-            outcome = outcome_of(await self._runner.step(action, offered, granted))
+            limit_s = self._limits.step_timeout_s
+            if timeout_s is not None or limit_s is not None:
+                timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
+                options = {**(options or {}), "timeout_s": timeout_s}
+            outcome = outcome_of(await self._runner.step(action, options or _NONE, timeout_s))
             self.step_count += 1
             if outcome.done:
                 self._phase = Phase.DONE
@@ -333,8 +337,3 @@ class Sessions:
             self._close_soon(session)
             return
         self._timers[session.id] = asyncio.get_running_loop().call_later(remaining, self._watch_idle, session)
-
-
-def _shorter(one: float | None, other: float | None) -> float | None:
-    times = [time_s for time_s in (one, other) if time_s is not None]
-    return min(times, default=None)
