@@ -107,6 +107,11 @@ def wait_for(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return background_loop().run(result) if iscoroutine(result) else result
 
 
+def run_async_safely(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine and wait for its result, whether or not this thread runs an event loop."""
+    return background_loop().run(coroutine)
+
+
 async def _awaited(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = function(*args, **kwargs)
     return await result if iscoroutine(result) else result

@@ -31,6 +31,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def opener_for(url: str) -> OpenerDirector:
+    """Make what opens URLs of a server, through no proxy if the server is on this machine."""
+    return build_opener(ProxyHandler({})) if is_loopback(urlsplit(url).hostname or "") else build_opener()
+
+
 def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[], None]) -> None:
     """Block until ``GET <base_url>/health`` answers 200. A proxy is not used for a server on this machine.
 
@@ -46,7 +51,7 @@ def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[]
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
-    opener = build_opener(ProxyHandler({})) if is_loopback(parts.hostname) else build_opener()
+    opener = opener_for(base_url)
     request = Request(f"{base_url.rstrip('/')}/health")  # noqa: S310  # the scheme was checked above
     deadline = time.monotonic() + timeout_s
     pause = FIRST_PAUSE_S
