@@ -30,6 +30,9 @@ from openenv.core.exceptions import (
 
 logger = logging.getLogger(__name__)
 
+# Seconds that environments get to close when the server ends.
+_CLOSE_TIMEOUT_S = 5.0
+
 _NONE: Mapping[str, Any] = {}
 
 
@@ -278,8 +281,14 @@ class Sessions:
             await session.close()
 
     async def close_all(self) -> None:
-        """Close every session; for the end of the server."""
-        await asyncio.gather(*(self.close(session) for session in self), *self._closing)
+        """Close every session; for the end of the server. An environment that hangs is not waited for."""
+        for session in self:
+            self._close_soon(session)
+        if self._closing:
+            _, hanging = await asyncio.wait(self._closing, timeout=_CLOSE_TIMEOUT_S)
+            for task in hanging:
+                logger.warning("an environment did not close within %g s", _CLOSE_TIMEOUT_S)
+                task.cancel()
         if self._shared_place is not None:
             self._shared_place.end()
 

@@ -11,7 +11,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from openenv.core.env_server.protocol import decode, encode_error, encode_mcp_refusal, encode_outcome, encode_state
 from openenv.core.env_server.sessions import Session, Sessions
-from openenv.core.env_server.types import WSCloseMessage, WSMCPMessage, WSResetMessage, WSStepMessage
 from openenv.core.exceptions import InvalidRequestError, MessageTooLargeError, RequestError
 
 logger = logging.getLogger(__name__)
@@ -74,17 +73,14 @@ class WebSocketTransport:
 
     async def _answer(self, session: Session, event: Message) -> str | None:
         """Answer one frame; ``None`` where the client asked to close."""
-        message = decode(self._text(event))
-        match message:
-            case WSStepMessage():
-                return encode_outcome(await session.step(message.data))
-            case WSResetMessage():
-                return encode_outcome(await session.reset(message.data))
-            case WSCloseMessage():
-                return None
-            case WSMCPMessage():
-                return encode_mcp_refusal(message)
-        return encode_state(await session.state())
+        kind, data = decode(self._text(event))
+        if kind == "step":
+            return encode_outcome(await session.step(data))
+        if kind == "reset":
+            return encode_outcome(await session.reset(data))
+        if kind == "state":
+            return encode_state(await session.state())
+        return encode_mcp_refusal(data) if kind == "mcp" else None
 
     def _text(self, event: Message) -> str:
         text: str | None = event.get("text")
