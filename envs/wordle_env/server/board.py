@@ -1,0 +1,60 @@
+"""The board as people and language models see it."""
+
+from ..rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES, Game
+
+# Black on green, black on yellow, white on grey: ECMA-48 "Select Graphic Rendition", 256-colour form.
+_COLOURS = {IN_PLACE: "\x1b[30;48;5;71m", ELSEWHERE: "\x1b[30;48;5;179m", ABSENT: "\x1b[97;48;5;240m"}
+_PLAIN = "\x1b[0m"
+
+
+def in_words(game: Game) -> str:
+    """Describe a position to a language model.
+
+    Args:
+        game: The position.
+
+    Returns:
+        The task where nothing was guessed yet; otherwise a line for each guess, each letter followed by its mark, and
+        how the game stands.
+
+    Example:
+        >>> print(in_words(Game("mouse", ("stare", "house"))))
+        S🟨 T⬛ A⬛ R⬛ E🟩
+        H⬛ O🟩 U🟩 S🟩 E🟩
+        4 guesses left.
+    """
+    if not game.guesses:
+        return (
+            f"Find the secret {len(game.secret)}-letter word in {MAX_GUESSES} guesses. Each letter of a guess gets a "
+            f"mark: {IN_PLACE} in its place, {ELSEWHERE} elsewhere in the word, {ABSENT} not in the word."
+        )
+    rows = [
+        " ".join(letter + mark for letter, mark in zip(guess.upper(), marks, strict=True))
+        for guess, marks in zip(game.guesses, game.feedbacks, strict=True)
+    ]
+    return "\n".join([*rows, _standing(game)])
+
+
+def coloured(game: Game) -> str:
+    """Draw a position for a terminal, one coloured row for each guess and an empty one for each that is left.
+
+    Args:
+        game: The position.
+
+    Returns:
+        Text with colour codes.
+    """
+    rows = [
+        "".join(f"{_COLOURS[mark]} {letter} {_PLAIN}" for letter, mark in zip(guess.upper(), marks, strict=True))
+        for guess, marks in zip(game.guesses, game.feedbacks, strict=True)
+    ]
+    empty = [" _ " * len(game.secret)] * game.guesses_left
+    return "\n".join([*rows, *empty, _standing(game)])
+
+
+def _standing(game: Game) -> str:
+    if game.solved:
+        return f"Solved: the word was {game.secret.upper()}."
+    if game.over:
+        return f"No guesses left: the word was {game.secret.upper()}."
+    return "1 guess left." if game.guesses_left == 1 else f"{game.guesses_left} guesses left."

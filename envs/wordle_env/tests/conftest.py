@@ -1,0 +1,15 @@
+"""A running Wordle server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from openenv.core.containers.local_process import LocalProcessProvider
+
+
+@pytest.fixture(scope="session")
+def wordle_url() -> Iterator[str]:
+    """The address of a server with 32 sessions, in a process of its own."""
+    with LocalProcessProvider("wordle", max_sessions=32) as server:
+        server.wait_for_ready()
+        yield server.base_url
