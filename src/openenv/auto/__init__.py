@@ -1,0 +1,13 @@
+"""Find environments by name, among the installed packages and on disk, and connect to them."""
+
+from openenv._lazy import lazy_exports
+
+__all__, __getattr__ = lazy_exports(
+    __name__,
+    {
+        "openenv.auto.discovery": ("find_environment", "list_environments"),
+        "openenv.auto.making": ("make",),
+        "openenv.auto.manifest": ("Manifest", "load_manifest"),
+        "openenv.auto.package": ("EnvironmentPackage",),
+    },
+)

@@ -1,0 +1,132 @@
+"""Find the classes of an environment's package: where its manifest says, else by looking at its modules.
+
+Looking is for public packages: their manifests name no modules, and their classes' names often don't follow from the
+package's (``OpenSpielEnv`` in ``openspiel_env``).
+"""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from openenv.auto.manifest import MANIFEST_FILE, Manifest
+from openenv.core.env_client import EnvClient
+from openenv.core.exceptions import ConfigurationError
+
+
+class Package(Protocol):
+    """What this module needs to know of an environment's package."""
+
+    @property
+    def module(self) -> str: ...  # noqa: D102
+
+    @property
+    def folder(self) -> Path: ...  # noqa: D102
+
+    @property
+    def manifest(self) -> Manifest: ...  # noqa: D102
+
+    def import_module(self, name: str) -> ModuleType: ...  # noqa: D102
+
+
+def find_class(package: Package, base: type, key: str, modules: tuple[str, ...]) -> type[Any] | None:
+    """Return the class that a manifest's key names, else the only one of its kind.
+
+    Args:
+        package: The environment's package.
+        base: What the class must extend.
+        key: The manifest's key for it.
+        modules: Where to look, in this order, if the key is absent or names no module; ``""`` is the package itself.
+
+    Returns:
+        The class, or ``None`` if the key is absent and no module has one.
+
+    Raises:
+        ConfigurationError: The key names something else, or a module has several such classes.
+    """
+    reference: str | None = getattr(package.manifest, key)
+    if reference is None:
+        return _only_class(package, base, key, modules)
+    found = load_attribute(package, key, reference) if ":" in reference else _named(package, key, reference, modules)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise _manifest_error(package, key, f"must name a subclass of {base.__name__}, but that is {found!r}")
+    return found
+
+
+def load_attribute(package: Package, key: str, reference: str) -> Any:
+    """Import what a manifest's key names.
+
+    Args:
+        package: The environment's package.
+        key: The manifest's key, for the message.
+        reference: Its value, as ``module:attribute``.
+
+    Raises:
+        ConfigurationError: The package has no such module, or the module no such attribute.
+    """
+    module_name, _, attribute = reference.partition(":")
+    if not _existing(package, (module_name,)):
+        raise _manifest_error(package, key, f"names the module {module_name}, which is not there")
+    module = package.import_module(module_name)
+    if not hasattr(module, attribute):
+        raise _manifest_error(package, key, f"names {attribute!r}, which {module.__name__} lacks")
+    return getattr(module, attribute)
+
+
+def _named(package: Package, key: str, name: str, modules: tuple[str, ...]) -> Any:
+    for module_name in _existing(package, modules):
+        module = package.import_module(module_name)
+        if hasattr(module, name):
+            return getattr(module, name)
+    searched = ", ".join(filter(None, modules))
+    raise _manifest_error(package, key, f"was looked for in {searched}; say where it is, as in module:{name}")
+
+
+def _only_class(package: Package, base: type, key: str, modules: tuple[str, ...]) -> type[Any] | None:
+    for module_name in _existing(package, modules):
+        found = _own_classes(package, package.import_module(module_name), base)
+        if len(found) > 1:
+            found = [cls for cls in found if cls.__name__ == _usual_name(package, base)] or found
+        if len(found) > 1:
+            names = ", ".join(sorted(cls.__name__ for cls in found))
+            raise _manifest_error(package, key, f"is needed, as each of {names} could be meant; name one")
+        if found:
+            return found[0]
+    return None
+
+
+def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]:
+    """The subclasses in a module that the package itself defines, without those that others of them extend."""
+    top = package.module.partition(".")[0]
+    own = {
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__.partition(".")[0] == top
+    }
+    return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]
+
+
+def _usual_name(package: Package, base: type) -> str:
+    """The name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
+    suffix = "Env" if base is EnvClient else base.__name__
+    return class_prefix(package.module.rpartition(".")[2]) + suffix
+
+
+def class_prefix(name: str) -> str:
+    """Turn an environment's name into what its classes' names begin with.
+
+    Example:
+        >>> class_prefix("my_cool_game"), class_prefix("my_env")
+        ('MyCoolGame', 'My')
+    """
+    words = (name.removesuffix("_env") or name).split("_")
+    return "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def _existing(package: Package, modules: tuple[str, ...]) -> list[str]:
+    """Those of some modules that the folder has."""
+    places = {module: package.folder.joinpath(*module.split(".")) for module in modules}
+    return [module for module, place in places.items() if place.is_dir() or place.with_suffix(".py").is_file()]
+
+
+def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationError:
+    return ConfigurationError(f"{package.folder / MANIFEST_FILE}: `{key}` {fault}.")

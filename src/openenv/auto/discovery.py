@@ -1,0 +1,148 @@
+"""Find environments: those that installed packages register, and those in folders."""
+
+import difflib
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distributions, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from openenv.auto.manifest import MANIFEST_FILE
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
+
+ENTRY_POINT_GROUP = "openenv.environments"
+PUBLIC_PREFIX = "openenv-"
+"""Public environments register nothing; their distributions' names begin so."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, order=True)
+class Registration:
+    """What an installed distribution says of an environment, before its folder was looked at.
+
+    Attributes:
+        name: The environment's name.
+        module: Import path of its package.
+    """
+
+    name: str
+    module: str
+
+    def locate(self) -> EnvironmentPackage:
+        """Find the package's folder and read its manifest, importing nothing.
+
+        Raises:
+            ConfigurationError: The package is not there, or its manifest is not as it must be.
+        """
+        top, *below = self.module.split(".")
+        spec = find_spec(top)
+        homes = [] if spec is None else [Path(home) for home in spec.submodule_search_locations or ()]
+        folders = [home.joinpath(*below) for home in homes if home.joinpath(*below).is_dir()]
+        if not folders:
+            raise ConfigurationError(
+                f"The environment {self.name!r} is registered as {self.module}, which can't be found; "
+                "reinstall the package that registers it."
+            )
+        return EnvironmentPackage.from_folder(folders[0], self.name)
+
+
+def list_environments() -> list[EnvironmentPackage]:
+    """Return the installed environments, by name. One that is broken is left out, with a warning in the log.
+
+    Nothing of an environment is imported.
+    """
+    packages = []
+    for registration in _registrations():
+        try:
+            packages.append(registration.locate())
+        except OpenEnvError as error:
+            logger.warning("left out the environment %r: %s", registration.name, error)
+    return packages
+
+
+def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
+    """Find an environment by its name or folder. Nothing of it is imported.
+
+    Args:
+        name_or_path: A folder that holds ``openenv.yaml``, which wins; or the name of an installed environment, where
+            ``wordle``, ``wordle-env`` and ``wordle_env`` are the same.
+
+    Returns:
+        The environment's package.
+
+    Raises:
+        EnvironmentNotFoundError: There is none of that name, or the folder holds no ``openenv.yaml``.
+        ConfigurationError: Its manifest is not as it must be, or two packages register the name.
+    """
+    text = str(name_or_path)
+    folder = Path(text).expanduser()
+    if (folder / MANIFEST_FILE).is_file():
+        return EnvironmentPackage.from_folder(folder)
+    if isinstance(name_or_path, Path) or os.sep in text or text.startswith("."):
+        raise EnvironmentNotFoundError(_missing_folder(folder))
+    return _choose(text, _registrations()).locate()
+
+
+def _choose(name: str, registrations: list[Registration]) -> Registration:
+    key = environment_key(name)
+    found = [each for each in registrations if key in (environment_key(each.name), environment_key(each.module))]
+    if not found:
+        raise EnvironmentNotFoundError(_unknown_name(name, registrations))
+    if len(found) > 1:
+        modules = " and ".join(each.module for each in found)
+        raise ConfigurationError(f"{name!r} is registered by {modules}; uninstall one, or give the folder instead.")
+    return found[0]
+
+
+def environment_key(name: str) -> str:
+    """Bring the forms of a name to one.
+
+    Example:
+        >>> {environment_key(name) for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
+        {'wordle'}
+    """
+    return name.lower().replace("-", "_").removesuffix("_env")
+
+
+def _registrations() -> list[Registration]:
+    entries = entry_points(group=ENTRY_POINT_GROUP)
+    registered = {Registration(entry.name, entry.value) for entry in entries}
+    modules = {each.module.partition(".")[0] for each in registered}
+    public = {each for each in _public_registrations() if each.module not in modules}
+    return sorted(registered | public)
+
+
+def _public_registrations() -> Iterator[Registration]:
+    """Environments made for the public OpenEnv: ``openenv-my_env`` holds ``my_env`` with its manifest."""
+    for distribution in distributions():
+        name = str(distribution.name).lower()
+        module = name.removeprefix(PUBLIC_PREFIX).replace("-", "_")
+        if name.startswith(PUBLIC_PREFIX) and _has_manifest(module):
+            yield Registration(module, module)
+
+
+def _has_manifest(module: str) -> bool:
+    spec = find_spec(module)
+    homes = [] if spec is None else spec.submodule_search_locations or ()
+    return any(Path(home, MANIFEST_FILE).is_file() for home in homes)
+
+
+def _missing_folder(folder: Path) -> str:
+    if folder.is_dir():
+        return f"{folder} holds no {MANIFEST_FILE}, so it is no environment; `openenv init NAME` makes one."
+    return f"There is no folder {folder}; give an environment's folder, or the name of an installed one."
+
+
+def _unknown_name(name: str, registrations: list[Registration]) -> str:
+    names = [each.name for each in registrations]
+    close = difflib.get_close_matches(environment_key(name), names, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    installed = ", ".join(names) or "none"
+    return (
+        f"No environment is called {name!r}.{hint} Installed are: {installed}. To add one, install its package "
+        f"(pip install FOLDER_OR_URL), or give the folder that holds its {MANIFEST_FILE}."
+    )

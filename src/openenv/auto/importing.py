@@ -1,0 +1,105 @@
+"""Import an environment's modules from its own folder, whatever else is installed under the same name."""
+
+import sys
+import tomllib
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError
+
+
+def module_path(folder: Path) -> tuple[str, Path]:
+    """Find the import path of the package that a folder is.
+
+    Args:
+        folder: The folder, absolute. A folder inside a package is a subpackage.
+
+    Returns:
+        The import path, such as ``openspiel_env.catch``, and the folder of its topmost package.
+
+    Raises:
+        ConfigurationError: The folder's name can't be a module's.
+    """
+    if (folder / "__init__.py").exists() and (folder.parent / "__init__.py").exists():
+        parent, top = module_path(folder.parent)
+        return f"{parent}.{folder.name}", top
+    name = _declared_name(folder) or folder.name.replace("-", "_")
+    if not name.isidentifier():
+        raise ConfigurationError(
+            f"{folder}: {folder.name!r} can't be a Python package's name; rename the folder, or map the package's name "
+            'to "." under [tool.setuptools.package-dir] in its pyproject.toml.'
+        )
+    return name, folder
+
+
+def _declared_name(folder: Path) -> str | None:
+    """The package that the folder's pyproject.toml maps to the folder itself."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return None
+    try:
+        tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: is not valid TOML; mend this: {error}") from error
+    package_dir: dict[str, Any] = tool.get("setuptools", {}).get("package-dir", {})
+    return next((name for name, path in package_dir.items() if name and path in (".", "./")), None)
+
+
+def import_from_folder(module: str, top_folder: Path) -> ModuleType:
+    """Import a module whose topmost package is a given folder.
+
+    Args:
+        module: The import path, such as ``my_env.server.app``.
+        top_folder: The folder of ``my_env``. The folder above it joins the end of ``sys.path``, for the
+            processes that the environment may start.
+
+    Returns:
+        The module.
+
+    Raises:
+        ConfigurationError: The package is loaded from another folder already, or needs a module that is not installed.
+    """
+    top = module.partition(".")[0]
+    try:
+        _ensure_package(top, top_folder)
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing.partition(".")[0] == top:
+            raise
+        raise ConfigurationError(
+            f"{module} needs the module {missing!r}, which is not installed; "
+            f"install the environment with what it depends on: pip install -e {top_folder}"
+        ) from error
+
+
+def _ensure_package(name: str, folder: Path) -> None:
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        homes = [Path(home).resolve() for home in getattr(loaded, "__path__", [])]
+        if folder.resolve() not in homes:
+            raise ConfigurationError(
+                f"Can't import {name} from {folder}: this process has loaded another {name} "
+                f"from {', '.join(map(str, homes)) or loaded}. Rename one, or use them in two processes."
+            )
+        return
+    if str(folder.parent) not in sys.path:
+        sys.path.append(str(folder.parent))
+    _load_package(name, folder)
+
+
+def _load_package(name: str, folder: Path) -> None:
+    init = folder / "__init__.py"
+    spec = spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
+    if not init.is_file() or spec is None or spec.loader is None:
+        raise ConfigurationError(f"{folder} has no __init__.py, so it is no package; add an empty one.")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

@@ -1,0 +1,64 @@
+"""From an environment's name to a client that is ready to use."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openenv.auto.discovery import find_environment
+from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.env_client import EnvClient
+from openenv.core.generic_client import GenericEnvClient
+
+_URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
+
+
+def make(
+    name_or_path_or_url: str | Path,
+    *,
+    environment: str | Path | None = None,
+    max_sessions: int | None = None,
+    env_vars: Mapping[str, str] | None = None,
+    **client_kwargs: Any,
+) -> EnvClient[Any, Any, Any]:
+    """Make a client for an environment, with a server of its own unless a URL is given.
+
+    The server starts in a local process when the client first connects, and ends when the client is closed.
+
+    Args:
+        name_or_path_or_url: Name of an installed environment (``wordle``), an environment's folder, or the address of
+            a running server (``http://host:8000``).
+        environment: For an address: name or folder of the environment that is served there, for the types of its
+            client. Without it actions and observations are dicts.
+        max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.
+        env_vars: Environment variables to set for the started server.
+        **client_kwargs: Passed to the client, such as ``message_timeout_s``.
+
+    Returns:
+        A client, not yet connected.
+
+    Raises:
+        EnvironmentNotFoundError: No such environment.
+        ConfigurationError: The environment's manifest is not as it must be.
+
+    Example::
+
+        with openenv.make("wordle").sync() as client:
+            print(client.reset(seed=1).observation)
+    """
+    if is_url(name_or_path_or_url):
+        client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
+        return client_class(base_url=str(name_or_path_or_url), **client_kwargs)
+    package = find_environment(name_or_path_or_url)
+    provider = LocalProcessProvider(package.folder, max_sessions=max_sessions, env_vars=env_vars)
+    return package.client_class()(provider=provider, **client_kwargs)
+
+
+def is_url(target: str | Path) -> bool:
+    """Say whether a target is a server's address rather than an environment's name or folder.
+
+    Example:
+        >>> [is_url(target) for target in ("http://host:8000", "localhost:8000", "wordle", "./my_env")]
+        [True, True, False, False]
+    """
+    return isinstance(target, str) and _URL.fullmatch(target) is not None

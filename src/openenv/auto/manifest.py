@@ -1,0 +1,99 @@
+"""The manifest of an environment's folder: ``openenv.yaml``."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from openenv.core.exceptions import ConfigurationError
+
+MANIFEST_FILE = "openenv.yaml"
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")]
+ModuleAttribute = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+ClassReference = Annotated[str, StringConstraints(pattern=r"^([A-Za-z_][\w.]*:)?[A-Za-z_]\w*$")]
+# YAML reads 1.0 as a number.
+Version = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value)]
+
+
+class Manifest(BaseModel):
+    """What ``openenv.yaml`` says. Keys that are not listed here are kept for the tools that know them.
+
+    Modules are named from the environment's folder: ``client:MyEnv`` is the class ``MyEnv`` in its ``client.py``.
+    Each field's description says what the key must be.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    spec_version: Literal[1] = Field(default=1, description="the manifest's format: 1")
+    name: Name = Field(description="the environment's name: letters, digits, _ and -")
+    version: Version = Field(default="0.0.0", description="the environment's version, as in 0.1.0")
+    type: str = Field(default="space", description="how it is deployed: space")
+    runtime: str = Field(default="fastapi", description="what serves it: fastapi")
+    app: ModuleAttribute = Field(default="server.app:app", description="the application, as in server.app:app")
+    port: int = Field(default=8000, ge=1, le=65535, description="the server's port in a container, 1 to 65535")
+    description: str = Field(default="", description="one sentence for people")
+    action: ClassReference | None = Field(default=None, description="the action's class, as in models:MyAction")
+    observation: ClassReference | None = Field(
+        default=None, description="the observation's class, as in models:MyObservation"
+    )
+    environment: ModuleAttribute | None = Field(
+        default=None, description="the environment's class, as in server.my_environment:MyEnvironment"
+    )
+    client: ModuleAttribute | None = Field(default=None, description="the client's class, as in client:MyEnv")
+    player: ModuleAttribute | None = Field(
+        default=None, description="a function that makes a scripted player, as in player:make_player"
+    )
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Read a folder's ``openenv.yaml``.
+
+    Args:
+        folder: The folder that holds it.
+
+    Returns:
+        The manifest, checked.
+
+    Raises:
+        ConfigurationError: The file can't be read, is no YAML, or has a key that is not as it must be; the message
+            names the file and the key, and says what it must be.
+    """
+    file = folder / MANIFEST_FILE
+    content = _read_yaml(file)
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{file}: expected keys and values, such as `name: my_env`, but got {_kind(content)}.")
+    odd_keys = [key for key in content if not isinstance(key, str)]
+    if odd_keys:
+        raise ConfigurationError(f"{file}: a key must be a name, but got {odd_keys[0]!r}; put it in quotes.")
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        raise ConfigurationError("\n".join(f"{file}: {fault}" for fault in _faults(error))) from error
+
+
+def _read_yaml(file: Path) -> Any:
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file}: can't be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file}: is not UTF-8 text; save it as UTF-8.") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{file}: is not valid YAML; mend this: {error}") from error
+
+
+def _kind(content: Any) -> str:
+    return "nothing" if content is None else type(content).__name__
+
+
+def _faults(error: ValidationError) -> list[str]:
+    """One sentence for each faulty key."""
+    faults = []
+    for fault in error.errors():
+        key = str(fault["loc"][0])
+        expected = Manifest.model_fields[key].description
+        came = "is missing" if fault["type"] == "missing" else f"is {fault['input']!r}"
+        faults.append(f"`{key}` {came}; it must be {expected}.")
+    return faults

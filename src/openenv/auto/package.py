@@ -1,0 +1,148 @@
+"""An environment's package: its folder, its manifest, and the classes in it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from openenv.auto.classes import find_class, load_attribute
+from openenv.auto.importing import import_from_folder, module_path
+from openenv.auto.manifest import Manifest, load_manifest
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server.environment_types import environment_types
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.typed_client import client_for
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+Player = Callable[[Any], BaseModel]
+"""A scripted player of one episode: from each observation, the first of them reset's, to the next action."""
+
+
+@dataclass(frozen=True)
+class EnvironmentPackage:
+    """An environment that is installed or lies in a folder. Making one imports nothing of it; its methods do.
+
+    Attributes:
+        name: The name it goes by, such as ``wordle``.
+        module: Import path of its package, such as ``wordle_env``.
+        folder: Where its ``openenv.yaml`` lies.
+        manifest: What ``openenv.yaml`` says.
+    """
+
+    name: str
+    module: str
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def from_folder(cls, folder: Path, name: str | None = None) -> "EnvironmentPackage":
+        """Describe the environment in a folder.
+
+        Args:
+            folder: The folder that holds ``openenv.yaml``.
+            name: The name that it goes by; the manifest's if ``None``.
+
+        Raises:
+            ConfigurationError: The manifest is not as it must be, or the folder can't be a package.
+        """
+        folder = folder.resolve()
+        manifest = load_manifest(folder)
+        return cls(name or manifest.name, module_path(folder)[0], folder, manifest)
+
+    @property
+    def description(self) -> str:
+        """One sentence for people; empty if the manifest has none."""
+        return self.manifest.description
+
+    @property
+    def version(self) -> str:
+        """The environment's version."""
+        return self.manifest.version
+
+    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
+        """Return the package's client, or one made for its environment's class where it has none.
+
+        Raises:
+            ConfigurationError: Several classes could be it, or the one that the manifest names is not there.
+        """
+        found = find_class(self, EnvClient, "client", ("client", ""))
+        return client_for(self.environment_class()) if found is None else found
+
+    def action_class(self) -> type[BaseModel]:
+        """Return the class of the actions.
+
+        Raises:
+            ConfigurationError: Several classes could be it, or none.
+        """
+        found = find_class(self, BaseModel if self.manifest.action else Action, "action", ("models", "client", ""))
+        return environment_types(self.environment_class()).action if found is None else found
+
+    def observation_class(self) -> type[BaseModel]:
+        """Return the class of the observations.
+
+        Raises:
+            ConfigurationError: Several classes could be it, or none.
+        """
+        base = BaseModel if self.manifest.observation else Observation
+        found = find_class(self, base, "observation", ("models", "client", ""))
+        return environment_types(self.environment_class()).observation if found is None else found
+
+    def environment_class(self) -> type[Environment[Any, Any, Any]]:
+        """Return the environment's class. This imports what the server needs.
+
+        Raises:
+            ConfigurationError: Several classes could be it, or none.
+        """
+        app_module = self.manifest.app.partition(":")[0]
+        found = find_class(self, Environment, "environment", (app_module,))
+        if found is None:
+            raise ConfigurationError(
+                f"{self.folder}: no Environment class is imported by {app_module}; "
+                "say where it is in openenv.yaml, as in `environment: server.my_environment:MyEnvironment`."
+            )
+        return found
+
+    def make_player(self, seed: int) -> Player | None:
+        """Make a scripted player of one episode.
+
+        Args:
+            seed: Players with the same seed choose alike.
+
+        Returns:
+            A function from the last observation to the next action, or ``None`` if the package has no player.
+
+        Raises:
+            ConfigurationError: The function that the manifest names is not there.
+        """
+        if self.manifest.player is None:
+            return None
+        player: Player = load_attribute(self, "player", self.manifest.player)(seed)
+        return player
+
+    def app(self) -> "FastAPI":
+        """Import the server's application; for a process that serves nothing else.
+
+        Raises:
+            ConfigurationError: The application that the manifest names is not there.
+        """
+        # Public environments fall back on `import models`, as in a container that starts in their folder.
+        if str(self.folder) not in sys.path:
+            sys.path.append(str(self.folder))
+        app: FastAPI = load_attribute(self, "app", self.manifest.app)
+        return app
+
+    def import_module(self, name: str) -> ModuleType:
+        """Import one of the package's modules.
+
+        Args:
+            name: The module, as seen from the folder: ``client``, ``server.app``; the package itself if empty.
+        """
+        return import_from_folder(f"{self.module}.{name}".rstrip("."), module_path(self.folder)[1])

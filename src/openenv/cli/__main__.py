@@ -1,0 +1,78 @@
+"""The ``openenv`` command itself. A command's module is imported only when that command runs."""
+
+import sys
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from openenv.core.exceptions import OpenEnvError
+
+
+class Command(NamedTuple):
+    """Where a command is, and the line that ``openenv --help`` shows for it."""
+
+    target: str
+    summary: str
+
+
+COMMANDS = {
+    "init": Command("openenv.cli.init:init", "Make the folder of a new environment."),
+    "serve": Command("openenv.cli.serve:serve", "Serve an environment on this machine."),
+    "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
+    "train": Command("openenv.cli.train:train", "Train a language model on an environment with GRPO."),
+    "list": Command("openenv.cli.list:list_installed", "List the installed environments."),
+    "validate": Command("openenv.cli.validate:validate", "Check an environment's folder without running it."),
+}
+
+
+class CommandGroup(TyperGroup):
+    """Knows every command by name and summary; loads the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Put the command itself in the place of its stand-in."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load_command(str(name)), rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command and make it ready to be called."""
+    module, _, function = COMMANDS[name].target.partition(":")
+    single = _new_app()
+    single.command(name)(getattr(import_module(module), function))
+    return typer.main.get_command(single)
+
+
+def build_app() -> typer.Typer:
+    """Make the application, with a stand-in for each command."""
+    app = _new_app(cls=CommandGroup, no_args_is_help=True)
+    app.callback()(_openenv)
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.summary)(_stand_in)
+    return app
+
+
+def main() -> None:
+    """Run the command line; ends the process with its exit status."""
+    try:
+        build_app()(prog_name="openenv")
+    except (OpenEnvError, OSError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+
+
+def _new_app(**settings: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+
+
+def _openenv() -> None:
+    """Make, serve, play, train and check environments."""
+
+
+def _stand_in() -> None:
+    """Never called: ``CommandGroup`` loads the command itself."""
+
+
+if __name__ == "__main__":
+    main()

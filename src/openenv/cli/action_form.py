@@ -1,0 +1,190 @@
+"""Ask a person for an action, field by field, by its JSON Schema."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from openenv.train.text import ActionText
+
+QUIT, HELP, LITERAL = "q", "?", "\\"
+MAX_LISTED = 12
+
+
+class QuitGameError(Exception):
+    """The person wants to stop, or the input has ended."""
+
+
+class ActionForm:
+    """The form of one kind of action.
+
+    Args:
+        schema: The action's JSON Schema.
+        console: Where to ask.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], console: Console) -> None:
+        properties = [name for name in schema.get("properties", {}) if name != "metadata"]
+        required = schema.get("required", ())
+        self._fields = [FormField(name, schema, name in required) for name in properties]
+        self._console = console
+
+    def ask(self) -> dict[str, Any]:
+        """Ask for every field.
+
+        Returns:
+            The action's fields.
+
+        Raises:
+            QuitGameError: The person typed ``q``, or the input has ended.
+        """
+        if not self._fields:
+            self.confirm("This action has no fields. Enter does it, q quits")
+        answers = {field.name: self._ask_field(field) for field in self._fields}
+        return {name: answer for name, answer in answers.items() if answer is not OMITTED}
+
+    def confirm(self, question: str) -> None:
+        """Wait for Enter.
+
+        Args:
+            question: What Enter does.
+
+        Raises:
+            QuitGameError: The person typed ``q``, or the input has ended.
+        """
+        if self._line(question) == QUIT:
+            raise QuitGameError
+
+    def show_help(self) -> None:
+        """Explain the fields and what else can be typed."""
+        for field in self._fields:
+            self._console.print(f"[bold]{escape(field.name)}[/]  {escape(field.explanation)}")
+        self._console.print(
+            f"Enter takes the value in brackets. {QUIT} quits, {HELP} shows this; "
+            f"to send these two as they are, type {LITERAL}{QUIT} or {LITERAL}{HELP}.",
+            style="dim",
+            markup=False,
+        )
+
+    def remember(self, action: Mapping[str, Any]) -> None:
+        """Offer an action's values the next time.
+
+        Args:
+            action: The action's fields.
+        """
+        for field in self._fields:
+            if field.name in action:
+                field.remember(action[field.name])
+
+    def _ask_field(self, field: "FormField") -> Any:
+        while True:
+            text = self._line(field.prompt)
+            if text == HELP and not field.has_choice(HELP):
+                self.show_help()
+                continue
+            if text == QUIT and not field.has_choice(QUIT):
+                raise QuitGameError
+            answer, problem = field.read(text.removeprefix(LITERAL) if text in (r"\q", r"\?") else text)
+            if problem is None:
+                return answer
+            self._console.print(f"[yellow]{escape(problem)}[/]")
+
+    def _line(self, prompt: str) -> str:
+        try:
+            text = self._console.input(f"[bold cyan]{escape(prompt)}[/] > ").strip()
+        except (EOFError, KeyboardInterrupt) as error:
+            self._console.print()
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            raise QuitGameError from error
+        if not sys.stdin.isatty():  # a terminal has shown it
+            self._console.print(text, markup=False)
+        return text
+
+
+class _Omitted:
+    """Stands for a field that is left to its default."""
+
+
+OMITTED = _Omitted()
+
+
+class FormField:
+    """One field of the form; it offers its default or the value last used.
+
+    Args:
+        name: The field's name.
+        schema: The JSON Schema of the whole action.
+        required: Whether it has no default.
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, Any], required: bool) -> None:
+        self.name = name
+        self._required = required
+        only = {"properties": {name: schema["properties"][name]}, "required": [name]}
+        self._text = ActionText({**only, "$defs": schema.get("$defs", {})})
+        self._schema = self._text.fields[name]
+        self._offered = None if required else _typed(self._schema.get("default"))
+
+    @property
+    def prompt(self) -> str:
+        """The field's name, what it may be, and what Enter takes."""
+        offered = "" if self._offered is None else f" [{self._offered}]"
+        return f"{self.name}{f' ({self._range})' if self._range else ''}{offered}"
+
+    @property
+    def explanation(self) -> str:
+        """What the field is about."""
+        parts = [self._schema.get("description", ""), self._range or str(self._schema.get("type", "JSON"))]
+        return "; ".join(part for part in parts if part)
+
+    def has_choice(self, text: str) -> bool:
+        """Whether a text is one of the values that the field lists."""
+        return text in self._text.choices
+
+    def read(self, text: str) -> tuple[Any, str | None]:
+        """Read an answer.
+
+        Args:
+            text: What was typed. The beginning of a choice stands for it where only one begins so.
+
+        Returns:
+            The value and ``None``, or anything and what is wrong with the text.
+        """
+        if not text and self._offered is not None:
+            text = self._offered
+        if not text:
+            return (None, f"{self.name} needs a value; {HELP} for help.") if self._required else (OMITTED, None)
+        reading = self._text.read(self._completed(text))
+        if reading.problem is not None:
+            return None, reading.problem
+        assert isinstance(reading.action, dict)
+        return reading.action[self.name], None
+
+    def remember(self, value: Any) -> None:
+        """Offer a value the next time, unless it is free text, which is rarely wanted twice."""
+        if not self._text.is_free_text:
+            self._offered = _typed(value)
+
+    @property
+    def _range(self) -> str:
+        choices = self._text.choices
+        if 0 < len(choices) <= MAX_LISTED:
+            return ", ".join(choices)
+        return f"{choices[0]} to {choices[-1]}" if choices else ""
+
+    def _completed(self, text: str) -> str:
+        if text in self._text.choices:
+            return text
+        begun = [choice for choice in self._text.choices if choice.casefold().startswith(text.casefold())]
+        return begun[0] if len(begun) == 1 else text
+
+
+def _typed(value: Any) -> str | None:
+    """Write a value as it would be typed; ``None`` for an absent one."""
+    if value is None or isinstance(value, str):
+        return value or None
+    return json.dumps(value, ensure_ascii=False)

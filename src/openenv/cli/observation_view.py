@@ -1,0 +1,52 @@
+"""Show an observation to a person."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from openenv.train.text import observation_fields
+
+MAX_SCALE = 20
+HERE, ELSEWHERE = "●", "·"
+
+
+def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) -> Text | Table:
+    """Make an observation readable.
+
+    Args:
+        observation: The observation's fields.
+        schema: Its JSON Schema.
+
+    Returns:
+        Its ``text`` if it has one, with its colours; else a line for each field. A number that its schema bounds to
+        a short range is shown on a scale, which makes a position in a game visible.
+    """
+    fields = observation_fields(observation)
+    if isinstance(fields.get("text"), str):
+        return Text.from_ansi(fields["text"])
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    table = Table.grid(padding=(0, 2))
+    for name, value in fields.items():
+        table.add_row(Text(name, style="dim"), Text.from_ansi(_scale(value, properties.get(name, {})) or _plain(value)))
+    return table
+
+
+def _scale(value: Any, field: Mapping[str, Any]) -> str | None:
+    """Draw an integer on the range that its schema gives, or return ``None`` if that is unknown or long."""
+    low = field.get("minimum", field.get("exclusiveMinimum", 0) + 1 if "exclusiveMinimum" in field else None)
+    high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
+    if type(value) is not int or low is None or high is None or not low <= value <= high < low + MAX_SCALE:
+        return None
+    marks = " ".join(HERE if place == value else ELSEWHERE for place in range(int(low), int(high) + 1))
+    return f"{marks}  {value}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return " ".join(map(str, value))
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,131 @@
+"""``openenv train``: GRPO on an environment, from a command line, a YAML file, or both."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.config import TrainConfig, load_config
+
+if TYPE_CHECKING:
+    from openenv.train.run import TrainResult
+
+REQUIRED = ("torch", "transformers", "trl", "datasets", "matplotlib")
+
+Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder or URL.")]
+Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
+Steps = Annotated[int | None, typer.Option(help="Optimiser steps.  [default: 300 for tiny, else 200]")]
+Rollouts = Annotated[int | None, typer.Option(help="Episodes for each step.  [default: 128 for tiny, else 32]")]
+GroupSize = Annotated[int | None, typer.Option(help="Episodes that share a seed.  [default: 8]")]
+MicroBatch = Annotated[int | None, typer.Option(help="Episodes in one backward pass.  [default: all for tiny, else 4]")]
+LearningRate = Annotated[float | None, typer.Option(help="Rate at the start.  [default: 3e-3 for tiny, else 2e-6]")]
+Temperature = Annotated[float | None, typer.Option(help="Of sampling.  [default: 1]")]
+MaxTurns = Annotated[int | None, typer.Option(help="Actions in an episode, at most.  [default: 32 for tiny, else 16]")]
+MaxActionTokens = Annotated[int | None, typer.Option(help="Tokens in an action.  [default: 8 for tiny, else 256]")]
+MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [default: 2048 for tiny, else 4096]")]
+IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
+Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
+Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
+Seed = Annotated[int | None, typer.Option(help="What every random choice derives from.  [default: 1]")]
+EvalEpisodes = Annotated[
+    int | None, typer.Option(help="Fresh seeds before and after.  [default: 200 for tiny, else 64]")
+]
+CheckpointEvery = Annotated[
+    int | None, typer.Option(help="Steps between checkpoints.  [default: 100 for tiny, else 25]")
+]
+Device = Annotated[Literal["auto", "cpu"] | None, typer.Option(help="Where to compute.  [default: auto]")]
+ReportTo = Annotated[list[str] | None, typer.Option(help="A tracker that TRL knows; may be given several times.")]
+OutputDir = Annotated[Path | None, typer.Option(help="Where the run's folder is made.  [default: runs]")]
+Name = Annotated[str | None, typer.Option(help="Name of the run's folder.  [default: from the time]")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings; options win over it.")]
+Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the interrupted run in this folder.")]
+
+
+def train(  # one parameter for each option
+    environment: Environment = None,
+    model: Model = None,
+    steps: Steps = None,
+    rollouts: Rollouts = None,
+    group_size: GroupSize = None,
+    micro_batch: MicroBatch = None,
+    learning_rate: LearningRate = None,
+    temperature: Temperature = None,
+    max_turns: MaxTurns = None,
+    max_action_tokens: MaxActionTokens = None,
+    max_context: MaxContext = None,
+    illegal_penalty: IllegalPenalty = None,
+    fallback: Fallback = None,
+    thinking: Thinking = None,
+    seed: Seed = None,
+    eval_episodes: EvalEpisodes = None,
+    checkpoint_every: CheckpointEvery = None,
+    device: Device = None,
+    report_to: ReportTo = None,
+    output_dir: OutputDir = None,
+    name: Name = None,
+    config: ConfigFile = None,
+    resume: Resume = None,
+) -> None:
+    """Train a language model on an environment with GRPO."""
+    options = {option: value for option, value in locals().items() if option not in ("config", "resume")}
+    given = {option: value for option, value in options.items() if value not in (None, [])}
+    console = Console()
+    _check_installed()
+    if resume is None:
+        settings = load_config(config, **given)
+        result = import_module("openenv.train.run").train(settings, console)
+    else:
+        _check_alone(given, config)
+        result = import_module("openenv.train.run").resume(resume, console)
+    _show_result(result, console)
+
+
+def _check_installed() -> None:
+    missing = [package for package in REQUIRED if find_spec(package) is None]
+    if missing:
+        raise ConfigurationError(f'Training needs {", ".join(missing)}: pip install "openenv-core[train]"')
+
+
+def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:
+    others = [*given, *(["config"] if config else [])]
+    if others:
+        raise typer.BadParameter(f"--resume takes its settings from the run's config.yaml; leave out {others[0]!r}.")
+
+
+def _show_result(result: "TrainResult", console: Console) -> None:
+    config = result.folder.load_config()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column(f"{config.eval_episodes} fresh seeds", style="bold")
+    table.add_column("mean reward", justify="right")
+    for player, score in result.scores.items():
+        table.add_row(player, f"{score.mean_reward:+.3f}")
+    console.print()
+    console.print(table)
+    lines = [
+        "",
+        f"trained     {result.steps} steps in {result.seconds:.0f} s",
+        f"curve       {result.folder.curve}",
+        f"report      {result.folder.report}",
+        f"model       {result.folder.model}",
+        f"checkpoints {result.folder.checkpoints}",
+        "",
+        "Next:",
+        *(f"  {command}" for command in _next_commands(config)),
+    ]
+    console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
+
+
+def _next_commands(config: TrainConfig) -> list[str]:
+    environment = quote(config.environment)
+    return [
+        f"openenv train {environment} --model {quote(config.model)} --seed {config.seed + 1}",
+        f"openenv play {environment}",
+        "openenv list" if Path("my_env").exists() else "openenv init my_env",
+    ]

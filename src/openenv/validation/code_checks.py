@@ -1,0 +1,272 @@
+"""Checks of an environment's code, by reading its syntax trees."""
+
+import ast
+from collections.abc import Iterator
+
+from openenv.auto.manifest import Manifest
+from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.names import Definition, External, Names
+from openenv.validation.source import Source
+
+# The bases that make a class what a manifest's key says it is, the usual one first.
+BASES = {
+    "action": ("Action", "BaseModel", "CallToolAction", "ListToolsAction"),
+    "observation": ("Observation", "BaseModel", "CallToolObservation", "ListToolsObservation"),
+    "environment": ("Environment", "MCPEnvironment"),
+    "client": ("EnvClient", "TypedEnvClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
+}
+OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
+NEUTRAL_PACKAGES = ("abc", "typing", "typing_extensions", "enum")
+MODEL_MODULES = ("models", "client", "")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def check_syntax(source: Source) -> Iterator[Finding]:
+    """Every Python file parses."""
+    for path, tree in source.trees.items():
+        if isinstance(tree, SyntaxError):
+            yield fail(f"{path}:{tree.lineno or 1}: {tree.msg}", "Mend the syntax.")
+
+
+def check_classes(source: Source) -> Iterator[Finding]:
+    """What the manifest names is there, and is of the right kind."""
+    if not isinstance(source.manifest, Manifest):
+        return
+    names = Names(source)
+    for key in ("app", "environment", "client", "player", "action", "observation"):
+        reference: str | None = getattr(source.manifest, key)
+        if reference is not None:
+            yield from _reference_findings(names, key, reference)
+    for key in ("environment", "client"):
+        if getattr(source.manifest, key) is None:
+            yield warn(f"`{key}` is missing in openenv.yaml.", "Name the class; without it, it is found by looking.")
+
+
+def _reference_findings(names: Names, key: str, reference: str) -> Iterator[Finding]:
+    found = find_reference(names, reference)
+    if found is None:
+        yield fail(f"`{key}: {reference}` names something that is not there.", "Correct the key in openenv.yaml.")
+    elif key in BASES and isinstance(found, Definition):
+        yield from _kind_findings(names, key, reference, found)
+
+
+def find_reference(names: Names, reference: str) -> Definition | External | None:
+    """Find what a manifest's key names: ``module:Name``, or a name in one of the usual modules."""
+    module, colon, name = reference.rpartition(":")
+    modules = (module,) if colon else MODEL_MODULES
+    return next((found for each in modules if (found := names.find(each, name)) is not None), None)
+
+
+def _kind_findings(names: Names, key: str, reference: str, found: Definition) -> Iterator[Finding]:
+    if not isinstance(found.node, ast.ClassDef):
+        # A client may be made by a call: MyEnv = client_for(MyEnvironment).
+        if key != "client":
+            yield fail(f"`{key}: {reference}` is no class.", "Name a class in openenv.yaml.")
+        return
+    bases = [each for each in names.ancestors(found) if isinstance(each, External)]
+    if any(_extends(base, key) for base in bases):
+        return
+    expected = BASES[key][0]
+    if all(base.dotted.partition(".")[0] in OUR_PACKAGES + NEUTRAL_PACKAGES for base in bases):
+        yield fail(f"{found.path}: {found.node.name} does not extend {expected}.", f"Let it extend {expected}.")
+    else:
+        yield warn(
+            f"{found.path}: can't tell whether {found.node.name} is the {key}; a base comes from another package.",
+            f"See that it extends {expected} in the end.",
+        )
+
+
+def _extends(base: Definition | External, key: str) -> bool:
+    return isinstance(base, External) and base.dotted.partition(".")[0] in OUR_PACKAGES and base.name in BASES[key]
+
+
+def check_models(source: Source) -> Iterator[Finding]:
+    """Each field of an action and an observation says what it means; agents and people read that."""
+    if not isinstance(source.manifest, Manifest):
+        return
+    names = Names(source)
+    for reference in filter(None, (source.manifest.action, source.manifest.observation)):
+        found = find_reference(names, reference)
+        if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef):
+            for cls in names.ancestors(found):
+                yield from _undescribed(cls)
+
+
+def _undescribed(cls: Definition | External) -> Iterator[Finding]:
+    if not isinstance(cls, Definition) or not isinstance(cls.node, ast.ClassDef):
+        return
+    documentation = ast.get_docstring(cls.node) or ""
+    for field in cls.node.body:
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        name = field.target.id
+        written = ast.unparse(field)
+        hidden = name.startswith("_") or name == "model_config" or "ClassVar" in ast.unparse(field.annotation)
+        if not hidden and "description=" not in written and f"{name}:" not in documentation:
+            yield warn(
+                f"{cls.path}:{field.lineno}: {cls.node.name}.{name} has no description.",
+                'Add one: Field(description="...").',
+            )
+
+
+def check_environment(source: Source) -> Iterator[Finding]:
+    """The environment's class has the methods that a server calls, and they take what it passes."""
+    names = Names(source)
+    classes = environment_classes(source, names)
+    if not classes:
+        yield fail("No class extends Environment.", "Write one in server/; `openenv init` shows how.")
+    for cls in classes:
+        methods = _methods(names, cls)
+        for name in ("reset", "step", "state"):
+            if not _has_method(names, cls, methods, name):
+                yield fail(f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment says how.")
+        if "state" in methods and not methods["state"].decorator_list:
+            yield warn(f"{cls.path}: {_class_name(cls)}.state is no property.", "Put @property above it.")
+        yield from _reset_findings(cls, methods.get("reset_async") or methods.get("reset"))
+        yield from _step_findings(cls, methods.get("step_async") or methods.get("step"))
+
+
+def environment_classes(source: Source, names: Names) -> list[Definition]:
+    """Return the environment's class if the manifest names it, else every class that extends ``Environment``."""
+    if isinstance(source.manifest, Manifest) and source.manifest.environment is not None:
+        found = find_reference(names, source.manifest.environment)
+        return [found] if isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) else []
+    classes = [
+        Definition(path, node)
+        for path, tree in source.trees.items()
+        if isinstance(tree, ast.Module)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    ]
+    return [cls for cls in classes if any(_extends(base, "environment") for base in names.ancestors(cls))]
+
+
+def _methods(names: Names, cls: Definition) -> dict[str, Function]:
+    """The methods of a class with those that it inherits within the package."""
+    methods: dict[str, Function] = {}
+    for each in names.ancestors(cls):
+        if isinstance(each, Definition) and isinstance(each.node, ast.ClassDef):
+            for node in each.node.body:
+                if isinstance(node, Function):
+                    methods.setdefault(node.name, node)
+    return methods
+
+
+def _has_method(names: Names, cls: Definition, methods: dict[str, Function], name: str) -> bool:
+    if name in methods or f"{name}_async" in methods:
+        return True
+    externals = [each for each in names.ancestors(cls) if isinstance(each, External)]
+    # A base that can't be seen may have it; of openenv's own, only the tool-style one has a step.
+    unseen = any(each.dotted.partition(".")[0] not in OUR_PACKAGES + NEUTRAL_PACKAGES for each in externals)
+    return unseen or (name == "step" and any(each.name == "MCPEnvironment" for each in externals))
+
+
+def _reset_findings(cls: Definition, reset: Function | None) -> Iterator[Finding]:
+    if reset is None:
+        return
+    required = _required(reset)[1:]
+    if required:
+        yield fail(
+            f"{cls.path}:{reset.lineno}: reset needs {', '.join(required)}, but may be called without arguments.",
+            "Give each a default.",
+        )
+    if "seed" not in _accepted(reset) and reset.args.kwarg is None:
+        yield warn(
+            f"{cls.path}:{reset.lineno}: reset takes no seed, so that no episode can be repeated.",
+            "Add seed: int | None = None, and draw everything random from random.Random(seed).",
+        )
+
+
+def _step_findings(cls: Definition, step: Function | None) -> Iterator[Finding]:
+    if step is None:
+        return
+    required = _required(step)[1:]
+    takes_action = len(_accepted(step)) > 1 or step.args.vararg is not None
+    if len(required) > 1 or not takes_action:
+        yield fail(
+            f"{cls.path}:{step.lineno}: step takes ({', '.join(required)}); the server passes the action and, "
+            "if it is accepted, timeout_s.",
+            "Let it take the action, and give anything else a default.",
+        )
+
+
+def _accepted(function: Function) -> list[str]:
+    arguments = function.args
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def _required(function: Function) -> list[str]:
+    arguments = function.args
+    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    by_name = [
+        each.arg for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    return positional[: len(positional) - len(arguments.defaults)] + by_name
+
+
+def _class_name(cls: Definition) -> str:
+    assert isinstance(cls.node, ast.ClassDef)
+    return cls.node.name
+
+
+def check_concurrency(source: Source) -> Iterator[Finding]:
+    """The class says whether one server may hold many sessions, as training needs."""
+    names = Names(source)
+    limit = _literal_limit(source)
+    for cls in environment_classes(source, names):
+        declared = _concurrency_flag(names, cls)
+        if limit is not None and limit > 1 and declared is not True:
+            yield fail(
+                f"The server asks for {limit} sessions, but {_class_name(cls)} does not say that it supports them.",
+                "Set SUPPORTS_CONCURRENT_SESSIONS = True if instances share nothing, else max_concurrent_envs=1.",
+            )
+        elif declared is None:
+            yield warn(
+                f"{cls.path}: {_class_name(cls)} does not set SUPPORTS_CONCURRENT_SESSIONS.",
+                "Set it to True if instances share nothing; a server then holds many sessions, as training needs.",
+            )
+
+
+def _concurrency_flag(names: Names, cls: Definition) -> bool | None:
+    for each in names.ancestors(cls):
+        if not isinstance(each, Definition) or not isinstance(each.node, ast.ClassDef):
+            continue
+        for node in each.node.body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Constant):
+                continue
+            if ast.unparse(node).startswith("SUPPORTS_CONCURRENT_SESSIONS"):
+                return bool(node.value.value)
+    return None
+
+
+def _literal_limit(source: Source) -> int | None:
+    """The number of sessions that the server's module asks for, where it is written as a number."""
+    tree = source.trees.get("server/app.py")
+    for node in ast.walk(tree) if isinstance(tree, ast.Module) else ():
+        if isinstance(node, ast.keyword) and node.arg == "max_concurrent_envs" and isinstance(node.value, ast.Constant):
+            return node.value.value if isinstance(node.value.value, int) else None
+    return None
+
+
+def check_server(source: Source) -> Iterator[Finding]:
+    """The server's module can be started by hand, and lets its limit be set."""
+    tree = source.trees.get("server/app.py")
+    if not isinstance(tree, ast.Module):
+        return
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+        yield warn("server/app.py has no main().", "Add one that serves; the script `server` calls it.")
+    if "MAX_CONCURRENT_ENVS" not in source.texts["server/app.py"]:
+        yield warn(
+            "server/app.py does not read MAX_CONCURRENT_ENVS.",
+            "Pass max_concurrent_envs=int(os.environ.get('MAX_CONCURRENT_ENVS', '8')), for --max-sessions to work.",
+        )
+
+
+CODE_CHECKS = (
+    Check("syntax", "every Python file parses", check_syntax),
+    Check("classes", "the classes that openenv.yaml names are there", check_classes),
+    Check("models", "every field of actions and observations is described", check_models),
+    Check("environment", "the environment has the methods that a server calls", check_environment),
+    Check("concurrency", "it says whether one server may hold many sessions", check_concurrency),
+    Check("server", "server/app.py can be started, and its limit set", check_server),
+)

@@ -1,0 +1,163 @@
+"""Checks of the files around an environment's code: manifest, README, packaging, image, secrets."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from openenv.auto.discovery import ENTRY_POINT_GROUP
+from openenv.auto.manifest import Manifest
+from openenv.core.exceptions import ConfigurationError
+from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.source import Source
+
+REQUIRED_FILES = ("__init__.py", "client.py", "README.md", "server/__init__.py", "server/app.py")
+DOCKERFILES = ("server/Dockerfile", "Dockerfile")
+FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)", re.DOTALL)
+FRONT_MATTER_KEYS = ("title", "sdk", "app_port")
+
+SECRETS = {
+    "a Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
+    "an OpenAI or Anthropic key": r"\bsk-[A-Za-z0-9_-]{24,}",
+    "a GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})",
+    "an AWS key": r"\bAKIA[0-9A-Z]{16}\b",
+    "a Google key": r"\bAIza[0-9A-Za-z_-]{35}",
+    "a Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+}
+HOME_PATH = re.compile(r"(?<![\w.])(?:/home/[\w.-]+|/Users/[\w.-]+|/root|[A-Za-z]:\\+Users\\+\w+)(?=[/\\\"'\s])")
+CODE_SUFFIXES = (".py", ".yaml", ".yml", ".toml", ".txt", ".sh")
+
+
+def check_manifest(source: Source) -> Iterator[Finding]:
+    """The manifest can be read, and its name is the package's."""
+    if isinstance(source.manifest, ConfigurationError):
+        for line in str(source.manifest).splitlines():
+            yield fail(line, "Mend the key; `openenv init` shows a manifest with every key.")
+        return
+    if isinstance(source.module, ConfigurationError):
+        yield fail(str(source.module), "Give the folder the package's name.")
+    if not source.manifest.description:
+        yield warn("`description` is missing.", "Say in one sentence what the environment is; `openenv list` shows it.")
+    if source.manifest.version == "0.0.0":
+        yield warn("`version` is missing.", "Add a version, and raise it with every change of what an agent meets.")
+
+
+def check_files(source: Source) -> Iterator[Finding]:
+    """The files are there that a published environment has."""
+    for path in REQUIRED_FILES:
+        if not (source.folder / path).is_file():
+            yield fail(f"{path} is missing.", f"Add {path}; `openenv init` shows one.")
+    # A subpackage is published with the package around it, which has these two.
+    if not (source.top_folder / "pyproject.toml").is_file():
+        yield fail("pyproject.toml is missing.", "Add pyproject.toml; `openenv init` shows one.")
+    if not any((source.top_folder / path).is_file() for path in DOCKERFILES):
+        yield fail("There is neither server/Dockerfile nor Dockerfile.", "Add one; `openenv init` shows one.")
+
+
+def check_readme(source: Source) -> Iterator[Finding]:
+    """The README tells people and the Hub what this is."""
+    text = source.texts.get("README.md")
+    if text is None or source.folder != source.top_folder:  # a subpackage is no Space
+        return
+    matter = FRONT_MATTER.match(text)
+    if matter is None:
+        yield warn("README.md has no front matter.", "Begin it with the block that `openenv init` writes, for a Space.")
+        return
+    keys = _front_matter(matter[1])
+    missing = [key for key in FRONT_MATTER_KEYS if key not in keys]
+    if missing:
+        yield warn(f"README.md's front matter lacks {', '.join(missing)}.", "A Space needs these keys; add them.")
+    if isinstance(source.manifest, Manifest) and keys.get("app_port", source.manifest.port) != source.manifest.port:
+        yield fail(
+            f"README.md says app_port {keys['app_port']}, openenv.yaml says port {source.manifest.port}.",
+            "Make them the same.",
+        )
+    if len(matter[2].split()) < 20:
+        yield warn("README.md says hardly anything.", "Describe the task, the action, the observation and the reward.")
+
+
+def check_packaging(source: Source) -> Iterator[Finding]:
+    """The package installs, and is found by its name once it is."""
+    file = source.top_folder / "pyproject.toml"
+    if not file.is_file() or isinstance(source.module, ConfigurationError):
+        return
+    # That it is valid TOML is known: the package's import path was read from it.
+    project: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+    if not project.get("name"):
+        yield fail("pyproject.toml has no project.name.", 'Add one, such as name = "openenv-my_env".')
+    if not any(re.match(r"openenv(-core)?\b", str(each)) for each in project.get("dependencies", [])):
+        yield fail("pyproject.toml does not depend on openenv-core.", "Add it to project.dependencies.")
+    entries = project.get("entry-points", {}).get(ENTRY_POINT_GROUP, {})
+    if source.module not in entries.values():
+        yield warn(
+            f'No entry point in the group "{ENTRY_POINT_GROUP}" names {source.module}.',
+            f'Add [project.entry-points."{ENTRY_POINT_GROUP}"] with a line such as my = "{source.module}", '
+            "so that the installed environment is found by name.",
+        )
+    if "server" not in project.get("scripts", {}):
+        yield warn(
+            "There is no script called server.", f'Add server = "{source.module}.server.app:main" to [project.scripts].'
+        )
+
+
+def check_image(source: Source) -> Iterator[Finding]:
+    """The Dockerfile serves on the manifest's port, off loopback."""
+    path = next((path for path in DOCKERFILES if path in source.texts), None)
+    if path is None:
+        return
+    text = source.texts[path]
+    if not re.search(r"(?mi)^FROM\s", text):
+        yield fail(f"{path} has no FROM line.", "Name a base image.")
+    if not re.search(r"(?mi)^(CMD|ENTRYPOINT)\b", text):
+        yield fail(f"{path} has no CMD.", "Say how the server is started.")
+    if not re.search(r"(?mi)^HEALTHCHECK\b", text):
+        yield warn(f"{path} has no HEALTHCHECK.", "Add one that asks /health.")
+    if isinstance(source.manifest, Manifest) and str(source.manifest.port) not in text:
+        yield warn(
+            f"{path} does not mention port {source.manifest.port}.", "Serve on the port that openenv.yaml names."
+        )
+
+
+def check_secrets(source: Source) -> Iterator[Finding]:
+    """No token or key is in the files."""
+    for path, text in source.texts.items():
+        for what, pattern in SECRETS.items():
+            for match in re.finditer(pattern, text):
+                line = text.count("\n", 0, match.start()) + 1
+                yield fail(
+                    f"{path}:{line} looks like {what}.",
+                    "Revoke it, take it out of the files and of their history, and pass it as an environment variable.",
+                )
+
+
+def check_paths(source: Source) -> Iterator[Finding]:
+    """No file names a folder that only this machine has."""
+    for path, text in source.texts.items():
+        if not path.endswith(CODE_SUFFIXES):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            match = HOME_PATH.search(line)
+            if match is not None:
+                yield warn(f"{path}:{number} names {match[0]}.", "Use a path relative to the file, or a setting.")
+
+
+def _front_matter(text: str) -> dict[str, Any]:
+    try:
+        keys = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return keys if isinstance(keys, dict) else {}
+
+
+FILE_CHECKS = (
+    Check("manifest", "openenv.yaml can be read", check_manifest),
+    Check("files", "the files of a published environment are there", check_files),
+    Check("readme", "README.md tells people and the Hub what this is", check_readme),
+    Check("packaging", "pyproject.toml installs it, and lets it be found by name", check_packaging),
+    Check("image", "the Dockerfile serves it", check_image),
+    Check("secrets", "no token or key is in the files", check_secrets),
+    Check("paths", "no path of one machine is in the files", check_paths),
+)

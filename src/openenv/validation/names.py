@@ -1,0 +1,149 @@
+"""What a name in a module stands for, found by reading the syntax trees."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from openenv.validation.source import Source
+
+MAX_HOPS = 20
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A statement of the package that gives a name its meaning.
+
+    Attributes:
+        path: The file, relative to the folder.
+        node: The class, function or assignment.
+    """
+
+    path: str
+    node: ast.AST
+
+
+@dataclass(frozen=True)
+class External:
+    """A name that comes from another package.
+
+    Attributes:
+        dotted: Where from, such as ``pydantic.BaseModel``.
+    """
+
+    dotted: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the dotted name."""
+        return self.dotted.rpartition(".")[2]
+
+
+Meaning = Definition | External | None
+
+
+class Names:
+    """Looks up names in an environment's package.
+
+    Args:
+        source: The package's files.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._package = source.module if isinstance(source.module, str) else source.folder.name
+
+    def find(self, module: str, name: str) -> Meaning:
+        """Say what a name in a module stands for, following imports.
+
+        Args:
+            module: The module as seen from the folder, such as ``server.app``; the package itself if empty.
+            name: The name.
+
+        Returns:
+            Its definition or where it comes from; ``None`` if nothing binds it.
+        """
+        path = self.path(module)
+        return None if path is None else self._find_in(path, name, MAX_HOPS)
+
+    def path(self, module: str) -> str | None:
+        """Return the file of a module as seen from the folder, or ``None`` if there is none."""
+        stem = module.replace(".", "/")
+        candidates = (f"{stem}.py", f"{stem}/__init__.py" if stem else "__init__.py")
+        return next((path for path in candidates if isinstance(self._source.trees.get(path), ast.Module)), None)
+
+    def bases(self, cls: Definition) -> list[Meaning]:
+        """Say what each base of a class stands for."""
+        assert isinstance(cls.node, ast.ClassDef)
+        return [self._expression(cls.path, base) for base in cls.node.bases]
+
+    def ancestors(self, cls: Definition) -> Iterator[Definition | External]:
+        """Yield a class and everything that it extends, as far as the package itself says."""
+        waiting: list[Meaning] = [cls]
+        seen = set()
+        while waiting:
+            each = waiting.pop(0)
+            if each is None or each in seen:
+                continue
+            seen.add(each)
+            yield each
+            if isinstance(each, Definition) and isinstance(each.node, ast.ClassDef):
+                waiting += self.bases(each)
+
+    def _find_in(self, path: str, name: str, hops: int) -> Meaning:
+        tree = self._source.trees.get(path)
+        if not isinstance(tree, ast.Module) or hops == 0:
+            return None
+        for node in _statements(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+                return Definition(path, node)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
+                return Definition(path, node)
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    if (alias.asname or alias.name) == name:
+                        return self._imported(path, node, alias.name, hops)
+        return None
+
+    def _imported(self, path: str, node: ast.ImportFrom, name: str, hops: int) -> Meaning:
+        module = self._own_module(path, node)
+        if module is None:
+            return External(f"{node.module}.{name}")
+        target = self.path(module)
+        return None if target is None else self._find_in(target, name, hops - 1)
+
+    def _own_module(self, path: str, node: ast.ImportFrom) -> str | None:
+        """The module that an import names, as seen from the folder; ``None`` for another package's."""
+        written = node.module or ""
+        if node.level:
+            parts = path.split("/")[: -node.level]
+            climbed_out = node.level > len(path.split("/"))
+            return None if climbed_out else ".".join([*parts, *filter(None, [written])])
+        if written == self._package or written.startswith(f"{self._package}."):
+            return written.removeprefix(self._package).lstrip(".")
+        # `from models import X`, as environments do that run from within their folder.
+        return written if self.path(written) is not None else None
+
+    def _expression(self, path: str, node: ast.expr) -> Meaning:
+        if isinstance(node, ast.Subscript):
+            return self._expression(path, node.value)
+        if isinstance(node, ast.Attribute):
+            return External(ast.unparse(node))
+        return self._find_in(path, node.id, MAX_HOPS) if isinstance(node, ast.Name) else None
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module, with those inside ``if`` and ``try``."""
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if isinstance(node, ast.If):
+            waiting = [*node.body, *node.orelse, *waiting]
+        elif isinstance(node, ast.Try):
+            handlers = [statement for handler in node.handlers for statement in handler.body]
+            waiting = [*node.body, *handlers, *node.orelse, *node.finalbody, *waiting]
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]

@@ -1,0 +1,115 @@
+"""Run the checks, and put what they say into one report."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from openenv.auto.manifest import Manifest
+from openenv.validation.code_checks import CODE_CHECKS
+from openenv.validation.file_checks import FILE_CHECKS
+from openenv.validation.findings import Check, Finding, Status
+from openenv.validation.source import Source, read_source
+
+REPORT_SCHEMA_VERSION = 1
+LEVEL = "static"
+CHECKS = (*FILE_CHECKS, *CODE_CHECKS)
+_SEVERITY: Sequence[Status] = ("pass", "warn", "fail")
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check said.
+
+    Attributes:
+        check_id: The check's name.
+        status: ``pass``, ``warn`` or ``fail``.
+        measured: What was looked at.
+        evidence: What is wrong, one entry for each finding.
+        remediation: What to do about it, each remedy once.
+        duration_s: Seconds that the check took.
+    """
+
+    check_id: str
+    status: Status
+    measured: str
+    evidence: list[str]
+    remediation: list[str]
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all checks said of an environment's folder.
+
+    Attributes:
+        target: The folder.
+        source_digest: SHA-256 over the files that were looked at.
+        manifest: The manifest's keys; empty if it can't be read.
+        results: One entry for each check.
+    """
+
+    target: str
+    source_digest: str
+    manifest: Mapping[str, Any]
+    results: list[CheckResult]
+
+    @property
+    def verdict(self) -> Status:
+        """The worst status of any check."""
+        return _worst([result.status for result in self.results])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return {
+            "report_schema_version": REPORT_SCHEMA_VERSION,
+            "target": self.target,
+            "source_digest": self.source_digest,
+            "manifest": dict(self.manifest),
+            "levels_run": [LEVEL],
+            "results": [asdict(result) for result in self.results],
+            "verdict": self.verdict,
+        }
+
+
+def validate_folder(folder: Path) -> Report:
+    """Check an environment's folder. None of its code is imported or run.
+
+    Args:
+        folder: The folder that holds ``openenv.yaml``.
+
+    Returns:
+        What each check said.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such folder, or it holds no ``openenv.yaml``.
+    """
+    source = read_source(folder)
+    manifest = source.manifest.model_dump(mode="json") if isinstance(source.manifest, Manifest) else {}
+    results = [run_check(check, source) for check in CHECKS]
+    return Report(str(source.folder), source.digest, manifest, results)
+
+
+def run_check(check: Check, source: Source) -> CheckResult:
+    """Run one check.
+
+    Args:
+        check: The check.
+        source: The files to look at.
+    """
+    start = time.perf_counter()
+    findings: list[Finding] = list(check.find(source))
+    duration_s = round(time.perf_counter() - start, 6)
+    return CheckResult(
+        check_id=check.id,
+        status=_worst([finding.status for finding in findings]),
+        measured=check.measures,
+        evidence=[finding.text for finding in findings],
+        remediation=list(dict.fromkeys(finding.remedy for finding in findings)),
+        duration_s=duration_s,
+    )
+
+
+def _worst(statuses: list[Status]) -> Status:
+    return max(statuses, key=_SEVERITY.index, default="pass")

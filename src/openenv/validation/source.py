@@ -1,0 +1,112 @@
+"""An environment's folder as its checks see it: files, manifest and syntax trees. Nothing of it is imported."""
+
+import ast
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from openenv.auto.importing import module_path
+from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+
+IGNORED_FOLDERS = frozenset({"__pycache__", "build", "dist", "node_modules", "outputs", "runs", "venv"})
+MAX_TEXT_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of an environment's folder.
+
+    Attributes:
+        folder: The folder, absolute.
+        manifest: Its manifest, or the error that reading it gave.
+        module: Import path of the package that the folder is, or the error that finding it gave.
+        top_folder: Folder of the topmost package, which is the folder itself unless that is a subpackage.
+        texts: The content of each text file, by its path in the folder.
+        trees: The syntax tree of each Python file, or the error in its syntax.
+    """
+
+    folder: Path
+    manifest: Manifest | ConfigurationError
+    module: str | ConfigurationError
+    top_folder: Path
+    texts: dict[str, str]
+    trees: dict[str, ast.Module | SyntaxError]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the paths and contents of the text files."""
+        digest = hashlib.sha256()
+        for path, text in sorted(self.texts.items()):
+            digest.update(f"{path}\0{len(text)}\0{text}".encode())
+        return f"sha256:{digest.hexdigest()}"
+
+
+def read_source(folder: Path) -> Source:
+    """Read an environment's folder.
+
+    Args:
+        folder: The folder that holds ``openenv.yaml``.
+
+    Returns:
+        Its files. Hidden folders, build products and run outputs are left out, and so are files that are no text.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such folder, or it holds no ``openenv.yaml``.
+    """
+    folder = folder.expanduser().resolve()
+    if not (folder / MANIFEST_FILE).is_file():
+        raise EnvironmentNotFoundError(f"{folder} holds no {MANIFEST_FILE}; `openenv init NAME` makes an environment.")
+    texts = dict(_texts(folder))
+    trees = {path: _parse(text, path) for path, text in texts.items() if path.endswith(".py")}
+    module, top_folder = _module(folder)
+    return Source(folder, _manifest(folder), module, top_folder, texts, trees)
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_ignored(name))
+        for name in sorted(names):
+            path = Path(parent, name)
+            text = _text(path)
+            if text is not None:
+                yield path.relative_to(folder).as_posix(), text
+
+
+def _is_ignored(folder_name: str) -> bool:
+    return folder_name.startswith(".") or folder_name.endswith(".egg-info") or folder_name in IGNORED_FOLDERS
+
+
+def _text(path: Path) -> str | None:
+    if not path.is_file() or path.stat().st_size > MAX_TEXT_BYTES:
+        return None
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _parse(text: str, path: str) -> ast.Module | SyntaxError:
+    try:
+        return ast.parse(text, path)
+    except SyntaxError as error:
+        return error
+    except ValueError as error:  # a null byte
+        return SyntaxError(str(error))
+
+
+def _manifest(folder: Path) -> Manifest | ConfigurationError:
+    try:
+        return load_manifest(folder)
+    except ConfigurationError as error:
+        return error
+
+
+def _module(folder: Path) -> tuple[str | ConfigurationError, Path]:
+    try:
+        return module_path(folder)
+    except ConfigurationError as error:
+        return error, folder

@@ -1,0 +1,129 @@
+"""From a name, a folder or an address to a client that plays."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.environment_folders import public_environment, scaffold
+from tests.servers import RunningServer
+
+import openenv
+from openenv import GenericEnvClient
+from openenv.auto.making import is_url
+from openenv.core.exceptions import EnvironmentNotFoundError, ProviderError, ServerCapacityError
+
+
+def test_a_folder_gives_its_typed_client_with_a_server_of_its_own(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    action = openenv.find_environment(folder).action_class()
+    with openenv.make(folder).sync() as client:
+        assert client.reset(seed=1).observation.echoed_message == "My Env environment ready!"
+        assert client.step(action(message="hello")).reward == 0.5
+
+
+def test_a_public_folder_works_unchanged(tmp_path: Path) -> None:
+    folder = public_environment(tmp_path)
+    client = openenv.make(str(folder))
+    assert type(client).__name__ == "TallyGameEnv"
+    action = openenv.find_environment(folder).action_class()
+    client.reset()
+    assert client.step(action(amount=4)).observation.total == 4
+    client.close()
+
+
+async def test_async_use(tmp_path: Path) -> None:
+    action = openenv.find_environment(scaffold(tmp_path, "my_env")).action_class()
+    async with openenv.make(tmp_path / "my_env") as client:
+        await client.reset()
+        result = await client.step(action(message="hi"))
+        assert result.observation.message_length == 2
+
+
+def test_a_name_gives_the_installed_environment() -> None:
+    with openenv.make("echo").sync() as client:
+        assert type(client.async_client).__name__ == "EchoEnv"
+        assert client.reset().observation.echoed_message == "Echo environment ready!"
+
+
+def test_nothing_starts_before_the_first_call(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    app = folder / "server" / "app.py"
+    app.write_text(f"from pathlib import Path\nPath(__file__).with_name('started').touch()\n{app.read_text()}")
+    client = openenv.make(folder).sync()
+    assert not (folder / "server" / "started").exists()
+    client.connect()
+    assert (folder / "server" / "started").exists()
+    client.close()
+
+
+def test_the_servers_settings_reach_it(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    with openenv.make(folder, max_sessions=1).sync() as client:
+        client.reset()
+        with client.new_session() as second, pytest.raises(ServerCapacityError):
+            second.reset()
+
+
+def test_client_settings_reach_the_client() -> None:
+    client = openenv.make("http://127.0.0.1:9", message_timeout_s=1.5, mode="production")
+    assert client.mode == "production"
+    with pytest.raises(TypeError, match="no_such_setting"):
+        openenv.make("http://127.0.0.1:9", no_such_setting=1)
+
+
+def test_an_address_gives_dicts_or_the_types_of_a_package(counter_server: RunningServer) -> None:
+    assert type(openenv.make(counter_server.url)) is GenericEnvClient
+    typed = openenv.make(counter_server.url, environment="echo")
+    assert type(typed).__name__ == "EchoEnv"
+    with openenv.make(counter_server.url).sync() as client:
+        assert client.reset().done is False
+
+
+def test_an_unknown_name_is_told_at_once() -> None:
+    with pytest.raises(EnvironmentNotFoundError, match="No environment is called 'no-such'"):
+        openenv.make("no-such")
+
+
+def test_a_server_that_cannot_start_is_told_by_the_first_call(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "server" / "app.py").write_text("raise ValueError('no luck')")
+    client = openenv.make(folder).sync()
+    with pytest.raises(ProviderError, match="no luck"):
+        client.reset()
+    client.close()
+
+
+def test_many_clients_at_once(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    action = openenv.find_environment(folder).action_class()
+
+    async def episode(number: int) -> float:
+        async with openenv.make(folder) as client:
+            await client.reset()
+            return float((await client.step(action(message="x" * number))).reward or 0.0)
+
+    async def episodes() -> list[float]:
+        return await asyncio.gather(*(episode(number) for number in range(3)))
+
+    assert asyncio.run(episodes()) == [0.0, 0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("http://host:8000", True),
+        ("https://openenv-wordle.hf.space", True),
+        ("ws://host", True),
+        ("wss://host/path", True),
+        ("localhost:8000", True),
+        ("10.0.0.1:80/env", True),
+        ("wordle", False),
+        ("./host:8000", False),
+        ("host:port", False),
+        ("", False),
+        ("http://", False),
+        (Path("http:/x"), False),
+    ],
+)
+def test_addresses(target: str | Path, expected: bool) -> None:
+    assert is_url(target) is expected

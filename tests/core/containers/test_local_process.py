@@ -1,0 +1,234 @@
+"""Servers in child processes: real ones, killed and broken in every way."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.environment_folders import scaffold, write_files
+from tests.servers import eventually
+
+from openenv import GenericEnvClient
+from openenv.core.containers.runtime import LocalProcessProvider
+from openenv.core.exceptions import ProviderError, ServerCapacityError
+
+DYING_PARENT = """
+import sys
+from openenv.core.containers.runtime import LocalProcessProvider
+
+provider = LocalProcessProvider(sys.argv[1])
+provider.start()
+provider.wait_for_ready()
+print(provider.pid, flush=True)
+sys.stdin.read()
+"""
+
+STARTS_A_CHILD = """
+import pathlib, subprocess
+child = subprocess.Popen(["sleep", "600"])
+pathlib.Path(__file__).with_name("pid").write_text(str(child.pid))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An environment that echoes."""
+    return scaffold(tmp_path, "local_env")
+
+
+def broken(folder: Path, code: str) -> Path:
+    """Put code before everything else that the server's module does."""
+    app = folder / "server" / "app.py"
+    app.write_text(f"{code}\n{app.read_text()}")
+    return folder
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return shown.stdout.strip()[:1] not in ("", "Z")
+
+
+def stopped(provider: LocalProcessProvider) -> str:
+    """Return how a provider says that it is running nothing."""
+    with pytest.raises(ProviderError) as error:
+        provider.wait_for_ready()
+    return str(error.value)
+
+
+def test_it_serves_sessions_on_loopback(folder: Path) -> None:
+    with LocalProcessProvider(folder) as provider:
+        assert provider.base_url.startswith("http://127.0.0.1:")
+        # Not waited for: the connection is taken as soon as the server accepts.
+        with GenericEnvClient(base_url=provider.base_url).sync() as client:
+            client.reset()
+            assert client.step({"message": "hello"}).reward == 0.5
+
+
+def test_a_client_starts_and_stops_it(folder: Path) -> None:
+    provider = LocalProcessProvider(folder)
+    client = GenericEnvClient(provider=provider).sync()
+    assert "call start() first" in stopped(provider)
+    client.reset()
+    pid = provider.pid
+    assert pid is not None
+    assert is_running(pid)
+    client.close()
+    assert "call start() first" in stopped(provider)
+    assert not is_running(pid)
+
+
+def test_max_sessions_reaches_the_server(folder: Path) -> None:
+    with LocalProcessProvider(folder, max_sessions=1) as provider, GenericEnvClient(provider.base_url).sync() as first:
+        first.reset()
+        with GenericEnvClient(provider.base_url).sync() as second, pytest.raises(ServerCapacityError, match="1/1"):
+            second.reset()
+
+
+def test_environment_variables_reach_the_server_and_start_wins(folder: Path) -> None:
+    environment = folder / "server" / "local_env_environment.py"
+    environment.write_text(environment.read_text().replace('"Local Env environment ready!"', "os.environ['GREETING']"))
+    environment.write_text(f"import os\n{environment.read_text()}")
+    provider = LocalProcessProvider(folder, env_vars={"GREETING": "made"})
+    for given, expected in ((None, "made"), ({"GREETING": "started"}, "started")):
+        url = provider.start(env_vars=given)
+        with GenericEnvClient(base_url=url).sync() as client:
+            assert client.reset().observation["echoed_message"] == expected
+        provider.stop()
+
+
+def test_it_takes_a_given_port_and_says_if_that_is_taken(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        provider = LocalProcessProvider(folder)
+        with pytest.raises(ProviderError, match=f"could not be started.*already in use.*{port}"):
+            provider.start(port=port)
+        assert provider.pid is None
+    try:
+        assert provider.start(port=port) == f"http://127.0.0.1:{port}"
+        provider.wait_for_ready()
+    finally:
+        provider.stop()
+
+
+def test_it_runs_one_server_at_a_time(folder: Path) -> None:
+    provider = LocalProcessProvider(folder)
+    with pytest.raises(ProviderError, match=r"call start\(\) first"):
+        provider.base_url  # noqa: B018
+    with pytest.raises(ProviderError, match=r"call start\(\) first"):
+        provider.wait_for_ready()
+    first = provider.start()
+    with pytest.raises(ProviderError, match=f"running at {first} already"):
+        provider.start()
+    provider.stop()
+    provider.stop()
+    assert provider.start() != ""
+    provider.stop()
+
+
+def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
+    with pytest.raises(ProviderError, match="port and env_vars, but got replicas"):
+        LocalProcessProvider(folder).start(replicas=2)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise ValueError('no luck')", r"exit status 1(?s:.*)ValueError: no luck"),
+        ("import os\nprint('last words', flush=True)\nos._exit(3)", r"exit status 3(?s:.*)last words"),
+        ("import no_such_module", r"exit status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip install"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", r"exit status -9(?s:.*)\(it printed nothing\)"),
+    ],
+    ids=["raises", "exits", "lacks a module", "is killed"],
+)
+def test_a_server_that_dies_before_it_is_ready(folder: Path, code: str, expected: str) -> None:
+    with LocalProcessProvider(broken(folder, code)) as provider, pytest.raises(ProviderError, match=expected):
+        provider.wait_for_ready()
+
+
+def test_an_unknown_environment_is_named_at_once() -> None:
+    start = time.monotonic()
+    with (
+        LocalProcessProvider("no-such-environment") as provider,
+        pytest.raises(ProviderError, match="No environment is called 'no-such-environment'"),
+    ):
+        provider.wait_for_ready()
+    assert time.monotonic() - start < 20
+
+
+def test_a_server_that_never_gets_ready_is_killed_by_force(folder: Path) -> None:
+    code = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(600)"
+    )
+    provider = LocalProcessProvider(broken(folder, code), grace_s=0.1)
+    with provider:
+        eventually(lambda: "deaf" in provider.log_end(), "the server ignores SIGTERM")
+        with pytest.raises(TimeoutError, match=r"not ready within 0\.2 s"):
+            provider.wait_for_ready(0.2)
+        pid = provider.pid
+    assert pid is not None
+    assert not is_running(pid)
+
+
+def test_what_the_server_started_ends_with_it(folder: Path) -> None:
+    with LocalProcessProvider(broken(folder, STARTS_A_CHILD)) as provider:
+        provider.wait_for_ready()
+        child = int((folder / "server" / "pid").read_text())
+        assert is_running(child)
+    eventually(lambda: not is_running(child), "the server's child has ended")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, None], ids=["kill -9", "a normal end"])
+def test_the_server_does_not_outlive_its_parent(folder: Path, ending: signal.Signals | None) -> None:
+    command = [sys.executable, "-c", DYING_PARENT, str(broken(folder, STARTS_A_CHILD))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdin is not None
+        server = int(parent.stdout.readline())
+        child = int((folder / "server" / "pid").read_text())
+        assert is_running(server)
+        assert is_running(child)
+        if ending is None:
+            parent.stdin.close()
+        else:
+            parent.send_signal(ending)
+        parent.wait()
+    eventually(lambda: not is_running(server), "the server has ended")
+    eventually(lambda: not is_running(child), "what it started has ended")
+
+
+def test_ctrl_c_in_the_terminal_is_not_for_the_server(folder: Path) -> None:
+    with LocalProcessProvider(folder) as provider:
+        assert provider.pid is not None
+        assert os.getsid(provider.pid) == provider.pid != os.getsid(0)
+
+
+def test_the_log_is_kept_where_asked(folder: Path, tmp_path: Path) -> None:
+    log_file = tmp_path / "logs" / "server.log"
+    provider = LocalProcessProvider(broken(folder, "print('first line', flush=True)"), log_file=log_file)
+    for _ in range(2):
+        with provider:
+            provider.wait_for_ready()
+            assert len(provider.log_end(10)) <= 10
+        assert provider.log_end() == ""
+    assert log_file.read_text().count("first line") == 2
+
+
+def test_nothing_is_left_open(folder: Path) -> None:
+    provider = LocalProcessProvider(folder)
+    before = set(os.listdir("/dev/fd"))  # noqa: PTH208
+    for _ in range(2):
+        provider.start()
+        provider.stop()
+    assert set(os.listdir("/dev/fd")) == before  # noqa: PTH208
+
+
+def test_the_working_directory_shadows_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path / "elsewhere", {"uvicorn.py": "raise SystemExit('shadowed')"})
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with LocalProcessProvider(folder) as provider:
+        provider.wait_for_ready()

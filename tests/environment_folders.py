@@ -1,0 +1,106 @@
+"""Folders of environments, as authors make them."""
+
+from pathlib import Path
+from textwrap import dedent
+
+from openenv.cli.init import write_scaffold
+
+
+def scaffold(parent: Path, name: str) -> Path:
+    """Make the folder that ``openenv init`` makes."""
+    folder = parent / name
+    write_scaffold(name, folder)
+    return folder
+
+
+def write_files(folder: Path, files: dict[str, str]) -> Path:
+    """Write files by their paths in a folder; their text may be indented."""
+    for path, text in files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+    return folder
+
+
+def public_environment(parent: Path, folder_name: str = "tally_env") -> Path:
+    """Make an environment as authors write it for the public OpenEnv: no keys of ours, imports that fall back."""
+    return write_files(
+        parent / folder_name,
+        {
+            "openenv.yaml": f"""
+                spec_version: 1
+                name: {folder_name}
+                type: space
+                runtime: fastapi
+                app: server.app:app
+                port: 8000
+                """,
+            "__init__.py": "from .client import TallyGameEnv\nfrom .models import AddAction, TallyObservation\n",
+            "models.py": """
+                from openenv.core.env_server.types import Action, Observation
+
+                class AddAction(Action):
+                    amount: int
+
+                class TallyObservation(Observation):
+                    total: int = 0
+                """,
+            "client.py": """
+                from openenv.core import EnvClient
+                from openenv.core.client_types import StepResult
+                from openenv.core.env_server.types import State
+
+                from .models import AddAction, TallyObservation
+
+                class TallyGameEnv(EnvClient[AddAction, TallyObservation, State]):
+                    def _step_payload(self, action):
+                        return {"amount": action.amount}
+
+                    def _parse_result(self, payload):
+                        observation = TallyObservation(**payload["observation"])
+                        return StepResult(observation, payload.get("reward"), payload.get("done", False))
+
+                    def _parse_state(self, payload):
+                        return State(**payload)
+                """,
+            "server/__init__.py": "",
+            "server/tally_environment.py": """
+                from openenv.core.env_server.interfaces import Environment
+                from openenv.core.env_server.types import State
+
+                try:
+                    from ..models import AddAction, TallyObservation
+                except ImportError:
+                    from models import AddAction, TallyObservation
+
+                class TallyEnvironment(Environment):
+                    def __init__(self):
+                        self._state = State(episode_id="one")
+                        self._total = 0
+
+                    def reset(self, seed=None, episode_id=None, **kwargs):
+                        self._total = 0
+                        return TallyObservation(total=0)
+
+                    def step(self, action, timeout_s=None, **kwargs):
+                        self._total += action.amount
+                        return TallyObservation(total=self._total, reward=float(action.amount))
+
+                    @property
+                    def state(self):
+                        return self._state
+                """,
+            "server/app.py": """
+                from openenv.core.env_server.http_server import create_app
+
+                try:
+                    from ..models import AddAction, TallyObservation
+                    from .tally_environment import TallyEnvironment
+                except ImportError:
+                    from models import AddAction, TallyObservation
+                    from server.tally_environment import TallyEnvironment
+
+                app = create_app(TallyEnvironment, AddAction, TallyObservation, env_name="tally")
+                """,
+        },
+    )

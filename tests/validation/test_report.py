@@ -1,0 +1,79 @@
+"""The report over all checks."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.environment_folders import scaffold, write_files
+
+from openenv.auto import find_environment
+from openenv.core.exceptions import EnvironmentNotFoundError
+from openenv.validation import validate_folder
+from openenv.validation.findings import Check, fail, warn
+from openenv.validation.report import CHECKS, run_check
+from openenv.validation.source import read_source
+
+
+def test_a_scaffold_passes_every_check(tmp_path: Path) -> None:
+    report = validate_folder(scaffold(tmp_path, "my_env"))
+    assert {result.check_id: result.status for result in report.results} == {check.id: "pass" for check in CHECKS}
+    assert report.verdict == "pass"
+
+
+@pytest.mark.parametrize("name", ["echo", "wordle", "openspiel", "catch"])
+def test_the_reference_environments_do_not_fail(name: str) -> None:
+    report = validate_folder(find_environment(name).folder)
+    assert [result for result in report.results if result.status == "fail"] == []
+
+
+def test_the_report_as_json(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    report = json.loads(json.dumps(validate_folder(folder).as_json()))
+    assert sorted(report) == [
+        "levels_run",
+        "manifest",
+        "report_schema_version",
+        "results",
+        "source_digest",
+        "target",
+        "verdict",
+    ]
+    assert report["target"] == str(folder)
+    assert report["levels_run"] == ["static"]
+    assert yaml.safe_load((folder / "openenv.yaml").read_text()).items() <= report["manifest"].items()
+    for result in report["results"]:
+        assert sorted(result) == ["check_id", "duration_s", "evidence", "measured", "remediation", "status"]
+        assert 0 <= result["duration_s"] < 5
+
+
+def test_the_verdict_is_the_worst_status(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    write_files(folder, {"README.md": "# My env"})
+    assert validate_folder(folder).verdict == "warn"
+    write_files(folder, {"client.py": "def ("})
+    assert validate_folder(folder).verdict == "fail"
+
+
+def test_an_empty_folder_with_a_broken_manifest_gets_a_whole_report(tmp_path: Path) -> None:
+    report = validate_folder(write_files(tmp_path, {"openenv.yaml": ": : :"}))
+    assert report.manifest == {}
+    assert len(report.results) == len(CHECKS)
+    assert report.verdict == "fail"
+
+
+def test_a_check_reports_each_remedy_once(tmp_path: Path) -> None:
+    source = read_source(scaffold(tmp_path, "my_env"))
+    result = run_check(
+        Check("x", "looks at x", lambda _: [warn("a", "mend"), fail("b", "mend"), warn("c", "")]), source
+    )
+    assert (result.status, result.evidence, result.remediation) == ("fail", ["a", "b", "c"], ["mend", ""])
+
+
+def test_no_environment_no_report(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentNotFoundError):
+        validate_folder(tmp_path)
+
+
+def test_check_ids_are_unique() -> None:
+    assert len({check.id for check in CHECKS}) == len(CHECKS)
