@@ -1,0 +1,116 @@
+"""The record of an episode that was played for training or evaluation."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import OpenEnvError, RequestRejectedError
+
+__all__ = ["Episode", "Turn", "raise_if_most_failed"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One action of an episode.
+
+    Attributes:
+        observation: What the agent was shown, as text.
+        action: What it answered, as text.
+        reward: What the environment gave for it.
+        problem: Why the answer was no legal action; ``None`` if it was one.
+    """
+
+    observation: str
+    action: str
+    reward: float
+    problem: str | None = None
+
+
+@dataclass
+class Episode:
+    """One episode, and its tokens if a language model played it.
+
+    Attributes:
+        seed: The seed of its reset.
+        prompt_ids: The tokens up to the first action.
+        completion_ids: The tokens after these: actions, and what was fed between them.
+        logprobs: For each token of ``completion_ids`` its log-probability when it was sampled; 0 if it was fed.
+        env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
+        turns: What happened.
+        done: Whether the environment ended the episode, rather than a limit.
+        error: Why the environment failed; such an episode says nothing about the player.
+    """
+
+    seed: int
+    prompt_ids: list[int] = field(default_factory=list)
+    completion_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    env_mask: list[int] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    done: bool = False
+    error: OpenEnvError | None = None
+
+    @property
+    def reward(self) -> float:
+        """The sum of the environment's rewards."""
+        return sum(turn.reward for turn in self.turns)
+
+    @property
+    def illegal_actions(self) -> int:
+        """How many answers were no legal action."""
+        return sum(turn.problem is not None for turn in self.turns)
+
+    @property
+    def length(self) -> int:
+        """Tokens, prompt and completion."""
+        return len(self.prompt_ids) + len(self.completion_ids)
+
+    def add_written(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
+        """Append tokens that the model wrote."""
+        self.completion_ids += token_ids
+        self.logprobs += logprobs
+        self.env_mask += [1] * len(token_ids)
+
+    def add_fed(self, token_ids: Sequence[int]) -> None:
+        """Append tokens that the model was fed."""
+        self.completion_ids += token_ids
+        self.logprobs += [0.0] * len(token_ids)
+        self.env_mask += [0] * len(token_ids)
+
+    def add_turn(
+        self, observation: str, action: str, outcome: StepResult[Any] | OpenEnvError | None, problem: str | None = None
+    ) -> None:
+        """Append what an action came to.
+
+        Args:
+            observation: What the agent was shown, as text.
+            action: What it answered, as text.
+            outcome: What the environment answered; ``None`` if it was sent nothing.
+            problem: Why the answer was no legal action, if that was seen before it was sent.
+        """
+        if isinstance(outcome, RequestRejectedError):
+            # The rules refuse the action: nothing happened, and the agent may try again.
+            self.turns.append(Turn(observation, action, 0.0, outcome.message))
+        elif isinstance(outcome, OpenEnvError):
+            self.error = outcome
+        elif outcome is None:
+            self.turns.append(Turn(observation, action, 0.0, problem))
+        else:
+            reward = float(outcome.reward or 0.0)
+            if not math.isfinite(reward):
+                self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
+            self.turns.append(Turn(observation, action, reward, problem))
+            self.done = outcome.done
+
+    def is_over(self, max_turns: int) -> bool:
+        """Whether no further action is possible."""
+        return self.done or self.error is not None or len(self.turns) >= max_turns
+
+
+def raise_if_most_failed(episodes: Sequence[Episode]) -> None:
+    """Raise the first error if the environment failed in more than half of the episodes."""
+    errors = [episode.error for episode in episodes if episode.error is not None]
+    if len(errors) * 2 > len(episodes):
+        raise errors[0]

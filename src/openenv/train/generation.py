@@ -1,0 +1,131 @@
+"""Sampling from a language model for many episodes at once, with the key-value cache kept between turns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import DynamicCache
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["Answer", "Decoder"]
+
+
+@dataclass
+class Answer:
+    """What a model wrote in one turn.
+
+    Attributes:
+        token_ids: The tokens, with the one that ended the answer if the model wrote one.
+        logprobs: The natural logarithm of each token's probability, at the temperature of sampling.
+        ended: Whether the model ended the answer itself, rather than the limit.
+    """
+
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    ended: bool = False
+
+
+class Decoder:
+    """Feeds tokens to a causal language model for several rows and samples what follows.
+
+    Each row is a text of its own. Rows may be fed different numbers of tokens: shorter ones are padded on the left,
+    and the padding is masked out for good. What was fed once is never computed again.
+
+    Args:
+        model: A causal language model of ``transformers``, with a cache that grows (`DynamicCache`).
+        pad_id: A token to pad with; it is never attended to.
+        temperature: Divides the logits; 0 takes the most likely token.
+        generator: Source of randomness, on the model's device.
+    """
+
+    def __init__(self, model: "PreTrainedModel", pad_id: int, temperature: float, generator: torch.Generator) -> None:
+        self._model = model
+        self._pad_id = pad_id
+        self._temperature = temperature
+        self._generator = generator
+        self._cache = DynamicCache(config=model.config)
+        self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
+        self._logits = torch.zeros((0, 0), device=model.device)
+
+    @torch.no_grad()
+    def feed(self, rows: Sequence[Sequence[int]]) -> None:
+        """Append tokens to every row.
+
+        Args:
+            rows: The new tokens of each row; a row may get none, unless it is the first feed.
+        """
+        ids, mask = self._padded(rows)
+        if not self._mask.numel():
+            self._mask = self._mask.new_zeros((len(rows), 0))
+        before = self._mask.sum(dim=1, keepdim=True)
+        self._mask = torch.cat([self._mask, mask], dim=1)
+        output: Any = self._model(
+            input_ids=ids,
+            attention_mask=self._mask,
+            # Padding gets position 0 or less, which no one sees.
+            position_ids=(before + mask.cumsum(dim=1) - 1).clamp(min=0),
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits = output.logits[:, -1].float()
+        fed = mask[:, -1:].bool()
+        self._logits = logits if self._logits.numel() == 0 else torch.where(fed, logits, self._logits)
+
+    @torch.no_grad()
+    def sample(self) -> tuple[list[int], list[float]]:
+        """Draw the next token of every row; it still has to be fed.
+
+        Returns:
+            The token and its log-probability for each row.
+        """
+        if self._temperature == 0:
+            logprobs = self._logits.log_softmax(dim=-1)
+            tokens = logprobs.argmax(dim=-1, keepdim=True)
+        else:
+            logprobs = (self._logits / self._temperature).log_softmax(dim=-1)
+            tokens = torch.multinomial(logprobs.exp(), 1, generator=self._generator)
+        return tokens.squeeze(1).tolist(), logprobs.gather(1, tokens).squeeze(1).tolist()
+
+    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
+        """Let every row write until it ends its answer or reaches its limit.
+
+        The last token of an answer is not fed; it belongs to the next `feed`.
+
+        Args:
+            limits: How many tokens each row may write, at least 1.
+            stop_ids: Tokens that end an answer.
+
+        Returns:
+            One answer for each row.
+        """
+        answers = [Answer() for _ in limits]
+        writing = list(range(len(limits)))
+        while True:
+            tokens, logprobs = self.sample()
+            for row in writing:
+                answers[row].token_ids.append(tokens[row])
+                answers[row].logprobs.append(logprobs[row])
+                answers[row].ended = tokens[row] in stop_ids
+            writing = [row for row in writing if not answers[row].ended and len(answers[row].token_ids) < limits[row]]
+            if not writing:
+                return answers
+            still = set(writing)
+            self.feed([[tokens[row]] if row in still else [] for row in range(len(limits))])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop every row but these; the rows are renumbered in the order given."""
+        index = torch.tensor(rows, dtype=torch.long, device=self._mask.device)
+        self._cache.batch_select_indices(index)
+        self._mask = self._mask[index]
+        self._logits = self._logits[index]
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        width = max(map(len, rows))
+        ids = [[self._pad_id] * (width - len(row)) + list(row) for row in rows]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
+        device = self._model.device
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)

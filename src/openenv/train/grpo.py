@@ -1,0 +1,196 @@
+"""Group relative policy optimisation (GRPO, https://arxiv.org/abs/2402.03300) with TRL's trainer.
+
+Each optimiser step plays ``rollouts`` episodes, in groups that share a seed: an episode is reinforced as far as it did
+better than its group. The trainer learns from the very tokens that the rollout sampled.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from datasets import Dataset  # type: ignore[import-untyped]
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.config import TrainConfig
+from openenv.train.policy import Policy
+from openenv.train.rollout import rollout_fields
+from openenv.train.run_folder import RunFolder
+from openenv.train.seeds import derived_seed, training_seeds
+from openenv.train.sessions import Sessions
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_trainer"]
+
+KEPT_CHECKPOINTS = 2
+
+
+class EpisodeRollouts:
+    """TRL's ``rollout_func``: plays one episode for each prompt, where a prompt is the seed of its reset.
+
+    What is sampled in a step depends on the weights, the run's seed and the step's number, on nothing before it; so a
+    resumed run samples what an undisturbed one would.
+
+    Args:
+        policy: The policy that is trained.
+        sessions: The environment.
+        config: The run's settings.
+    """
+
+    def __init__(self, policy: Policy, sessions: Sessions, config: TrainConfig) -> None:
+        self._player = policy.player(sessions, config)
+        self._config = config
+
+    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        """Play the episodes.
+
+        Args:
+            prompts: Seeds, in decimal.
+            trainer: Says which step it is, and at which precision the model computes.
+
+        Returns:
+            The fields that TRL asks for, and those that `episode_reward` takes.
+        """
+        seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step)
+        generator = torch.Generator(self._player.model.device).manual_seed(seed)
+        with trainer.accelerator.autocast():
+            episodes = self._player.play(
+                [int(prompt) for prompt in prompts], temperature=self._config.temperature, generator=generator
+            )
+        return rollout_fields(episodes, self._config.illegal_penalty)
+
+
+def episode_reward(
+    training_reward: Sequence[float | None],
+    episode_reward: Sequence[float],
+    episode_length: Sequence[int],
+    illegal_actions: Sequence[int],
+    log_metric: Any,
+    **_: Any,
+) -> list[float | None]:
+    """TRL's reward function: what the rollout found, with its means logged.
+
+    Args:
+        training_reward: The environment's reward less the penalty, ``None`` where the environment failed.
+        episode_reward: The environment's reward alone.
+        episode_length: Actions in each episode.
+        illegal_actions: Illegal ones among them.
+        log_metric: TRL's logger of scalars.
+        **_: What TRL passes to every reward function.
+
+    Returns:
+        ``training_reward``.
+    """
+    count = len(episode_reward)
+    log_metric("episode/reward", sum(episode_reward) / count)
+    log_metric("episode/length", sum(episode_length) / count)
+    log_metric("episode/illegal_actions", sum(illegal_actions) / count)
+    log_metric("episode/failed", sum(reward is None for reward in training_reward) / count)
+    return list(training_reward)
+
+
+class MetricsFile(TrainerCallback):
+    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def on_log(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write a line."""
+        # The summary at the end of a training is no step's.
+        if logs and "train_runtime" not in logs:
+            self._folder.add_metrics({"step": state.global_step, **logs})
+
+
+def make_trainer(
+    policy: Policy,
+    sessions: Sessions,
+    config: TrainConfig,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> GRPOTrainer:
+    """Put TRL's trainer together.
+
+    Args:
+        policy: The policy to train.
+        sessions: The environment; at least as many sessions as ``config.rollouts``.
+        config: The run's settings.
+        folder: Takes metrics and checkpoints.
+        callbacks: Told of each step, after the metrics were written.
+
+    Returns:
+        A trainer whose ``train`` runs the whole schedule.
+
+    Raises:
+        ConfigurationError: A tracker of ``report_to`` is not installed.
+    """
+    seeds = training_seeds(config.seed, config.steps * config.rollouts // config.group_size)
+    try:
+        trainer = GRPOTrainer(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=_arguments(config, folder),
+            train_dataset=Dataset.from_dict({"prompt": [str(seed) for seed in seeds]}),
+            reward_funcs=[episode_reward],
+            rollout_func=EpisodeRollouts(policy, sessions, config),
+            callbacks=[MetricsFile(folder), *callbacks],
+        )
+    except (RuntimeError, ValueError) as error:
+        if "callback" in str(error) or "not installed" in str(error):
+            raise ConfigurationError(f"report_to {', '.join(config.report_to)}: {error}") from error
+        raise
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
+    on_gpu = _takes_gpu(config)
+    episodes = config.micro_batch or config.rollouts
+    return GRPOConfig(
+        output_dir=str(folder.checkpoints),
+        run_name=folder.path.name,
+        seed=config.seed,
+        # How much is played and learned
+        max_steps=config.steps,
+        per_device_train_batch_size=episodes,
+        gradient_accumulation_steps=config.rollouts // episodes,
+        num_generations=config.group_size,
+        max_completion_length=config.max_context,
+        shuffle_dataset=False,
+        # How it is learned
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=config.lr_schedule,
+        max_grad_norm=config.max_grad_norm,
+        temperature=config.temperature,
+        scale_rewards=config.scale_rewards,
+        loss_type=config.loss_type,
+        beta=config.beta,
+        # Where it is computed
+        use_cpu=not on_gpu,
+        bf16=on_gpu,
+        activation_checkpointing=config.gradient_checkpointing,
+        dataloader_pin_memory=on_gpu,
+        # What is written
+        save_steps=config.checkpoint_every,
+        save_total_limit=KEPT_CHECKPOINTS,
+        logging_steps=1,
+        report_to=config.report_to or "none",
+        disable_tqdm=True,
+    )
+
+
+def _takes_gpu(config: TrainConfig) -> bool:
+    # On 10,000 parameters a GPU loses more by its launches than it gains.
+    return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()

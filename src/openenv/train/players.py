@@ -1,0 +1,136 @@
+"""Players without a model: one that plays at random, and playing an environment with any of them."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes import Episode, raise_if_most_failed
+from openenv.train.sessions import Sessions
+from openenv.train.text import ActionText, observation_fields, observation_text
+
+__all__ = ["Player", "RandomPlayer", "play_players"]
+
+Player = Callable[[Any], Any]
+"""Plays one episode: from each observation, the first of them reset's, to the next action."""
+
+MAX_WORDS = 3
+MAX_TRIES = 100
+
+
+class RandomPlayer:
+    """Chooses actions at random, from the action's schema alone.
+
+    Where an observation has a list ``legal_actions`` and an action has one field, it chooses from that list.
+
+    Args:
+        actions: The environment's actions.
+        seed: Of the choices.
+        words: What texts are made of.
+
+    Example:
+        >>> from typing import Literal
+        >>> class Move(BaseModel):
+        ...     direction: Literal["left", "right"]
+        >>> RandomPlayer(ActionText(Move), seed=1)({})
+        Move(direction='left')
+    """
+
+    def __init__(self, actions: ActionText, seed: int, words: Sequence[str] = ("a", "b", "c")) -> None:
+        self._actions = actions
+        self._random = random.Random(seed)  # noqa: S311  # a game, not a secret
+        self._words = words
+
+    def __call__(self, observation: Any) -> BaseModel | dict[str, Any]:
+        """Choose an action.
+
+        Args:
+            observation: The last observation, or its fields.
+
+        Returns:
+            A legal action, as far as the schema tells.
+
+        Raises:
+            ConfigurationError: The schema asks for more than a random choice of values.
+        """
+        allowed = observation_fields(observation).get("legal_actions")
+        if isinstance(allowed, list) and allowed:
+            action = self._actions.make_single(self._random.choice(allowed))
+            if action is not None:
+                return action
+        for _ in range(MAX_TRIES):
+            reading = self._actions.read(self._text())
+            if reading.legal and reading.action is not None:
+                return reading.action
+        raise ConfigurationError(
+            f"No legal action in {MAX_TRIES} random ones; the action's schema ({', '.join(self._actions.fields)}) "
+            "asks for more than a random choice of values."
+        )
+
+    def _text(self) -> str:
+        if self._actions.choices:
+            return self._random.choice(self._actions.choices)
+        return self._actions.write({name: self._value(field) for name, field in self._actions.fields.items()})
+
+    def _value(self, schema: Mapping[str, Any]) -> Any:
+        options = schema.get("enum") or schema.get("anyOf")
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return self._random.choice(options or [None])
+        if options:
+            return self._value(self._random.choice(options))
+        return self._value_of_type(schema)
+
+    def _value_of_type(self, schema: Mapping[str, Any]) -> Any:
+        kind = schema.get("type")
+        if kind == "boolean":
+            return self._random.random() < 0.5
+        if kind == "integer":
+            low = int(schema.get("minimum", 0))
+            return self._random.randint(low, int(schema.get("maximum", low + 9)))
+        if kind == "number":
+            least = float(schema.get("minimum", 0.0))
+            return self._random.uniform(least, float(schema.get("maximum", least + 1.0)))
+        if kind == "array":
+            return [self._value(schema.get("items", {})) for _ in range(self._random.randint(1, MAX_WORDS))]
+        if kind == "object":
+            return {name: self._value(field) for name, field in schema.get("properties", {}).items()}
+        if kind == "null":
+            return None
+        return " ".join(self._random.choices(self._words, k=self._random.randint(1, MAX_WORDS)))
+
+
+def play_players(
+    sessions: Sessions, players: Sequence[Player], seeds: Sequence[int], *, max_turns: int
+) -> list[Episode]:
+    """Play one episode with each player, all at once.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        seeds: The seed of each episode.
+        max_turns: Actions after which an episode is cut off.
+
+    Returns:
+        The episodes, without tokens; the texts of the actions are those that the players meant.
+
+    Raises:
+        OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+    """
+    actions = ActionText(sessions.action)
+    episodes = [Episode(seed) for seed in seeds]
+    seen = {number: result.observation for number, result in enumerate(sessions.reset(seeds))}
+    while seen:
+        chosen = {number: players[number](observation) for number, observation in seen.items()}
+        for number, outcome in sessions.step(chosen).items():
+            episodes[number].add_turn(observation_text(seen[number]), actions.write(chosen[number]), outcome)
+            if isinstance(outcome, StepResult):
+                seen[number] = outcome.observation
+            if episodes[number].is_over(max_turns):
+                del seen[number]
+    raise_if_most_failed(episodes)
+    return episodes

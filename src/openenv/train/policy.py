@@ -1,0 +1,130 @@
+"""The policy that a run trains: a model, its tokenizer, and how it speaks with the environment."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.config import TrainConfig
+from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.players import RandomPlayer, play_players
+from openenv.train.rollout import ModelPlayer
+from openenv.train.seeds import derived_seed, training_seeds
+from openenv.train.sessions import Sessions
+from openenv.train.text import ActionText, observation_text
+from openenv.train.tiny import build_model, build_tokenizer, words_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+__all__ = ["Policy", "load_policy", "make_policy"]
+
+VOCABULARY_EPISODES = 64
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is trained.
+
+    Attributes:
+        model: A causal language model of ``transformers``.
+        tokenizer: Its tokenizer.
+        dialogue: Turns observations and actions into its tokens.
+        actions: The environment's actions as text.
+    """
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    dialogue: Dialogue
+    actions: ActionText
+
+    def player(self, sessions: Sessions, config: TrainConfig) -> ModelPlayer:
+        """Make the player that plays this policy in an environment."""
+        return ModelPlayer(
+            self.model,
+            self.dialogue,
+            self.actions,
+            sessions,
+            max_turns=config.max_turns,
+            max_context=config.max_context,
+        )
+
+
+def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
+    """Make the policy that a run starts with.
+
+    Args:
+        config: The run's settings.
+        sessions: The environment; the tiny policy's vocabulary is gathered by playing it at random.
+
+    Returns:
+        The policy.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
+    if not config.is_tiny:
+        return load_policy(config, sessions, config.model)
+    actions = ActionText(sessions.action, config.fallback)
+    tokenizer = build_tokenizer(actions.choices, _spoken_texts(actions, sessions, config))
+    weights_seed = derived_seed(config.seed, "weights")
+    model = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=weights_seed)
+    return _policy(config, sessions, model, tokenizer)
+
+
+def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> Policy:
+    """Load a policy that is trained already.
+
+    Args:
+        config: The run's settings.
+        sessions: The environment.
+        source: A checkpoint's folder, or a model's id on the Hub.
+
+    Returns:
+        The policy.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        model = AutoModelForCausalLM.from_pretrained(str(source), dtype="float32")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "
+            f"the Hugging Face Hub, or a folder with its files. The reason: {error}"
+        ) from error
+    return _policy(config, sessions, model, tokenizer)
+
+
+def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:
+    actions = ActionText(sessions.action, config.fallback)
+    dialogue: Dialogue
+    if config.is_tiny:
+        dialogue = PlainDialogue(tokenizer, actions, config.max_action_tokens)
+    else:
+        instructions = _instructions(sessions, actions)
+        dialogue = ChatDialogue(tokenizer, model, instructions, config.max_action_tokens, config.thinking)
+    return Policy(model, tokenizer, dialogue, actions)
+
+
+def _instructions(sessions: Sessions, actions: ActionText) -> str:
+    description = sessions.package.description if sessions.package else ""
+    return f"You act in the environment {sessions.name}. {description}\n{actions.instructions()}"
+
+
+def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
+    """Yield what an environment says in some random episodes, and what may be said to it."""
+    count = min(len(sessions), VOCABULARY_EPISODES)
+    seeds = training_seeds(config.seed, count)
+    openings = [observation_text(result.observation) for result in sessions.reset(seeds)]
+    yield from openings
+    words = words_of(openings) or list("abc")
+    shuffled = random.Random(derived_seed(config.seed, "vocabulary"))  # noqa: S311  # repeatable is what is wanted
+    players = [RandomPlayer(actions, shuffled.randrange(2**30), words) for _ in seeds]
+    for episode in play_players(sessions, players, seeds, max_turns=config.max_turns):
+        yield from (turn.observation for turn in episode.turns)

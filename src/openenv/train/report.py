@@ -1,0 +1,153 @@
+"""What a run leaves for people: the learning curve as a picture, and one HTML page that needs nothing else."""
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from openenv.train.config import TrainConfig
+from openenv.train.run_folder import RunFolder
+from openenv.train.scores import Score
+
+__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "draw_curve", "write_report"]
+
+BEFORE, AFTER, RANDOM, SCRIPTED = "before training", "after training", "random player", "scripted player"
+
+_TEMPLATE = Path(__file__).with_name("report.html")
+_LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
+_PLAYER_COLOURS = {RANDOM: "#b4541a", SCRIPTED: "#1f8a4c"}
+SMOOTHED_OVER = 0.04
+
+
+def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score], title: str, path: Path) -> None:
+    """Draw the learning curve.
+
+    Args:
+        metrics: The lines of ``metrics.jsonl``.
+        scores: Scores by player; the random and the scripted player become lines, the model's scores dots.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 5.4), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
+    steps = [row["step"] for row in metrics]
+    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores)
+    _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
+    upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
+    upper.set_ylabel("mean reward of an episode")
+    lower.set_ylabel("illegal actions")
+    lower.set_ylim(bottom=0)
+    lower.set_xlabel("optimiser step")
+    for axes in (upper, lower):
+        _tidy(axes)
+    figure.align_ylabels()
+    figure.savefig(path)
+
+
+def _draw_rewards(axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score]) -> None:
+    _draw_series(axes, steps, rewards)
+    for player, colour in _PLAYER_COLOURS.items():
+        if player in scores:
+            level = scores[player].mean_reward
+            axes.axhline(level, color=colour, linewidth=1.2, linestyle=(0, (5, 4)), zorder=1)
+            label = f"{player} {level:.2f}"
+            axes.annotate(
+                label,
+                (1, level),
+                xycoords=("axes fraction", "data"),
+                xytext=(-4, 4),
+                textcoords="offset points",
+                ha="right",
+                color=colour,
+                fontsize=9,
+            )
+    for player, step in ((BEFORE, 0), (AFTER, max(steps, default=0))):
+        if player in scores:
+            axes.plot(step, scores[player].mean_reward, "o", color=_INK, markersize=6, zorder=4, clip_on=False)
+
+
+def _draw_series(axes: Any, steps: Sequence[int], values: Sequence[float]) -> None:
+    axes.plot(steps, values, color=_FAINT, linewidth=0.9, zorder=2)
+    axes.plot(steps, _smoothed(values), color=_LINE, linewidth=2.2, zorder=3)
+
+
+def _smoothed(values: Sequence[float]) -> list[float]:
+    """Average each value with its neighbours on both sides."""
+    reach = max(1, round(len(values) * SMOOTHED_OVER))
+    windows = (values[max(0, middle - reach) : middle + reach + 1] for middle in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
+
+
+def _tidy(axes: Any) -> None:
+    axes.grid(visible=True, color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_INK, labelsize=9, length=0)
+    axes.margins(x=0.01)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
+    """Draw the curve and write the page.
+
+    Args:
+        folder: The run's folder, with its metrics and scores.
+        config: The run's settings.
+        title: Heading of both.
+    """
+    scores = folder.read_scores()
+    draw_curve(folder.read_metrics(), scores, title, folder.curve)
+    fields = {
+        "title": html.escape(title),
+        "summary": html.escape(_summary(scores, config)),
+        "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
+        "scores": "".join(_score_row(player, score) for player, score in scores.items()),
+        "episodes": "".join(_episode(player, scores[player]) for player in (BEFORE, AFTER) if player in scores),
+        "config": "".join(_row(name, value) for name, value in config.model_dump(mode="json").items()),
+    }
+    folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
+
+
+def _summary(scores: Mapping[str, Score], config: TrainConfig) -> str:
+    return (
+        f"Mean reward {scores[BEFORE].mean_reward:+.3f} before and {scores[AFTER].mean_reward:+.3f} after "
+        f"{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed {config.seed}."
+    )
+
+
+def _score_row(player: str, score: Score) -> str:
+    values = (
+        f"{score.mean_reward:+.3f} ± {score.standard_error:.3f}",
+        f"{score.mean_length:.1f}",
+        f"{score.illegal_actions:.2f}",
+        str(score.episodes),
+    )
+    return _row(player, *values)
+
+
+def _episode(player: str, score: Score) -> str:
+    rows = "".join(_turn_row(number, turn) for number, turn in enumerate(score.sample, start=1))
+    total = sum(turn["reward"] for turn in score.sample)
+    return (
+        f"<section><h3>{html.escape(player)}: reward {total:+.2f}</h3>"
+        f"<table><tr><th>step<th>shown<th>answer<th>reward</tr>{rows}</table></section>"
+    )
+
+
+def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
+    answer = f'<span class="illegal">{_cell(turn["action"])}</span>' if turn["problem"] else _cell(turn["action"])
+    return f"<tr><td>{number}<td>{_cell(turn['observation'])}<td>{answer}<td>{turn['reward']:+.2f}</tr>"
+
+
+def _row(*cells: Any) -> str:
+    return "<tr>" + "".join(f"<td>{_cell(cell)}" for cell in cells) + "</tr>"
+
+
+def _cell(value: Any) -> str:
+    return html.escape("-" if value is None else str(value)).replace("\n", "<br>")

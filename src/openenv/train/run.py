@@ -1,0 +1,153 @@
+"""One training run from beginning to end: evaluate, train, evaluate again, report."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.config import TrainConfig
+from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
+from openenv.train.grpo import make_trainer
+from openenv.train.policy import Policy, load_policy, make_policy
+from openenv.train.progress import TrainingProgress
+from openenv.train.quiet import quiet_libraries
+from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, write_report
+from openenv.train.run_folder import RunFolder, step_of
+from openenv.train.scores import Score
+from openenv.train.sessions import Sessions
+
+__all__ = ["TrainResult", "resume", "train"]
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to.
+
+    Attributes:
+        environment: Short name of the environment.
+        folder: Where everything of the run lies.
+        scores: Scores by player: before and after training, the random and, if there is one, the scripted player.
+        seconds: Wall-clock time of the training itself, without evaluations.
+        steps: Optimiser steps that were done in this process.
+    """
+
+    environment: str
+    folder: RunFolder
+    scores: dict[str, Score]
+    seconds: float
+    steps: int
+
+
+def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
+    """Train a language model on an environment.
+
+    Args:
+        config: The run's settings.
+        console: Where progress is shown; by default the terminal.
+
+    Returns:
+        Scores and where everything lies.
+
+    Raises:
+        OpenEnvError: The settings, the model or the environment are not as they must be; the subclass says how.
+
+    Example::
+
+        result = train(TrainConfig(environment="catch"))
+        print(result.scores["after training"].mean_reward)
+    """
+    with quiet_libraries(), Sessions.open(config.environment, config.rollouts) as sessions:
+        folder = RunFolder.create(config, sessions.name)
+        return _Run(config, folder, sessions, console or Console()).whole()
+
+
+def resume(path: Path, console: Console | None = None) -> TrainResult:
+    """Go on with a run that was interrupted, from its last checkpoint.
+
+    On the same machine, with the same versions and number of threads, the model ends up with the weights that it would
+    have without the interruption.
+
+    Args:
+        path: The run's folder.
+        console: Where progress is shown; by default the terminal.
+
+    Returns:
+        Scores and where everything lies.
+
+    Raises:
+        ConfigurationError: It is no run's folder, or the run has ended.
+    """
+    folder = RunFolder.reopen(path)
+    if folder.report.exists():
+        raise ConfigurationError(f"The run in {path} has ended; its report is {folder.report}. Start a new run.")
+    config = folder.load_config()
+    with quiet_libraries(), Sessions.open(config.environment, config.rollouts) as sessions:
+        return _Run(config, folder, sessions, console or Console()).whole()
+
+
+class _Run:
+    def __init__(self, config: TrainConfig, folder: RunFolder, sessions: Sessions, console: Console) -> None:
+        self._config = config
+        self._folder = folder
+        self._sessions = sessions
+        self._console = console
+        self._checkpoint = folder.last_checkpoint()
+
+    def whole(self) -> TrainResult:
+        if self._config.threads:
+            torch.set_num_threads(self._config.threads)
+        self._say(f"run       {self._folder.path}")
+        policy = self._policy()
+        progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
+        # Also puts the model on its device.
+        trainer = make_trainer(policy, self._sessions, self._config, self._folder, [progress])
+        self._score(RANDOM, lambda: evaluate_random_player(policy, self._sessions, self._config))
+        self._score(SCRIPTED, lambda: evaluate_scripted_player(self._sessions, self._config))
+        self._score(BEFORE, lambda: evaluate_policy(policy, self._sessions, self._config))
+        seconds = self._train(trainer, progress)
+        self._score(AFTER, lambda: evaluate_policy(policy, self._sessions, self._config))
+        policy.model.save_pretrained(self._folder.model)
+        policy.tokenizer.save_pretrained(self._folder.model)
+        write_report(self._folder, self._config, f"{self._config.model} on {self._sessions.name}")
+        scores = self._folder.read_scores()
+        return TrainResult(self._sessions.name, self._folder, scores, seconds, self._config.steps - self._steps_done())
+
+    def _policy(self) -> Policy:
+        if self._checkpoint is None:
+            policy = make_policy(self._config, self._sessions)
+        else:
+            self._say(f"resumed   from {self._checkpoint}")
+            policy = load_policy(self._config, self._sessions, self._checkpoint)
+        parameters = sum(parameter.numel() for parameter in policy.model.parameters())
+        self._say(f"model     {self._config.model}, {parameters:,} parameters")
+        return policy
+
+    def _train(self, trainer: GRPOTrainer, progress: TrainingProgress) -> float:
+        """Train to the end of the schedule; return the seconds that it took."""
+        self._folder.forget_after(self._checkpoint)
+        start = time.monotonic()
+        with progress:
+            trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
+        return time.monotonic() - start
+
+    def _steps_done(self) -> int:
+        return 0 if self._checkpoint is None else step_of(self._checkpoint)
+
+    def _score(self, player: str, evaluate: Callable[[], Score | None]) -> None:
+        """Evaluate a player, unless that was done before an interruption."""
+        scores = self._folder.read_scores()
+        if player not in scores:
+            score = evaluate()
+            if score is None:
+                return
+            scores[player] = score
+            self._folder.write_scores(scores)
+        self._say(f"{player:<16} mean reward {scores[player].mean_reward:+.3f}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,47 @@
+"""What a player reached over many episodes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from openenv.train.episodes import Episode
+
+__all__ = ["Score"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a player reached.
+
+    Attributes:
+        mean_reward: Mean over the episodes of the sum of the environment's rewards.
+        standard_error: Of that mean.
+        mean_length: Mean number of actions in an episode.
+        illegal_actions: Mean number of illegal actions in an episode.
+        episodes: How many episodes were played to their end.
+        sample: The turns of one episode: what was shown, what was done, the reward.
+    """
+
+    mean_reward: float
+    standard_error: float
+    mean_length: float
+    illegal_actions: float
+    episodes: int
+    sample: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode]) -> "Score":
+        """Score some episodes; those in which the environment failed are left out."""
+        counted = [episode for episode in episodes if episode.error is None]
+        rewards = [episode.reward for episode in counted]
+        mean = sum(rewards) / len(rewards)
+        variance = sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1)
+        return cls(
+            mean_reward=mean,
+            standard_error=math.sqrt(variance / len(rewards)),
+            mean_length=sum(len(episode.turns) for episode in counted) / len(counted),
+            illegal_actions=sum(episode.illegal_actions for episode in counted) / len(counted),
+            episodes=len(counted),
+            sample=[asdict(turn) for turn in counted[0].turns],
+        )

@@ -1,0 +1,343 @@
+"""How an environment and a language model understand each other: observations as text, actions from text.
+
+An observation is its ``text`` field if it has one, else one line ``name value`` for each field. What an agent fills in
+of an action are its required fields, or all fields where none is required; ``metadata`` never counts. Then
+
+- one field with a finite number of values (``Literal``, ``Enum``, ``bool``, an integer with both bounds): the text is
+  one of these values;
+- one ``str`` field: the whole text; one number: the number;
+- anything else: a JSON object.
+
+A text that is no legal action gives a `Reading` with a ``problem``. Its ``action`` is then the fallback: the one asked
+for; else the action that the class makes without arguments; else the one in the middle where there is a finite number,
+which on a scale such as left, stay, right is the one that does least; else ``None``, and nothing should be sent to the
+environment.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from openenv.core.exceptions import ConfigurationError
+
+__all__ = ["ActionText", "Reading", "observation_fields", "observation_text"]
+
+MAX_CHOICES = 1000
+_NOT_SHOWN = frozenset({"done", "reward", "metadata"})
+
+
+def observation_fields(observation: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an agent sees of an observation.
+
+    Args:
+        observation: An observation, or its fields as a mapping.
+
+    Returns:
+        Each field but ``done``, ``reward`` and ``metadata``, as JSON values.
+    """
+    fields = observation.model_dump(mode="json") if isinstance(observation, BaseModel) else observation
+    return {name: value for name, value in fields.items() if name not in _NOT_SHOWN}
+
+
+def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
+    r"""Write an observation for a language model.
+
+    Args:
+        observation: An observation, or its fields as a mapping.
+
+    Returns:
+        Its ``text`` field if that is a string, else a line for each field.
+
+    Example:
+        >>> observation_text({"ball": 3, "legal": ["left", "right"], "done": False})
+        'ball 3\nlegal left right'
+    """
+    own = observation.get("text") if isinstance(observation, Mapping) else getattr(observation, "text", None)
+    if isinstance(own, str):
+        return own
+    fields = observation_fields(observation)
+    return "\n".join(f"{name} {_value_text(value)}".rstrip() for name, value in fields.items())
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a text means as an action.
+
+    Attributes:
+        action: The action to send, or ``None`` for none.
+        problem: Why the text is no legal action; ``None`` if it is one.
+    """
+
+    action: BaseModel | dict[str, Any] | None
+    problem: str | None = None
+
+    @property
+    def legal(self) -> bool:
+        """Whether the text is a legal action."""
+        return self.problem is None
+
+
+class ActionText:
+    """The text form of one kind of action.
+
+    Args:
+        action: The action's class, or its JSON Schema where the class is not at hand.
+        fallback: The text that an illegal text counts as; ``None`` for the rule of this module.
+
+    Raises:
+        ConfigurationError: The fallback is itself no legal action.
+
+    Example:
+        >>> from typing import Literal
+        >>> class Move(BaseModel):
+        ...     direction: Literal["left", "stay", "right"]
+        >>> actions = ActionText(Move)
+        >>> actions.choices
+        ('left', 'stay', 'right')
+        >>> actions.read("left").action
+        Move(direction='left')
+        >>> actions.read("jump")
+        Reading(action=Move(direction='stay'), problem="expected one of left, stay, right; got 'jump'")
+    """
+
+    def __init__(self, action: type[BaseModel] | Mapping[str, Any], fallback: str | None = None) -> None:
+        self._action_class = action if isinstance(action, type) else None
+        self.schema: Mapping[str, Any] = action.model_json_schema() if isinstance(action, type) else action
+        self.fields = _agent_fields(self.schema)
+        self._payloads = _finite_payloads(self.fields)
+        self.choices = tuple(self._payloads)
+        self.fallback = self._default_text() if fallback is None else fallback
+        self._fallback_action: BaseModel | dict[str, Any] | None = None
+        if self.fallback is not None:
+            self._fallback_action = self._read_fallback(self.fallback)
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether any text at all may be an action: it has one ``str`` field."""
+        return len(self.fields) == 1 and not self.choices and self._only_field.get("type") == "string"
+
+    def read(self, text: str) -> Reading:
+        """Read an action.
+
+        Args:
+            text: What the model wrote; white space around it does not count.
+
+        Returns:
+            The action, or the fallback with the problem.
+        """
+        try:
+            return Reading(self._make(self._payload(text.strip())))
+        except _IllegalTextError as error:
+            return Reading(self._fallback_action, str(error))
+
+    def write(self, action: BaseModel | Mapping[str, Any]) -> str:
+        """Write an action so that `read` gives it back.
+
+        Args:
+            action: An action, or its fields.
+
+        Returns:
+            The text.
+        """
+        fields = action.model_dump(mode="json") if isinstance(action, BaseModel) else action
+        return _payload_text({name: fields[name] for name in self.fields if name in fields}, self.fields)
+
+    def make_single(self, value: Any) -> BaseModel | dict[str, Any] | None:
+        """Make an action of one field from that field's value.
+
+        Args:
+            value: The field's value.
+
+        Returns:
+            The action, or ``None`` if the action has several fields or the value does not suit.
+        """
+        if len(self.fields) != 1:
+            return None
+        try:
+            return self._make(dict.fromkeys(self.fields, value))
+        except _IllegalTextError:
+            return None
+
+    def instructions(self) -> str:
+        """Say in a sentence how an action is written."""
+        if len(self.fields) != 1:
+            return f"Answer with a JSON object and nothing else. Its keys: {_keys_text(self.fields)}."
+        name, field = next(iter(self.fields.items()))
+        what = field.get("description") or name.replace("_", " ")
+        if self.choices and len(self.choices) <= 50:
+            return f"Answer with exactly one of these and nothing else: {', '.join(self.choices)}."
+        if self.choices:
+            return f"Answer with {what}, from {self.choices[0]} to {self.choices[-1]}, and nothing else."
+        if field.get("type") in ("integer", "number"):
+            return f"Answer with {what} as a number and nothing else."
+        return f"Answer with {what} and nothing else."
+
+    @property
+    def _only_field(self) -> Mapping[str, Any]:
+        return next(iter(self.fields.values()))
+
+    def _make(self, payload: dict[str, Any]) -> BaseModel | dict[str, Any]:
+        if self._action_class is None:
+            return _checked_by_schema(payload, self.schema)
+        try:
+            return self._action_class.model_validate(payload)
+        except ValidationError as error:
+            raise _IllegalTextError("; ".join(_fault_text(dict(fault)) for fault in error.errors())) from error
+
+    def _payload(self, text: str) -> dict[str, Any]:
+        if len(self.fields) != 1:
+            return _json_object(text)
+        name = next(iter(self.fields))
+        if self.choices:
+            return self._chosen(text)
+        if self.is_free_text:
+            return {name: text}
+        return {name: _json_value(text, self._only_field)}
+
+    def _chosen(self, text: str) -> dict[str, Any]:
+        if text in self._payloads:
+            return self._payloads[text]
+        alike = [choice for choice in self.choices if choice.casefold() == text.casefold()]
+        if len(alike) == 1:
+            return self._payloads[alike[0]]
+        raise _IllegalTextError(f"expected one of {', '.join(self.choices[:50])}; got {_shortened(text)!r}")
+
+    def _default_text(self) -> str | None:
+        required = self.schema.get("required", ())
+        if not required and all("default" in field for field in self.fields.values()):
+            return _payload_text({name: field["default"] for name, field in self.fields.items()}, self.fields)
+        return self.choices[(len(self.choices) - 1) // 2] if self.choices else None
+
+    def _read_fallback(self, fallback: str) -> BaseModel | dict[str, Any]:
+        try:
+            return self._make(self._payload(fallback))
+        except _IllegalTextError as error:
+            raise ConfigurationError(f"The fallback {fallback!r} is no legal action: {error}.") from error
+
+
+class _IllegalTextError(Exception):
+    """A text is no action; turned into a `Reading` before it leaves this module."""
+
+
+def _agent_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    properties = {name: field for name, field in schema.get("properties", {}).items() if name != "metadata"}
+    required = [name for name in schema.get("required", ()) if name in properties]
+    return {name: _resolved(properties[name], schema) for name in required or properties}
+
+
+def _resolved(field: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow ``$ref`` and an ``anyOf`` with one alternative beside null; the field's own keys win."""
+    if "$ref" in field:
+        target: Any = root
+        for part in field["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        return {**_resolved(target, root), **{key: value for key, value in field.items() if key != "$ref"}}
+    alternatives = [option for option in field.get("anyOf", ()) if option.get("type") != "null"]
+    if len(alternatives) == 1:
+        return {**_resolved(alternatives[0], root), **{key: value for key, value in field.items() if key != "anyOf"}}
+    return field
+
+
+def _finite_values(field: Mapping[str, Any]) -> list[Any] | None:
+    if "const" in field:
+        return [field["const"]]
+    if "enum" in field:
+        return list(field["enum"])
+    if field.get("type") == "boolean":
+        return [False, True]
+    if field.get("type") == "integer":
+        bounds = _integer_bounds(field)
+        if bounds is not None and bounds[1] - bounds[0] < MAX_CHOICES:
+            return list(range(bounds[0], bounds[1] + 1))
+    return None
+
+
+def _integer_bounds(field: Mapping[str, Any]) -> tuple[int, int] | None:
+    low = field.get("minimum", field.get("exclusiveMinimum", 0) + 1 if "exclusiveMinimum" in field else None)
+    high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
+    return None if low is None or high is None else (int(low), int(high))
+
+
+def _finite_payloads(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return every action by its text, or nothing where there are too many to list."""
+    values = [_finite_values(field) for field in fields.values()]
+    finite = [options for options in values if options is not None]
+    if len(finite) < len(values) or prod(map(len, finite)) > MAX_CHOICES:
+        return {}
+    payloads = (dict(zip(fields, combination, strict=True)) for combination in product(*finite))
+    return {_payload_text(payload, fields): payload for payload in payloads}
+
+
+def _payload_text(payload: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    if len(fields) != 1:
+        return json.dumps(payload, ensure_ascii=False)
+    value = next(iter(payload.values()))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """Read the JSON object in a text; prose or a code fence around it is passed over."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        value = from_json(text[start : end + 1], allow_inf_nan=False)
+    except ValueError as error:
+        raise _IllegalTextError(f"expected a JSON object; got {_shortened(text)!r}") from error
+    return dict(value)
+
+
+def _json_value(text: str, field: Mapping[str, Any]) -> Any:
+    try:
+        # A word-level tokenizer sets the digits of a number apart.
+        joined = "".join(text.split()) if field.get("type") in ("integer", "number") else text
+        return from_json(joined, allow_inf_nan=False)
+    except ValueError as error:
+        raise _IllegalTextError(f"expected a value of type {field.get('type')}; got {_shortened(text)!r}") from error
+
+
+def _checked_by_schema(payload: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Check names and finite values; what a schema says beyond that is for the server to check."""
+    properties = schema.get("properties", {})
+    unknown = [name for name in payload if name not in properties]
+    missing = [name for name in schema.get("required", ()) if name not in payload]
+    if unknown or missing:
+        raise _IllegalTextError(f"expected the keys {', '.join(properties)}; got {', '.join(payload) or 'none'}")
+    for name, value in payload.items():
+        allowed = _finite_values(_resolved(properties[name], schema))
+        if allowed is not None and value not in allowed:
+            raise _IllegalTextError(f"{name}: expected one of {_value_text(allowed)}; got {_shortened(str(value))!r}")
+    return payload
+
+
+def _fault_text(fault: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}" if where else str(fault["msg"])
+
+
+def _keys_text(fields: Mapping[str, Mapping[str, Any]]) -> str:
+    return ", ".join(f'"{name}" ({_field_text(field)})' for name, field in fields.items()) or "none"
+
+
+def _field_text(field: Mapping[str, Any]) -> str:
+    values = _finite_values(field)
+    kind = "one of " + ", ".join(map(_value_text, values[:50])) if values else str(field.get("type", "any value"))
+    return f"{kind}: {field['description']}" if field.get("description") else kind
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if type(value) in (int, float):
+        return repr(value)
+    if isinstance(value, Sequence) and all(isinstance(item, str | int | float) for item in value):
+        return " ".join(map(_value_text, value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shortened(text: str, length: int = 60) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."

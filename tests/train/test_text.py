@@ -1,0 +1,323 @@
+"""Observations as text and actions from text."""
+
+import json
+from enum import StrEnum
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from openenv.core.env_server.types import Action, Observation
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.text import ActionText, observation_fields, observation_text
+
+
+class Speed(StrEnum):
+    SLOW = "slow"
+    FAST = "fast"
+
+
+class Move(Action):
+    direction: Literal["left", "stay", "right"]
+
+
+class Stay(Action):
+    direction: Literal["left", "stay", "right"] = "right"
+
+
+class Say(Action):
+    message: str
+
+
+class Whisper(Action):
+    message: str = Field(min_length=2, max_length=5)
+
+
+class Choose(Action):
+    number: int = Field(ge=-1, le=2)
+
+
+class Bid(Action):
+    amount: int
+    note: str = "a field with a default is not asked for"
+
+
+class Drive(Action):
+    direction: Literal["left", "right"]
+    speed: Speed
+
+
+class Write(Action):
+    path: str
+    lines: list[str]
+
+
+class Wait(Action):
+    pass
+
+
+class Answer(Action):
+    agree: bool
+
+
+class Perhaps(Action):
+    colour: Literal["red", "blue"] | None
+
+
+def test_an_observation_is_its_own_text() -> None:
+    class Board(Observation):
+        text: str
+        ball: int
+
+    assert observation_text(Board(text="a board", ball=3, reward=1.0, done=True)) == "a board"
+
+
+def test_other_observations_have_a_line_for_each_field() -> None:
+    class Board(Observation):
+        ball: int
+        near: float
+        names: list[str]
+        nothing: None = None
+        deep: dict[str, Any] = {}
+
+    board = Board(ball=3, near=0.5, names=["a", "b"], deep={"x": [1, {"y": None}]}, reward=1.0, metadata={"secret": 1})
+    assert observation_text(board) == 'ball 3\nnear 0.5\nnames a b\nnothing null\ndeep {"x": [1, {"y": null}]}'
+
+
+def test_an_observation_of_a_bare_client_reads_the_same() -> None:
+    fields = {"ball": 3, "done": False, "reward": None, "metadata": {"secret": 1}, "ok": True}
+    assert observation_text(fields) == "ball 3\nok true"
+    assert observation_fields(fields) == {"ball": 3, "ok": True}
+    assert observation_text({"text": "a board", "ball": 3}) == "a board"
+
+
+@pytest.mark.parametrize(
+    ("action", "choices"),
+    [
+        (Move, ("left", "stay", "right")),
+        (Choose, ("-1", "0", "1", "2")),
+        (Answer, ("false", "true")),
+        (Perhaps, ("red", "blue")),
+        (Wait, ("{}",)),
+        (
+            Drive,
+            (
+                '{"direction": "left", "speed": "slow"}',
+                '{"direction": "left", "speed": "fast"}',
+                '{"direction": "right", "speed": "slow"}',
+                '{"direction": "right", "speed": "fast"}',
+            ),
+        ),
+        (Say, ()),
+        (Bid, ()),
+        (Write, ()),
+    ],
+)
+def test_finite_actions_list_their_texts(action: type[BaseModel], choices: tuple[str, ...]) -> None:
+    for actions in (ActionText(action), ActionText(action.model_json_schema())):
+        assert actions.choices == choices
+        assert all(actions.read(choice).legal for choice in choices)
+
+
+@pytest.mark.parametrize(
+    ("text", "direction"), [("left", "left"), ("  right\n", "right"), ("Stay", "stay"), ("LEFT", "left")]
+)
+def test_a_choice_is_read_whatever_its_case_and_the_space_around_it(text: str, direction: str) -> None:
+    reading = ActionText(Move).read(text)
+    assert reading.legal
+    assert reading.action == Move.model_validate({"direction": direction})
+
+
+@pytest.mark.parametrize("text", ["", "up", "left right", "lef", "left.", '{"direction": "left"}'])
+def test_anything_else_is_the_fallback_with_a_problem(text: str) -> None:
+    reading = ActionText(Move).read(text)
+    assert not reading.legal
+    assert reading.action == Move(direction="stay")
+    assert reading.problem == f"expected one of left, stay, right; got {text!r}"
+
+
+def test_a_case_that_could_mean_two_choices_is_neither() -> None:
+    class Letter(Action):
+        letter: Literal["a", "A", "b"]
+
+    actions = ActionText(Letter)
+    assert actions.read("A").action == Letter(letter="A")
+    assert actions.read("B").action == Letter(letter="b")
+    assert not ActionText({"properties": {"letter": {"enum": ["ab", "AB"]}}, "required": ["letter"]}).read("Ab").legal
+
+
+@pytest.mark.parametrize(
+    ("action", "asked_for", "fallback"),
+    [
+        (Move, None, Move(direction="stay")),
+        (Move, "left", Move(direction="left")),
+        (Stay, None, Stay()),
+        (Stay, "left", Stay(direction="left")),
+        (Choose, None, Choose(number=0)),
+        (Answer, None, Answer(agree=False)),
+        (Whisper, None, None),
+        (Whisper, "hello", Whisper(message="hello")),
+        (Bid, None, None),
+        (Bid, "7", Bid(amount=7)),
+        (Write, None, None),
+    ],
+)
+def test_the_fallback(action: type[BaseModel], asked_for: str | None, fallback: BaseModel | None) -> None:
+    reading = ActionText(action, asked_for).read("x")
+    assert not reading.legal
+    assert reading.action == fallback
+
+
+@pytest.mark.parametrize(("action", "fallback"), [(Move, "up"), (Whisper, "x"), (Write, "{}"), (Bid, "much")])
+def test_a_fallback_must_itself_be_legal(action: type[BaseModel], fallback: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"The fallback '{fallback}' is no legal action: .+"):
+        ActionText(action, fallback)
+
+
+@pytest.mark.parametrize("text", ["", "hello", "two words", "  spaced  "])
+def test_free_text_is_taken_whole(text: str) -> None:
+    actions = ActionText(Say)
+    assert actions.is_free_text
+    assert actions.read(text).action == Say(message=text.strip())
+
+
+def test_free_text_may_have_rules() -> None:
+    reading = ActionText(Whisper).read("far too loud")
+    assert reading.action is None
+    assert reading.problem == "message: String should have at most 5 characters"
+
+
+@pytest.mark.parametrize(("text", "amount"), [("12", 12), ("-3", -3), ("1 2", 12), ("- 3", -3)])
+def test_a_number_is_read_even_with_its_digits_apart(text: str, amount: int) -> None:
+    assert ActionText(Bid).read(text).action == Bid(amount=amount)
+
+
+@pytest.mark.parametrize("text", ["", "twelve", "1.5", "[1]", "null", "NaN", "1e999", "9" * 5000])
+def test_no_number_is_no_action(text: str) -> None:
+    reading = ActionText(Bid).read(text)
+    assert not reading.legal
+    assert reading.action is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": "a", "lines": ["b", "c"]}',
+        'Here it is:\n```json\n{"path": "a", "lines": ["b", "c"]}\n```\n',
+    ],
+)
+def test_several_fields_are_a_json_object(text: str) -> None:
+    assert ActionText(Write).read(text).action == Write(path="a", lines=["b", "c"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "}{",
+        "[1]",
+        '"text"',
+        "{}",
+        '{"path": "a"}',
+        '{"path": "a", "lines": "b"}',
+        '{"path": "a", "lines": [], "more": 1}',
+        '{"path": {"path": "a"}, "lines": []}',
+        "{" * 100_000,
+        '{"a":' * 50_000 + "}" * 50_000,
+    ],
+)
+def test_a_broken_object_is_no_action(text: str) -> None:
+    reading = ActionText(Write).read(text)
+    assert not reading.legal
+    assert reading.action is None
+    assert reading.problem
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"path": "a"}', '{"path": "a", "lines": [], "more": 1}', '{"direction": "up", "speed": "slow"}']
+)
+def test_without_the_class_names_and_finite_values_are_checked(text: str) -> None:
+    for action in (Write, Drive):
+        assert not ActionText(action.model_json_schema()).read(text).legal
+
+
+def test_without_the_class_an_action_is_its_fields() -> None:
+    assert ActionText(Move.model_json_schema()).read("left").action == {"direction": "left"}
+    assert ActionText(Bid.model_json_schema()).read("7").action == {"amount": 7}
+
+
+def test_an_action_of_one_field_from_its_value() -> None:
+    assert ActionText(Bid).make_single(3) == Bid(amount=3)
+    assert ActionText(Bid).make_single("much") is None
+    assert ActionText(Drive).make_single("left") is None
+
+
+def test_more_values_than_can_be_listed_are_read_as_a_number() -> None:
+    class Big(Action):
+        number: int = Field(ge=0, le=10**6)
+
+    actions = ActionText(Big)
+    assert actions.choices == ()
+    assert actions.read("1000000").action == Big(number=10**6)
+    assert not actions.read("1000001").legal
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        (Move, "Answer with exactly one of these and nothing else: left, stay, right."),
+        (Say, "Answer with message and nothing else."),
+        (Bid, "Answer with amount as a number and nothing else."),
+        (
+            Drive,
+            'Answer with a JSON object and nothing else. Its keys: "direction" (one of left, right), '
+            '"speed" (one of slow, fast).',
+        ),
+        (Write, 'Answer with a JSON object and nothing else. Its keys: "path" (string), "lines" (array).'),
+    ],
+)
+def test_instructions_say_how_to_write_an_action(action: type[BaseModel], sentence: str) -> None:
+    assert ActionText(action).instructions() == sentence
+
+
+def test_instructions_use_the_fields_description() -> None:
+    class Guess(Action):
+        word: str = Field(description="an English word")
+
+    assert ActionText(Guess).instructions() == "Answer with an English word and nothing else."
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_without_an_exception(text: str) -> None:
+    for action in (Move, Whisper, Bid, Drive, Write, Wait, Perhaps):
+        for actions in (ActionText(action), ActionText(action.model_json_schema())):
+            reading = actions.read(text)
+            assert reading.legal or reading.problem
+
+
+WRITTEN = st.one_of(
+    st.builds(Move, direction=st.sampled_from(["left", "stay", "right"])),
+    st.builds(Choose, number=st.integers(-1, 2)),
+    st.builds(Bid, amount=st.integers(-(10**12), 10**12)),
+    st.builds(Drive, direction=st.sampled_from(["left", "right"]), speed=st.sampled_from(Speed)),
+    st.builds(Write, path=st.text(), lines=st.lists(st.text(), max_size=4)),
+    st.builds(Say, message=st.text().map(str.strip)),
+)
+
+
+@given(WRITTEN)
+def test_what_is_written_is_read_back(action: Action) -> None:
+    actions = ActionText(type(action))
+    text = actions.write(action)
+    assert actions.read(text).action == action
+    assert ActionText(type(action).model_json_schema()).write(action.model_dump(mode="json")) == text
+
+
+@given(st.dictionaries(st.sampled_from(["path", "lines", "more"]), st.none() | st.text() | st.lists(st.text())))
+def test_a_schema_alone_accepts_no_names_that_the_class_refuses(payload: dict[str, Any]) -> None:
+    by_class = ActionText(Write).read(json.dumps(payload))
+    by_schema = ActionText(Write.model_json_schema()).read(json.dumps(payload))
+    assert by_schema.legal or not by_class.legal
