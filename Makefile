@@ -1,0 +1,64 @@
+# What a newcomer and a contributor do, by name. Each target sets up what it needs; `make` alone lists them.
+
+# The first interpreter that is new enough; `make PYTHON=...` chooses another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+ENVIRONMENTS := $(patsubst %/pyproject.toml,%,$(wildcard envs/*/pyproject.toml))
+MANIFESTS := pyproject.toml constraints.txt $(addsuffix /pyproject.toml,$(ENVIRONMENTS))
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# Handed on to the command behind the target: make test ARGS="-k echo"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs bench clean clean-all
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.ready ## Train a tiny language model on Catch, from random weights to solved, in two minutes
+	@$(BIN)/openenv train catch --model tiny $(ARGS)
+
+test: $(VENV)/.ready-dev ## Run every test
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.ready-dev ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy src envs tests benchmarks
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/.ready-dev ## Build the site into docs/_build/html
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
+	@echo "Built docs/_build/html/index.html"
+
+bench: $(VENV)/.ready-dev ## Measure ours beside the public package and a bare echo server
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## Remove what builds, checks and tests leave behind; keep .venv and runs/
+	@rm -rf build dist docs/_build .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+
+clean-all: clean ## Remove .venv and .cache as well
+	@rm -rf $(VENV) .cache
+
+# The stamps are younger than what they were made from as long as the installation is up to date.
+
+$(VENV)/.ready: $(MANIFESTS) | $(VENV)/bin/python
+	@echo "Installing OpenEnv, its environments and the trainer into $(VENV) (a minute or two the first time) ..."
+	@$(PIP_INSTALL) 'pip>=25.1'
+	@$(PIP_INSTALL) --editable '.[train]' $(addprefix --editable ,$(ENVIRONMENTS))
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "Installing what tests, checks and docs need ..."
+	@$(PIP_INSTALL) --group test --group lint --group docs --group bench
+	@touch $@
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "OpenEnv needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python" >&2; exit 1; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version) ..."
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

@@ -1,0 +1,39 @@
+"""Fixtures that every part of the tests may use."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from openenv.core.env_server.app import create_fastapi_app
+from tests.environments import Add, CounterEnvironment, Gate, Total
+from tests.servers import RunningServer
+
+Serve = Callable[..., RunningServer]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serve an environment (by default the counter) for the length of a test: ``serve(env, action, observation, ...)``."""
+    with ExitStack() as servers:
+
+        def start(env: Any = CounterEnvironment, action: Any = Add, observation: Any = Total, **settings: Any) -> Any:
+            settings.setdefault("max_concurrent_envs", None if "concurrency_config" in settings else 8)
+            return servers.enter_context(RunningServer(create_fastapi_app(env, action, observation, **settings)))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def counter_server() -> Iterator[RunningServer]:
+    """One server of counters for all tests of a module that leave it as they found it."""
+    with RunningServer(create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=64)) as server:
+        yield server
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """Holds the calls of a ``GatedEnvironment``; opened when the test ends, before its server is stopped."""
+    with Gate().open_afterwards() as gate:
+        yield gate

@@ -1,0 +1,48 @@
+"""Serve counters until killed; prints the port first. The argument is the number of sessions."""
+
+import socket
+import sys
+import time
+
+from openenv.core.env_server.app import create_fastapi_app, run_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+
+
+class Add(Action):
+    amount: int
+    note: str = ""
+
+
+class Total(Observation):
+    total: int
+
+
+class SlowCounterEnvironment(Environment[Add, Total, State]):
+    """Counts; adding 9 takes a minute."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def reset(self) -> Total:
+        self._total = 0
+        return Total(total=0)
+
+    def step(self, action: Add) -> Total:
+        if action.amount == 9:
+            time.sleep(60)
+        self._total += action.amount
+        return Total(total=self._total)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+if __name__ == "__main__":
+    app = create_fastapi_app(SlowCounterEnvironment, Add, Total, max_concurrent_envs=int(sys.argv[1]))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)  # noqa: T201  # how the test learns the port
+        run_app(app, listener=listener)

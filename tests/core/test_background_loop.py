@@ -1,0 +1,138 @@
+"""The loop behind blocking use, and the rule for when a call blocks."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from openenv.core.background_loop import BackgroundLoop, background_loop, blocks_outside_loop, in_event_loop, wait_for
+from tests.servers import PROGRAMS, RunningServer
+
+pytestmark = pytest.mark.timeout(30)
+
+
+class Thermometer:
+    """A client in miniature."""
+
+    @blocks_outside_loop
+    async def read(self, scale: str = "C") -> str:
+        """Read it."""
+        await asyncio.sleep(0)
+        return f"20 {scale}"
+
+    @blocks_outside_loop
+    async def fail(self) -> None:
+        raise LookupError("broken")
+
+
+def test_a_method_blocks_where_no_loop_runs() -> None:
+    assert Thermometer().read(scale="K") == "20 K"  # type: ignore[comparison-overlap]
+
+
+async def test_a_method_is_awaitable_inside_a_loop() -> None:
+    assert await Thermometer().read("K") == "20 K"
+
+
+def test_an_error_keeps_its_type() -> None:
+    with pytest.raises(LookupError, match="broken"):
+        Thermometer().fail()
+
+
+def test_a_method_keeps_its_name_and_docstring() -> None:
+    assert (Thermometer.read.__name__, Thermometer.read.__doc__) == ("read", "Read it.")
+
+
+def test_in_event_loop() -> None:
+    async def ask() -> bool:
+        return in_event_loop()
+
+    assert asyncio.run(ask()) is True
+    assert in_event_loop() is False
+
+
+async def test_wait_for_blocks_also_inside_a_loop() -> None:
+    assert wait_for(Thermometer().read, "F") == "20 F"
+
+
+def test_wait_for_takes_plain_functions_and_coroutine_functions() -> None:
+    async def answer() -> int:
+        return 42
+
+    assert wait_for(answer) == 42
+    assert wait_for(len, "abc") == 3
+
+
+@pytest.mark.parametrize("name", ["function", "args", "kwargs", "coroutine", "self"])
+def test_wait_for_passes_on_an_argument_of_any_name(name: str) -> None:
+    def taking(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    assert wait_for(taking, **{name: 1}) == {name: 1}
+
+
+async def test_wait_for_passes_on_an_argument_of_any_name_inside_a_loop() -> None:
+    def taking(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    assert wait_for(taking, **{"function": 1}) == {"function": 1}
+
+
+def test_all_threads_share_one_loop_in_one_daemon_thread() -> None:
+    with ThreadPoolExecutor(16) as pool:
+        loops = set(pool.map(lambda _: background_loop(), range(64)))
+    assert len(loops) == 1
+    threads = [thread for thread in threading.enumerate() if thread.name == "openenv-clients"]
+    assert len(threads) == 1
+    assert threads[0].daemon
+
+
+def test_calls_from_many_threads_are_all_made_in_each_thread_s_order() -> None:
+    background = background_loop()
+    made: list[tuple[int, int]] = []
+    done = threading.Event()
+
+    def call(thread: int) -> None:
+        for number in range(2_000):
+            background.call(made.append, (thread, number))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(call, range(8)))
+    background.call(done.set)
+    assert done.wait(5)
+    assert len(made) == 16_000
+    for thread in range(8):
+        assert [number for owner, number in made if owner == thread] == list(range(2_000))
+
+
+def test_a_call_that_raises_does_not_hold_up_those_behind_it() -> None:
+    background = BackgroundLoop()
+    reported: list[dict[str, Any]] = []
+    background.loop.set_exception_handler(lambda _loop, context: reported.append(context))
+    blocked, release, done = threading.Event(), threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        release.wait(5)
+
+    def fail() -> None:
+        raise LookupError
+
+    background.call(block)
+    assert blocked.wait(5)
+    background.call(fail)
+    background.call(done.set)
+    release.set()
+    assert done.wait(2)
+    assert len(reported) == 1
+    background.loop.call_soon_threadsafe(background.loop.stop)
+
+
+@pytest.mark.parametrize("which", ["new", "inherited"])
+def test_a_forked_child_plays_in_a_session_of_its_own(counter_server: RunningServer, which: str) -> None:
+    arguments = [sys.executable, str(PROGRAMS / "forking.py"), counter_server.url, which]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=20)
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,374 @@
+"""A client's connection, against servers that do not behave."""
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection
+
+from openenv.core.connection import is_loopback
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    OpenEnvError,
+    ResponseTimeoutError,
+)
+from openenv.core.generic_client import GenericEnvClient
+from tests.servers import ServerProcess, answering
+
+pytestmark = pytest.mark.timeout(30)
+
+OBSERVATION = json.dumps({"type": "observation", "data": {"observation": {"total": 1}, "reward": None, "done": False}})
+
+
+def echo_numbers(connection: ServerConnection) -> None:
+    """Answer each step with the number that it carries."""
+    for frame in connection:
+        number = json.loads(frame)["data"].get("number", 0)
+        connection.send(json.dumps({"type": "observation", "data": {"observation": {"number": number}, "done": False}}))
+
+
+@contextmanager
+def listening(play: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A TCP server that plays something else than WebSocket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    play(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class TestOpening:
+    def test_nobody_listens(self) -> None:
+        port = free_port()
+        client = GenericEnvClient(base_url=f"http://127.0.0.1:{port}")
+        with pytest.raises(ConnectionFailedError, match=rf"Failed to connect to ws://127.0.0.1:{port}/ws: "):
+            client.reset()
+
+    async def test_nobody_listens_async(self) -> None:
+        with pytest.raises(ConnectionFailedError):
+            await GenericEnvClient(base_url=f"http://127.0.0.1:{free_port()}").connect()
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            b"\x15\x03\x01\x00\x02\x02\x46",
+            b"",
+        ],
+    )
+    def test_something_else_listens(self, answer: bytes) -> None:
+        def play(connection: socket.socket) -> None:
+            connection.recv(4096)
+            connection.sendall(answer)
+
+        with listening(play) as url, pytest.raises(ConnectionFailedError):
+            GenericEnvClient(base_url=url, connect_timeout_s=3).reset()
+
+    def test_a_handshake_that_never_ends_is_given_up(self) -> None:
+        ended = threading.Event()
+
+        def play(_connection: socket.socket) -> None:
+            ended.wait(10)
+
+        with listening(play) as url:
+            begun = time.monotonic()
+            with pytest.raises(ConnectionFailedError):
+                GenericEnvClient(base_url=url, connect_timeout_s=0.3).reset()
+            ended.set()
+            assert time.monotonic() - begun < 3
+
+    @pytest.mark.parametrize(
+        "url",
+        ["http://localhost:99999", "http://", "http://[::1", "localhost:nope", "ftp://127.0.0.1", "http://a b", ""],
+    )
+    def test_an_address_that_is_none(self, url: str) -> None:
+        with pytest.raises((ConnectionFailedError, ConfigurationError)):
+            GenericEnvClient(base_url=url, connect_timeout_s=3).reset()
+
+    @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "é\u2028"])
+    def test_a_header_cannot_smuggle_another(self, value: str) -> None:
+        seen: list[Any] = []
+
+        def handler(connection: ServerConnection) -> None:
+            assert connection.request is not None
+            seen.append(connection.request.headers)
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, headers={"X-Token": value}, message_timeout_s=2)
+            with pytest.raises((OpenEnvError, ValueError)):
+                client.reset()
+        assert all("X-Evil" not in headers for headers in seen)
+
+
+class TestAnswers:
+    async def test_calls_at_the_same_time_get_each_its_own_answer(self) -> None:
+        with answering(echo_numbers) as url:
+            async with GenericEnvClient(base_url=url) as client:
+                results = await asyncio.gather(*(client.step({"number": number}) for number in range(200)))
+                assert [result.observation["number"] for result in results] == list(range(200))
+
+    async def test_a_cancelled_call_does_not_mispair_the_answers_behind_it(self) -> None:
+        with answering(echo_numbers) as url:
+            async with GenericEnvClient(base_url=url) as client:
+                for first in range(0, 300, 3):
+                    calls = [asyncio.ensure_future(client.step({"number": first + offset})) for offset in range(3)]
+                    await asyncio.sleep(0)
+                    calls[1].cancel()
+                    answers = await asyncio.gather(*calls, return_exceptions=True)
+                    assert isinstance(answers[1], asyncio.CancelledError)
+                    assert [answers[at].observation["number"] for at in (0, 2)] == [first, first + 2]  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "not json",
+            "",
+            "[1]",
+            "null",
+            "3",
+            "{}",
+            '{"type": "observation"}',
+            '{"type": "observation", "data": null}',
+            '{"type": "observation", "data": [1]}',
+            '{"type": "error", "data": null}',
+            '{"type": "error", "data": "text"}',
+            '{"type": "error"}',
+            '{"type": "bogus", "data": {}}',
+            b"\xff\xfe",
+        ],
+        ids=repr,
+    )
+    def test_an_answer_that_is_none_is_a_typed_error(self, answer: str | bytes) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                connection.send(answer)
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=3)
+            with pytest.raises(OpenEnvError):
+                client.reset()
+            client.close()
+
+    def test_an_answer_in_fragments_with_pings_between_them(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                middle = len(OBSERVATION) // 2
+
+                def pieces(middle: int = middle) -> Iterator[str]:
+                    yield OBSERVATION[:middle]
+                    connection.ping()
+                    yield OBSERVATION[middle:]
+
+                connection.send(pieces())
+
+        with answering(handler) as url, GenericEnvClient(base_url=url).sync() as client:
+            assert client.reset().observation == {"total": 1}
+            assert client.reset().observation == {"total": 1}
+
+    def test_an_answer_above_the_client_s_limit_says_which_limit(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                connection.send(" " * 200_000 + OBSERVATION)
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, max_message_size_mb=0.1, message_timeout_s=5)
+            with pytest.raises(OpenEnvError, match="max_message_size_mb|too big|exceeds|limit"):
+                client.reset()
+            client.close()
+
+    def test_a_large_answer_below_the_limit_arrives(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                connection.send(" " * 5_000_000 + OBSERVATION)
+
+        with answering(handler) as url, GenericEnvClient(base_url=url).sync() as client:
+            assert client.reset().observation == {"total": 1}
+
+
+class TestLoss:
+    @pytest.mark.parametrize("how", ["close", "reset", "end"])
+    def test_the_server_goes_before_it_answers(self, how: str) -> None:
+        def handler(connection: ServerConnection) -> None:
+            connection.recv()
+            if how == "reset":
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.socket.close()
+            elif how == "end":
+                connection.socket.shutdown(socket.SHUT_RDWR)
+            else:
+                connection.close(4000, "tired")
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=10)
+            begun = time.monotonic()
+            with pytest.raises(ConnectionLostError) as lost:
+                client.reset()
+            assert time.monotonic() - begun < 3
+            assert "new session" in str(lost.value)
+            if how == "close":
+                assert "4000 tired" in str(lost.value)
+
+    def test_a_connection_found_closed_is_opened_again(self) -> None:
+        closed = threading.Semaphore(0)
+
+        def handler(connection: ServerConnection) -> None:
+            connection.recv()
+            connection.send(OBSERVATION)
+            connection.close()
+            closed.release()
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=5)
+            for _ in range(20):
+                assert client.reset().observation == {"total": 1}
+                assert closed.acquire(timeout=5)
+            client.close()
+
+    async def test_a_connection_found_closed_is_opened_again_async(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            connection.recv()
+            connection.send(OBSERVATION)
+            connection.close()
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=5)
+            for _ in range(20):
+                result = await client.reset()
+                assert result.observation == {"total": 1}
+                await asyncio.sleep(0.02)  # the server closes unasked, and nothing of the client shows it
+            await client.close()
+
+    def test_no_answer_in_time_drops_the_connection_and_a_late_answer_pairs_with_nothing(self) -> None:
+        release = threading.Event()
+        connections: list[ServerConnection] = []
+
+        def handler(connection: ServerConnection) -> None:
+            connections.append(connection)
+            try:
+                for frame in connection:
+                    number = json.loads(frame)["data"]["number"]
+                    if number == 1:
+                        release.wait(10)
+                    connection.send(
+                        json.dumps({"type": "observation", "data": {"observation": {"number": number}, "done": False}})
+                    )
+            except ConnectionClosed:
+                pass
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=0.3)
+            with pytest.raises(ResponseTimeoutError, match=r"0\.3 s"):
+                client.step({"number": 1})
+            release.set()
+            assert client.step({"number": 2}).observation == {"number": 2}  # type: ignore[attr-defined]
+            assert len(connections) == 2
+            client.close()
+
+    async def test_no_answer_in_time_ends_every_call_that_waits_behind_it(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                pass
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=0.3)
+            begun = time.monotonic()
+            results = await asyncio.gather(*(client.step({"n": n}) for n in range(10)), return_exceptions=True)
+            assert time.monotonic() - begun < 3
+            assert all(isinstance(result, ResponseTimeoutError | ConnectionLostError) for result in results)
+            await client.close()
+
+    def test_threads_that_share_a_client_never_hang_when_one_of_them_times_out(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for frame in connection:
+                if json.loads(frame)["data"]["number"] % 3:
+                    connection.send(OBSERVATION)
+
+        errors: list[BaseException] = []
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url, message_timeout_s=0.2)
+            client.step({"number": 1})
+
+            def call(thread: int) -> None:
+                for number in range(20):
+                    try:
+                        client.step({"number": thread * 20 + number})
+                    except (ResponseTimeoutError, ConnectionLostError):
+                        pass
+                    except BaseException as error:  # noqa: BLE001  # reported below
+                        errors.append(error)
+
+            threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(8)]
+            begun = time.monotonic()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(15)
+            assert not any(thread.is_alive() for thread in threads)
+            assert not errors
+            assert time.monotonic() - begun < 12
+            client.close()
+
+    def test_a_server_that_freezes_is_found_by_pings(self) -> None:
+        with ServerProcess("counter_server.py", "1") as server:
+            client = GenericEnvClient(
+                base_url=server.url,
+                message_timeout_s=20,
+                websocket_ping_interval_s=0.2,
+                websocket_ping_timeout_s=0.2,
+            )
+            client.reset()
+            server.process.send_signal(19)  # SIGSTOP
+            begun = time.monotonic()
+            with pytest.raises(ConnectionLostError):
+                client.step({"amount": 1})
+            assert time.monotonic() - begun < 5
+            server.process.send_signal(18)  # SIGCONT
+            client.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("ws://localhost:8000/ws", True),
+        ("ws://LOCALHOST/ws", True),
+        ("ws://127.0.0.1/ws", True),
+        ("ws://127.9.9.9:1/ws", True),
+        ("wss://[::1]:8000/ws", True),
+        ("ws://0.0.0.0:8000/ws", True),
+        ("ws://192.168.0.1/ws", False),
+        ("wss://localhost.example.org/ws", False),
+        ("wss://example.org/ws?localhost", False),
+    ],
+)
+def test_is_loopback(url: str, expected: bool) -> None:
+    assert is_loopback(url) is expected

@@ -1,0 +1,718 @@
+"""The client: the rule for when a call blocks, what is lost and what is not, providers, and its addresses."""
+
+import asyncio
+import gc
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from websockets.sync.server import ServerConnection
+
+from openenv.core.client_types import StepResult
+from openenv.core.containers.base import ContainerProvider, RuntimeProvider
+from openenv.core.env_client import EnvClient, convert_to_ws_url
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.core.exceptions import (
+    ClientModeError,
+    ConfigurationError,
+    ConnectionLostError,
+    EpisodeOrderError,
+    ProviderError,
+    RequestRejectedError,
+    ResponseTimeoutError,
+    ServerCapacityError,
+    ServerExecutionError,
+    ServerFactoryError,
+    ServerSessionError,
+    ServerTimeoutError,
+)
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.sync_client import SyncEnvClient
+from tests.conftest import Serve
+from tests.environments import (
+    Add,
+    CounterEnvironment,
+    Gate,
+    GatedEnvironment,
+    HangingAsyncEnvironment,
+    SingleSessionEnvironment,
+    Total,
+)
+from tests.servers import RunningServer, ServerProcess, answering, eventually
+
+pytestmark = pytest.mark.timeout(30)
+
+ONE = {"amount": 1}
+HELD = {"amount": 9}
+
+
+def total(result: Any) -> int:
+    shown: int = result.observation["total"]
+    return shown
+
+
+class TestRule:
+    """A method blocks where no event loop runs and is awaitable inside one."""
+
+    def test_blocking(self, counter_server: RunningServer) -> None:
+        client: Any = GenericEnvClient(base_url=counter_server.url)
+        result = client.reset(seed=5)
+        assert isinstance(result, StepResult)
+        assert (result.reward, result.done, result.metadata) == (None, False, {"seed": 5})
+        result = client.step(ONE)
+        assert (total(result), result.reward, result.done, result.metadata) == (1, 1, False, None)
+        assert client.state()["step_count"] == 1
+        client.close()
+
+    async def test_async(self, counter_server: RunningServer) -> None:
+        client = GenericEnvClient(base_url=counter_server.url)
+        waiting = client.reset(seed=5)
+        assert asyncio.iscoroutine(waiting)
+        await waiting
+        assert total(await client.step(ONE)) == 1
+        assert (await client.state())["step_count"] == 1
+        await client.close()
+
+    def test_with(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        client: Any
+        with GenericEnvClient(base_url=server.url) as client:
+            assert isinstance(client, GenericEnvClient)
+            server.wait_for_sessions(1)
+            assert total(client.reset()) == 0
+        server.wait_for_sessions(0)
+
+    async def test_async_with(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        async with GenericEnvClient(base_url=server.url) as client:
+            assert total(await client.reset()) == 0
+            assert server.sessions.active_sessions == 1
+        await asyncio.to_thread(server.wait_for_sessions, 0)
+
+    def test_constructing_connects_to_nothing(self) -> None:
+        assert GenericEnvClient(base_url="http://127.0.0.1:1").base_url == "http://127.0.0.1:1"
+
+    def test_sync_use_then_async_use_at_the_same_time_is_refused(self, counter_server: RunningServer) -> None:
+        client: Any = GenericEnvClient(base_url=counter_server.url)
+        client.reset()
+
+        async def use() -> None:
+            await client.reset()
+
+        with pytest.raises(ClientModeError, match="already being used in sync mode") as refused:
+            asyncio.run(use())
+        assert isinstance(refused.value, RuntimeError)
+        assert total(client.step(ONE)) == 1
+        client.close()
+
+    async def test_async_use_then_sync_use_at_the_same_time_is_refused(self, counter_server: RunningServer) -> None:
+        client = GenericEnvClient(base_url=counter_server.url)
+        await client.reset()
+        with pytest.raises(ClientModeError, match="already being used in async mode"):
+            await asyncio.to_thread(client.reset)  # type: ignore[arg-type]
+        assert total(await client.step(ONE)) == 1
+        await client.close()
+
+    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    def test_async_use_hands_over_to_sync_use_once_its_loop_has_ended(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=2)
+        client: Any = GenericEnvClient(base_url=server.url)
+
+        async def use() -> None:
+            await client.reset()
+            assert total(await client.step(ONE)) == 1
+
+        asyncio.run(use())
+        with pytest.raises(EpisodeOrderError):
+            client.step(ONE)  # it is a new session
+        assert total(client.reset()) == 0
+        assert total(client.step(ONE)) == 1
+        client.close()
+
+    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    def test_a_hand_over_gives_the_old_place_back(self, serve: Serve) -> None:
+        server = serve(SingleSessionEnvironment, max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+
+        async def use() -> None:
+            await client.reset()
+
+        for _ in range(3):
+            asyncio.run(use())
+        assert total(client.reset()) == 0
+        client.close()
+        server.wait_for_sessions(0)
+
+    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    def test_calls_that_come_together_in_one_loop_after_another(self, serve: Serve) -> None:
+        client = GenericEnvClient(base_url=serve().url)
+
+        async def use() -> list[int]:
+            results = await asyncio.gather(*(client.reset() for _ in range(5)))
+            return [total(result) for result in results]
+
+        for _ in range(3):
+            assert asyncio.run(use()) == [0] * 5
+
+    def test_closing_from_a_loop_what_was_used_in_blocking_code_gives_the_place_back(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+        client.reset()
+
+        async def close() -> None:
+            await client.close()
+
+        try:
+            asyncio.run(close())
+        except ClientModeError:
+            client.close()
+        server.wait_for_sessions(0)
+
+    def test_the_first_calls_of_many_threads_open_one_session(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+        with ThreadPoolExecutor(16) as pool:
+            assert [total(result) for result in pool.map(lambda _: client.reset(), range(64))] == [0] * 64
+        assert server.sessions.active_sessions == 1
+        client.close()
+
+    def test_64_threads_with_a_client_each(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=64)
+
+        def play(_: int) -> list[int]:
+            with GenericEnvClient(base_url=server.url).sync() as client:
+                client.reset()
+                return [total(client.step(ONE)) for _ in range(9)]
+
+        with ThreadPoolExecutor(64) as pool:
+            assert list(pool.map(play, range(64))) == [list(range(1, 10))] * 64
+        server.wait_for_sessions(0)
+
+    async def test_64_async_clients_and_a_65th_that_gets_the_counts(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=64)
+        clients = [GenericEnvClient(base_url=server.url) for _ in range(65)]
+
+        async def play(client: GenericEnvClient) -> list[int]:
+            await client.reset()
+            return [total(await client.step(ONE)) for _ in range(9)]
+
+        assert await asyncio.gather(*(play(client) for client in clients[:64])) == [list(range(1, 10))] * 64
+        await clients[64].connect()
+        with pytest.raises(ServerCapacityError, match="64/64") as refused:
+            await clients[64].reset()
+        assert (refused.value.active_sessions, refused.value.max_sessions) == (64, 64)
+        await clients[0].close()
+        await asyncio.to_thread(server.wait_for_sessions, 63)
+        assert total(await clients[64].reset()) == 0
+        await asyncio.gather(*(client.close() for client in clients))
+        await asyncio.to_thread(server.wait_for_sessions, 0)
+
+
+class TestErrors:
+    def test_each_answer_is_its_error_and_the_session_goes_on(self, counter_server: RunningServer) -> None:
+        with GenericEnvClient(base_url=counter_server.url).sync() as client:
+            with pytest.raises(EpisodeOrderError):
+                client.step(ONE)
+            client.reset()
+            client.step(ONE)
+            with pytest.raises(
+                ServerExecutionError, match=r"^Server error: kaboom \(code: EXECUTION_ERROR\)$"
+            ) as failed:
+                client.step({"amount": 0})
+            assert isinstance(failed.value, RuntimeError)
+            with pytest.raises(RequestRejectedError, match="Invalid message") as refused:
+                client.step({"amont": 1})
+            assert [entry["type"] for entry in refused.value.errors] == ["missing", "extra_forbidden"]
+            with pytest.raises(RequestRejectedError, match="Expected a positive amount"):
+                client.step({"amount": -1})
+            assert total(client.step(ONE)) == 2
+            assert client.step({"amount": 8}).done is True
+            with pytest.raises(EpisodeOrderError):
+                client.step(ONE)
+            assert total(client.reset()) == 0
+
+    def test_a_factory_that_fails(self, serve: Serve) -> None:
+        class BadEnvironment(CounterEnvironment):
+            def __init__(self) -> None:
+                raise RuntimeError("no licence")
+
+        server = serve(BadEnvironment)
+        with GenericEnvClient(base_url=server.url).sync() as client, pytest.raises(ServerFactoryError) as failed:
+            client.reset()
+        assert failed.value.details == {"factory_name": "BadEnvironment"}
+
+    def test_a_message_above_the_server_s_limit(self, serve: Serve) -> None:
+        server = serve(max_message_size_mb=0.01)
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            with pytest.raises(RequestRejectedError, match="this server accepts") as refused:
+                client.step({"amount": 1, "metadata": {"x": "x" * 20_000}})
+            assert refused.value.code == "TOO_LARGE"
+            assert total(client.step(ONE)) == 1
+
+    def test_a_timeout_of_the_server_says_that_it_may_have_happened(self, serve: Serve) -> None:
+        server = serve(HangingAsyncEnvironment, step_timeout_s=0.1)
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            with pytest.raises(ServerTimeoutError) as late:
+                client.step(HELD)
+            assert isinstance(late.value, TimeoutError)
+            assert late.value.details["may_have_happened"] is True
+            assert total(client.step(ONE)) == 1
+
+    def test_at_capacity_every_try_gets_the_capacity_error(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        with GenericEnvClient(base_url=server.url).sync() as first:
+            first.reset()
+            second = GenericEnvClient(base_url=server.url).sync()
+            for _ in range(100):
+                with pytest.raises(ServerCapacityError):
+                    second.reset()
+            first.close()
+            server.wait_for_sessions(0)
+            assert total(second.reset()) == 0
+            second.close()
+
+    async def test_at_capacity_every_try_gets_the_capacity_error_async(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        async with GenericEnvClient(base_url=server.url) as first:
+            await first.reset()
+            second = GenericEnvClient(base_url=server.url)
+            for _ in range(100):
+                with pytest.raises(ServerCapacityError):
+                    await second.reset()
+            await second.close()
+
+    def test_a_session_closed_for_idleness_says_so_and_a_later_reset_starts_anew(self, serve: Serve) -> None:
+        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=1, session_timeout=0.1))
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            server.wait_for_sessions(0)
+            with pytest.raises((ServerSessionError, ConnectionLostError)):
+                client.step(ONE)
+            assert total(client.reset()) == 0
+            assert total(client.step(ONE)) == 1
+
+    @pytest.mark.parametrize("name", ["function", "coroutine", "args", "kwargs", "action", "request", "data", "type"])
+    def test_a_task_parameter_may_have_any_name(self, serve: Serve, name: str) -> None:
+        class Task(CounterEnvironment):
+            def reset(self, seed: int | None = None, episode_id: str | None = None, **task: Any) -> Total:
+                return Total(total=0, metadata=task)
+
+        server = serve(Task)
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            assert client.reset(**{name: "x"}).metadata == {name: "x"}
+
+
+class TestLoss:
+    def test_kill_9_reaches_every_waiting_client_at_once(self) -> None:
+        """Async and blocking clients alike, long before their message timeout."""
+        errors: list[BaseException] = []
+
+        def wait(client: SyncEnvClient[Any, Any, Any]) -> None:
+            try:
+                client.step(HELD)
+            except BaseException as error:  # noqa: BLE001  # looked at below
+                errors.append(error)
+
+        async def wait_for_all(clients: list[GenericEnvClient], entered: Callable[[], None]) -> list[Any]:
+            await asyncio.gather(*(client.reset() for client in clients))
+            calls = [asyncio.ensure_future(client.step(HELD)) for client in clients]
+            await asyncio.sleep(0.2)  # every request is on its way; nothing tells when it has arrived
+            entered()
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        with ServerProcess("counter_server.py", "64") as server:
+            blocking = [GenericEnvClient(base_url=server.url, message_timeout_s=25).sync() for _ in range(16)]
+            for client in blocking:
+                client.reset()
+            threads = [threading.Thread(target=wait, args=(client,), daemon=True) for client in blocking]
+            for thread in threads:
+                thread.start()
+            killed_at: list[float] = []
+
+            def kill() -> None:
+                killed_at.append(time.monotonic())
+                server.kill()
+
+            clients = [GenericEnvClient(base_url=server.url, message_timeout_s=25) for _ in range(16)]
+            errors += asyncio.run(wait_for_all(clients, kill))
+            for thread in threads:
+                thread.join(5)
+            assert time.monotonic() - killed_at[0] < 3
+            assert [type(error) for error in errors] == [ConnectionLostError] * 32
+            for client in blocking:
+                client.close()
+
+    def test_the_next_call_finds_a_server_that_was_started_again(self) -> None:
+        app = partial(create_fastapi_app, CounterEnvironment, Add, Total)
+        with RunningServer(app()) as server:
+            client: Any = GenericEnvClient(base_url=server.url)
+            client.reset()
+            assert total(client.step(ONE)) == 1
+            port = server.port
+        again = RunningServer(app())
+        again.listener.close()
+        again.listener = socket.create_server(("127.0.0.1", port))
+        again._thread = threading.Thread(  # noqa: SLF001  # the same port again
+            target=again._server.run,  # noqa: SLF001
+            kwargs={"sockets": [again.listener]},
+            daemon=True,
+        )
+        with again:
+            assert total(client.reset()) == 0
+            assert total(client.step(ONE)) == 1
+            client.close()
+
+    def test_no_answer_in_time_and_the_next_call_opens_a_new_session(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(GatedEnvironment, gate), max_concurrent_envs=2)
+        client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=0.3)
+        client.reset()
+        client.step({"amount": 2})
+        with pytest.raises(ResponseTimeoutError):
+            client.step(HELD)
+        assert total(client.reset()) == 0
+        assert total(client.step(ONE)) == 1
+        client.close()
+
+    def test_no_answer_in_time_gives_the_only_place_back(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(GatedEnvironment, gate), max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=0.3)
+        client.reset()
+        with pytest.raises(ResponseTimeoutError):
+            client.step(HELD)
+        server.wait_for_sessions(0)
+        assert total(client.reset()) == 0
+        client.close()
+
+    async def test_a_cancelled_step_leaves_the_answers_in_order(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(GatedEnvironment, gate))
+        async with GenericEnvClient(base_url=server.url) as client:
+            await client.reset()
+            held = asyncio.ensure_future(client.step(HELD))
+            await asyncio.to_thread(gate.wait_until_entered)
+            held.cancel()
+            following = asyncio.ensure_future(client.state())
+            await asyncio.sleep(0)
+            gate.opened.set()
+            assert (await following)["step_count"] == 1
+            assert total(await client.step(ONE)) == 10
+
+    async def test_calls_at_the_same_time_are_played_in_order(self, counter_server: RunningServer) -> None:
+        async with GenericEnvClient(base_url=counter_server.url) as client:
+            await client.reset()
+            results = await asyncio.gather(*(client.step(ONE) for _ in range(9)))
+            assert [total(result) for result in results] == list(range(1, 10))
+
+    def test_a_client_can_be_used_again_after_close(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+        for _ in range(3):
+            assert total(client.reset()) == 0
+            client.close()
+            client.close()
+            server.wait_for_sessions(0)
+
+    def test_disconnect_and_connect(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+        assert client.connect() is client
+        server.wait_for_sessions(1)
+        client.disconnect()
+        server.wait_for_sessions(0)
+        assert total(client.reset()) == 0
+        client.close()
+
+
+class TestChildren:
+    def test_new_session_is_of_the_same_class_and_apart(self, serve: Serve) -> None:
+        server = serve()
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            client.step(ONE)
+            child = client.new_session()
+            assert isinstance(child, SyncEnvClient)
+            assert isinstance(child.async_client, GenericEnvClient)
+            child.reset()
+            assert total(child.step({"amount": 5})) == 5
+            assert total(client.step(ONE)) == 2
+            assert server.sessions.active_sessions == 2
+        server.wait_for_sessions(0)
+
+    async def test_a_child_is_closed_with_its_parent(self, serve: Serve) -> None:
+        server = serve()
+        client = GenericEnvClient(base_url=server.url)
+        child = await client.new_session()
+        grandchild = await child.new_session()
+        await grandchild.reset()
+        await client.close()
+        await asyncio.to_thread(server.wait_for_sessions, 0)
+
+
+class ThreadProvider(RuntimeProvider):
+    """Starts a server in a thread of this process, and keeps count."""
+
+    def __init__(self, *, fails: str = "") -> None:
+        self.calls: list[str] = []
+        self.fails = fails
+        self._server: RunningServer | None = None
+
+    @property
+    def base_url(self) -> str:
+        if self._server is None:
+            raise ProviderError("not started")
+        return self._server.url
+
+    def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
+        self.calls.append("start")
+        if self.fails == "start":
+            raise ProviderError("no machine to be had")
+        self._server = RunningServer(create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=4)).start()
+        return self._server.url
+
+    def wait_for_ready(self, timeout_s: float = 30.0) -> None:
+        self.calls.append("wait")
+        if self.fails == "wait":
+            raise TimeoutError("never ready")
+        super().wait_for_ready(timeout_s)
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+class ThreadContainerProvider(ContainerProvider):
+    """The same in the form of a container provider that was made with its image."""
+
+    def __init__(self) -> None:
+        self.runtime = ThreadProvider()
+        self.calls = self.runtime.calls
+
+    def start_container(  # type: ignore[override]
+        self, image: str = "counter", port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
+    ) -> str:
+        return self.runtime.start()
+
+    def stop_container(self) -> None:
+        self.runtime.stop()
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+class TestProviders:
+    def test_the_first_use_starts_the_server_and_close_stops_it_once(self) -> None:
+        provider = ThreadProvider()
+        client: Any = GenericEnvClient(provider=provider)
+        assert (client.base_url, provider.calls) == (None, [])
+        assert total(client.reset()) == 0
+        assert client.base_url == provider.base_url
+        assert total(client.step(ONE)) == 1
+        client.close()
+        client.close()
+        assert provider.calls == ["start", "wait", "stop"]
+
+    async def test_async(self) -> None:
+        provider = ThreadProvider()
+        async with GenericEnvClient(provider=provider) as client:
+            await asyncio.gather(*(client.reset() for _ in range(5)))
+        assert provider.calls == ["start", "wait", "stop"]
+
+    def test_children_use_the_same_server_and_do_not_stop_it(self) -> None:
+        provider = ThreadProvider()
+        with GenericEnvClient(provider=provider).sync() as client:
+            child = client.new_session()
+            child.reset()
+            child.close()
+            assert total(client.reset()) == 0
+        assert provider.calls == ["start", "wait", "stop"]
+
+    def test_a_container_provider(self) -> None:
+        provider = ThreadContainerProvider()
+        with GenericEnvClient(provider=provider).sync() as client:
+            assert total(client.reset()) == 0
+        assert provider.calls == ["start", "stop", "close"]
+
+    @pytest.mark.parametrize(("fails", "error"), [("start", ProviderError), ("wait", TimeoutError)])
+    def test_a_server_that_does_not_come_up_is_not_left_running(self, fails: str, error: type[Exception]) -> None:
+        provider = ThreadProvider(fails=fails)
+        client: Any = GenericEnvClient(provider=provider)
+        with pytest.raises(error):
+            client.reset()
+        assert provider.calls[-1] == "stop"
+        client.close()
+
+    def test_the_server_is_stopped_even_if_nothing_was_ever_sent(self) -> None:
+        provider = ThreadProvider()
+        with GenericEnvClient(provider=provider).sync():
+            pass
+        assert provider.calls == ["start", "wait", "stop"]
+
+    def test_the_server_is_stopped_although_its_session_was_lost(self) -> None:
+        provider = ThreadProvider()
+        client: Any = GenericEnvClient(provider=provider)
+        client.reset()
+        provider.stop()
+        client.close()
+        assert provider.calls == ["start", "wait", "stop", "stop"]
+
+    def test_neither_an_address_nor_a_provider(self) -> None:
+        with pytest.raises(ConfigurationError, match="base_url"):
+            GenericEnvClient()
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("url", "socket_url"),
+        [
+            ("http://h:1", "ws://h:1/ws"),
+            ("https://h/", "wss://h/ws"),
+            ("ws://h", "ws://h/ws"),
+            ("wss://h/a/", "wss://h/a/ws"),
+            ("h:1", "ws://h:1/ws"),
+            ("localhost", "ws://localhost/ws"),
+            ("HTTPS://h", "wss://h/ws"),
+        ],
+    )
+    def test_convert_to_ws_url(self, url: str, socket_url: str) -> None:
+        assert convert_to_ws_url(url) == socket_url
+
+    @pytest.mark.parametrize("form", ["http://127.0.0.1:{}/", "ws://127.0.0.1:{}", "127.0.0.1:{}", "http://localhost:{}"])
+    def test_every_form_of_address_connects(self, counter_server: RunningServer, form: str) -> None:
+        with GenericEnvClient(base_url=form.format(counter_server.port)).sync() as client:
+            assert total(client.reset()) == 0
+
+    def test_headers_are_part_of_the_handshake(self) -> None:
+        seen: list[str | None] = []
+
+        def handler(connection: ServerConnection) -> None:
+            assert connection.request is not None
+            seen.append(connection.request.headers.get("Authorization"))
+
+        with answering(handler) as url, GenericEnvClient(base_url=url, headers={"Authorization": "Bearer x"}).sync():
+            eventually(lambda: seen == ["Bearer x"], "the header")
+
+    def test_loopback_bypasses_proxies(self, counter_server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy", "socks_proxy"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+            monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        with GenericEnvClient(base_url=counter_server.url).sync() as client:
+            assert total(client.reset()) == 0
+
+    def test_the_mode(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert GenericEnvClient(base_url="h").mode == "simulation"
+        assert GenericEnvClient(base_url="h", mode="PRODUCTION").mode == "production"
+        monkeypatch.setenv("OPENENV_CLIENT_MODE", "Production")
+        client = GenericEnvClient(base_url="h")
+        assert client.mode == "production"
+        with pytest.raises(AttributeError):
+            client.mode = "simulation"  # type: ignore[misc]
+        with pytest.raises(ConfigurationError, match="'bogus'"):
+            GenericEnvClient(base_url="h", mode="bogus")
+        monkeypatch.setenv("OPENENV_CLIENT_MODE", "wrong")
+        with pytest.raises(ConfigurationError, match="'wrong'"):
+            GenericEnvClient(base_url="h")
+
+    def test_the_client_is_abstract(self) -> None:
+        with pytest.raises(TypeError, match="abstract"):
+            EnvClient(base_url="h")  # type: ignore[abstract]
+
+
+class Doubling(GenericEnvClient):
+    """A subclass as users write it: it overrides a method as a coroutine."""
+
+    async def step(self, action: Any, **kwargs: Any) -> Any:
+        await super().step(action)
+        return await super().step(action)
+
+
+class TestSubclass:
+    async def test_async(self, counter_server: RunningServer) -> None:
+        async with Doubling(base_url=counter_server.url) as client:
+            await client.reset()
+            assert total(await client.step(ONE)) == 2
+
+    def test_through_the_facade(self, counter_server: RunningServer) -> None:
+        with Doubling(base_url=counter_server.url).sync() as client:
+            client.reset()
+            assert total(client.step(ONE)) == 2
+
+
+def sockets() -> int:
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+        except FileNotFoundError:  # closed since
+            continue
+    return count
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts sockets in /proc, which only Linux has")
+class TestLeaks:
+    """200 sessions come and go, and nothing of them stays."""
+
+    def counts(self) -> tuple[int, int]:
+        gc.collect()
+        return threading.active_count(), sockets()
+
+    @pytest.mark.parametrize("environment", [CounterEnvironment, GatedEnvironment], ids=["inline", "thread"])
+    def test_blocking(self, serve: Serve, gate: Gate, environment: Any) -> None:
+        factory = partial(environment, gate) if environment is GatedEnvironment else environment
+        server = serve(factory, max_concurrent_envs=8)
+
+        def play(number: int) -> None:
+            client = GenericEnvClient(base_url=server.url).sync()
+            client.reset()
+            client.step(ONE)
+            if number % 2:
+                client.close()
+            else:
+                connection = client.async_client._connection  # noqa: SLF001  # to cut it off as a crash does
+                assert connection is not None
+                connection.loop.call_soon_threadsafe(connection.transport.abort)
+
+        play(1)
+        server.wait_for_sessions(0)
+        before = self.counts()
+        for number in range(200):
+            play(number)
+            server.wait_for_sessions(0)
+        eventually(lambda: self.counts() <= before, f"{self.counts()} threads and sockets instead of {before}")
+
+    def test_async(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=50)
+        tasks: list[int] = []
+
+        async def play(number: int) -> None:
+            client = GenericEnvClient(base_url=server.url)
+            await client.reset()
+            if number % 2:
+                await client.close()
+            else:
+                assert client._connection is not None  # noqa: SLF001  # to cut it off as a crash does
+                client._connection.transport.abort()  # noqa: SLF001
+
+        async def play_all() -> None:
+            for start in range(0, 200, 20):
+                await asyncio.gather(*(play(number) for number in range(start, start + 20)))
+                await asyncio.to_thread(server.wait_for_sessions, 0)
+            await asyncio.sleep(0.05)
+            tasks.append(len(asyncio.all_tasks()))
+
+        asyncio.run(play_all())
+        before = self.counts()
+        asyncio.run(play_all())
+        assert tasks == [1, 1]
+        eventually(lambda: self.counts() <= before, f"{self.counts()} threads and sockets instead of {before}")

@@ -1,0 +1,202 @@
+"""Errors: one tree, data in attributes, sentences that help, and the way over the wire and back."""
+
+import copy
+import inspect
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openenv.core import exceptions
+from openenv.core.env_server.protocol import encode_error
+from openenv.core.exceptions import (
+    ClientModeError,
+    ConcurrencyConfigurationError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    EnvironmentFactoryError,
+    EnvironmentFailedError,
+    EnvironmentNotFoundError,
+    EnvironmentTimeoutError,
+    EpisodeOrderError,
+    IllegalActionError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    OpenEnvError,
+    ProviderError,
+    RequestError,
+    RequestRejectedError,
+    ResetNeededError,
+    ResponseTimeoutError,
+    ServerCapacityError,
+    ServerError,
+    ServerExecutionError,
+    ServerFactoryError,
+    ServerSessionError,
+    ServerTimeoutError,
+    SessionCapacityError,
+    SessionCreationError,
+    SessionNotFoundError,
+)
+
+EXAMPLES: list[OpenEnvError] = [
+    OpenEnvError("why"),
+    ConfigurationError("why"),
+    ConcurrencyConfigurationError("CounterEnvironment", 4),
+    RequestError("why", hint=1),
+    InvalidRequestError("why", code="INVALID_JSON", errors=[{"loc": ["a"]}]),
+    IllegalActionError("no such word"),
+    MessageTooLargeError(20, 10),
+    ResetNeededError("Expected a reset first."),
+    EnvironmentFailedError("kaboom"),
+    EnvironmentTimeoutError("step", 1.5),
+    EnvironmentFactoryError("BadFactory"),
+    SessionCapacityError(1, 1),
+    SessionNotFoundError("zzz"),
+    SessionCreationError("it is taken"),
+    ServerError("why", "NEW_CODE", {"hint": 1}),
+    RequestRejectedError("why", "VALIDATION_ERROR", {"errors": [{"loc": ["a"]}]}),
+    EpisodeOrderError("why", "SESSION_ERROR", {"reset_needed": True}),
+    ServerSessionError("why", "SESSION_ERROR"),
+    ServerExecutionError("why", "EXECUTION_ERROR"),
+    ServerTimeoutError("why", "TIMEOUT", {"may_have_happened": True}),
+    ServerFactoryError("why", "FACTORY_ERROR"),
+    ServerCapacityError("why", "CAPACITY_REACHED", {"active_sessions": 2, "max_sessions": 3}),
+    ConnectionFailedError("why"),
+    ConnectionLostError("why"),
+    ResponseTimeoutError("why"),
+    ClientModeError("why"),
+    ProviderError("why"),
+    EnvironmentNotFoundError("why"),
+]
+
+
+def classes() -> dict[str, type]:
+    return {name: value for name, value in vars(exceptions).items() if inspect.isclass(value) and issubclass(value, Exception)}
+
+
+def test_every_error_has_its_place_in_the_tree_on_top_of_the_module() -> None:
+    assert exceptions.__doc__ is not None
+    for name, kind in classes().items():
+        assert name in exceptions.__doc__
+        assert issubclass(kind, OpenEnvError)
+
+
+def test_the_examples_leave_out_no_class() -> None:
+    assert {type(error) for error in EXAMPLES} == set(classes().values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (ConfigurationError, ValueError),
+        (ConcurrencyConfigurationError, ValueError),
+        (IllegalActionError, ValueError),
+        (ServerError, RuntimeError),
+        (ServerTimeoutError, TimeoutError),
+        (ConnectionFailedError, ConnectionError),
+        (ConnectionLostError, ConnectionError),
+        (ResponseTimeoutError, TimeoutError),
+        (ClientModeError, RuntimeError),
+        (ProviderError, RuntimeError),
+        (EnvironmentNotFoundError, LookupError),
+    ],
+)
+def test_what_the_public_package_s_users_catch_still_catches(kind: type, builtin: type) -> None:
+    assert issubclass(kind, builtin)
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))])
+def test_an_error_crosses_processes_whole(error: OpenEnvError, duplicate: Any) -> None:
+    twin = duplicate(error)
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)
+    assert vars(twin) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (SessionCapacityError(1, 1), "Server at capacity: 1/1 sessions active. Cannot accept new connections."),
+        (EnvironmentFactoryError("BadFactory"), "Environment factory 'BadFactory' failed to create instance."),
+        (SessionNotFoundError("zzz"), "Unknown session_id: zzz"),
+        (EnvironmentTimeoutError("step", 0.5), "step did not finish within 0.5 s; it may still take effect."),
+        (MessageTooLargeError(20, 10), "The message has 20 bytes; this server accepts 10."),
+        (ServerError("kaboom", "EXECUTION_ERROR"), "Server error: kaboom (code: EXECUTION_ERROR)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_sentences(error: OpenEnvError, text: str) -> None:
+    assert str(error) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "received"),
+    [
+        (InvalidRequestError("why", code="INVALID_JSON"), RequestRejectedError),
+        (InvalidRequestError("why", code="UNKNOWN_TYPE"), RequestRejectedError),
+        (InvalidRequestError("why", errors=[{"loc": ["a"]}]), RequestRejectedError),
+        (IllegalActionError("why"), RequestRejectedError),
+        (MessageTooLargeError(20, 10), RequestRejectedError),
+        (ResetNeededError("why"), EpisodeOrderError),
+        (EnvironmentFailedError("why"), ServerExecutionError),
+        (EnvironmentTimeoutError("step", 1), ServerTimeoutError),
+        (EnvironmentFactoryError("F"), ServerFactoryError),
+        (SessionCapacityError(2, 3), ServerCapacityError),
+        (SessionNotFoundError("zzz"), ServerSessionError),
+        (SessionCreationError("why"), ServerSessionError),
+    ],
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
+)
+def test_over_the_wire_and_back(error: RequestError, received: type[ServerError]) -> None:
+    frame = json.loads(encode_error(error))
+    assert frame["type"] == "error"
+    twin = ServerError.from_frame(frame["data"])
+    assert type(twin) is received
+    assert (twin.message, twin.code, twin.details) == (error.message, error.code, error.details)
+
+
+def test_capacity_counts_arrive() -> None:
+    error = ServerError.from_frame(json.loads(encode_error(SessionCapacityError(2, 3)))["data"])
+    assert isinstance(error, ServerCapacityError)
+    assert (error.active_sessions, error.max_sessions) == (2, 3)
+
+
+def test_validation_entries_arrive() -> None:
+    assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": [{"x": 1}]}).errors == [{"x": 1}]
+    assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR"}).errors == []
+
+
+def test_an_unknown_code_is_a_plain_server_error() -> None:
+    error = ServerError.from_frame({"message": "later", "code": "RATE_LIMITED", "wait_s": 3})
+    assert type(error) is ServerError
+    assert (error.message, error.code, error.details) == ("later", "RATE_LIMITED", {"wait_s": 3})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["message", "code", "errors", "reset_needed", "active_sessions"]), JSON))
+def test_whatever_a_server_sends_as_an_error_becomes_a_server_error(data: dict[str, Any]) -> None:
+    error = ServerError.from_frame(data)
+    assert str(error).startswith("Server error: ")
+    assert isinstance(error.errors, list)
+    if isinstance(error, ServerCapacityError):
+        assert isinstance(error.active_sessions, int)
+
+
+@given(st.text(), st.dictionaries(st.text(min_size=1), JSON))
+def test_a_request_error_keeps_its_details(message: str, details: dict[str, Any]) -> None:
+    details.pop("message", None)
+    details.pop("self", None)
+    error = RequestError(message, **details)
+    assert (error.message, error.details) == (message, details)

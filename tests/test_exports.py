@@ -1,0 +1,82 @@
+"""Every name that a package promises is there, under every path that programs import it from."""
+
+import importlib
+import importlib.metadata
+import inspect
+
+import pytest
+from tests.modules import MODULES
+
+import openenv
+
+# Programs written for OpenEnv import these names from these modules.
+PROMISED = {
+    "openenv": "Action Environment EnvClient GenericAction GenericEnvClient Observation State SyncEnvClient "
+    "client_for create_app make serve",
+    "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient Observation State SyncEnvClient",
+    "openenv.core.client_types": "StepResult",
+    "openenv.core.env_client": "EnvClient",
+    "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "
+    "Environment EnvironmentFactoryError HTTPEnvServer HealthResponse HealthStatus Message ModelTokenizer "
+    "NullTransform Observation OpenEnvError SchemaResponse ServerCapacityStatus ServerMode SessionCapacityError "
+    "SessionCreationError SessionInfo SessionNotFoundError State TaskProvider Transform WSCloseMessage WSErrorCode "
+    "WSErrorResponse WSIncomingMessage WSObservationResponse WSResetMessage WSStateMessage WSStateResponse "
+    "WSStepMessage create_app create_fastapi_app create_web_interface_app deserialize_action serialize_observation "
+    "serve",
+    "openenv.core.env_server.base_transforms": "CompositeTransform NullTransform",
+    "openenv.core.env_server.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
+    "SessionCapacityError SessionCreationError SessionNotFoundError",
+    "openenv.core.env_server.http_server": "HTTPEnvServer create_app create_fastapi_app",
+    "openenv.core.env_server.interfaces": "Action Environment EnvironmentMetadata Message ModelTokenizer Observation "
+    "State TaskProvider Transform",
+    "openenv.core.env_server.serialization": "deserialize_action serialize_observation",
+    "openenv.core.env_server.types": "Action CodeExecResult ConcurrencyConfig EnvironmentMetadata HealthResponse "
+    "Observation ResetRequest ResetResponse Scalar SchemaResponse ServerMode State StepRequest StepResponse",
+    "openenv.core.env_server.web_interface": "create_web_interface_app",
+    "openenv.core.generic_client": "GenericAction GenericEnvClient",
+    "openenv.core.sync_client": "SyncEnvClient",
+    "openenv.core.utils": "convert_to_ws_url run_async_safely",
+}
+
+
+@pytest.mark.parametrize(("module", "names"), list(PROMISED.items()))
+def test_promised_names_are_there(module: str, names: str) -> None:
+    found = importlib.import_module(module)
+
+    missing = [name for name in names.split() if getattr(found, name, None) is None]
+    assert not missing
+
+
+def test_everything_in_all_resolves_once() -> None:
+    packages = {name: getattr(importlib.import_module(name), "__all__", []) for name in MODULES}
+
+    assert [name for name, exported in packages.items() if len(set(exported)) < len(exported)] == []
+    unresolved = {f"{name}.{export}" for name in packages for export in packages[name] if not _resolves(name, export)}
+    assert unresolved == set()
+
+
+def _resolves(module: str, name: str) -> bool:
+    return hasattr(importlib.import_module(module), name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'openenv' has no attribute 'EnvClent'"):
+        openenv.EnvClent  # noqa: B018
+
+
+def test_public_classes_and_functions_are_documented() -> None:
+    undocumented = [
+        f"{module}.{name}"
+        for module in MODULES
+        for name, member in vars(importlib.import_module(module)).items()
+        if not name.startswith("_")
+        and (inspect.isclass(member) or inspect.isfunction(member))
+        and member.__module__ == module
+        and not inspect.getdoc(member)
+    ]
+
+    assert undocumented == []
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert openenv.__version__ == importlib.metadata.version("openenv-core")

@@ -1,0 +1,104 @@
+"""What importing a part of OpenEnv loads, seen in interpreters that have loaded nothing else."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from tests.modules import MODULES
+
+SERVER = {"fastapi", "starlette", "uvicorn"}
+COMMAND_LINE = {"rich", "typer"}
+EXTRAS = {"datasets", "matplotlib", "torch", "transformers", "trl"}
+WIRE = {"pydantic", "websockets"}
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the top-level packages that a fresh interpreter has loaded after a statement."""
+    program = (
+        f"{statement}\nimport json, sys\nprint(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return set(json.loads(finished.stdout))
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    assert not loaded_by("import openenv, openenv.core, openenv.core.env_server") & (
+        SERVER | COMMAND_LINE | EXTRAS | WIRE
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from openenv import EnvClient, GenericEnvClient, SyncEnvClient, TypedEnvClient, client_for",
+        "from openenv import Action, Environment, Observation, State",
+        "from openenv.core.client_types import StepResult",
+        "from openenv.core.env_server.types import Action, Observation, State",
+        "from openenv.core.containers.local_process import LocalProcessProvider",
+        "from openenv.core.exceptions import OpenEnvError",
+    ],
+)
+def test_clients_and_types_load_no_server(statement: str) -> None:
+    assert not loaded_by(statement) & (SERVER | COMMAND_LINE | EXTRAS)
+
+
+def test_types_load_no_socket_library() -> None:
+    assert "websockets" not in loaded_by("from openenv import Action, Environment, Observation, State")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from openenv.core.env_server import create_app, serve",
+        "from openenv import find_environment, list_environments, make",
+        "import openenv.cli.__main__",
+    ],
+)
+def test_servers_discovery_and_commands_load_no_extra(statement: str) -> None:
+    assert not loaded_by(statement) & EXTRAS
+
+
+_IMPORT_EACH_ALONE = """
+import importlib, json, os, sys, traceback
+failed = {}
+for name in json.loads(sys.argv[1]):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            os.write(writing, traceback.format_exc().encode()[-4000:])
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as pipe:
+        complaint = pipe.read()
+    os.wait()
+    if complaint:
+        failed[name] = complaint
+print(json.dumps(failed))
+"""
+
+
+def import_each_alone(modules: list[str], before: str = "") -> dict[str, str]:
+    """Import each module in a process that has loaded no other; return the traceback of each that fails."""
+    command = [sys.executable, "-c", before + _IMPORT_EACH_ALONE, json.dumps(modules)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    failed: dict[str, str] = json.loads(finished.stdout)
+    return failed
+
+
+def test_every_module_can_be_the_first_one_imported() -> None:
+    assert len(MODULES) > 20
+    assert import_each_alone(MODULES) == {}
+
+
+def test_all_but_training_works_without_the_extras() -> None:
+    hidden = f"import sys\nsys.modules.update(dict.fromkeys({sorted(EXTRAS)!r}))\n"
+    modules = [name for name in MODULES if not name.startswith("openenv.train.")]
+
+    assert import_each_alone(modules, before=hidden) == {}
+    # What is hidden is hidden: the check above would otherwise say nothing.
+    assert import_each_alone(["torch"], before=hidden).keys() == {"torch"}
