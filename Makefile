@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENVIRONMENTS := $(patsubst %/pyproject.toml,%,$(wildcard envs/*/pyproject.toml))
 MANIFESTS := pyproject.toml constraints.txt $(addsuffix /pyproject.toml,$(ENVIRONMENTS))
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# What setuptools warns of while it builds is not for whoever runs this; errors still show.
+PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Handed on to the command behind the target: make test ARGS="-k echo"
 ARGS ?=
@@ -28,8 +29,8 @@ test: $(VENV)/.ready-dev ## Run every test
 lint: $(VENV)/.ready-dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src envs tests benchmarks
-	@$(BIN)/lint-imports
+	@$(BIN)/mypy src envs tests benchmarks docs
+	@$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.ready-dev ## Build the site into docs/_build/html
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html

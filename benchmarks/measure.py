@@ -30,6 +30,7 @@ class Effort:
     Attributes:
         rounds: Figures per row and server.
         steps: Steps of each of the 64 sessions in a round.
+        threaded_steps: Steps of each of the 64 clients in threads in a round.
         round_trips: Steps of the one session in a round.
         idle_sessions: Sessions whose memory is measured.
         imports: Fresh interpreters that import the package in a round.
@@ -38,14 +39,15 @@ class Effort:
 
     rounds: int
     steps: int
+    threaded_steps: int
     round_trips: int
     idle_sessions: int
     imports: int
     sizes: bool
 
 
-FULL = Effort(rounds=5, steps=600, round_trips=3000, idle_sessions=500, imports=3, sizes=True)
-QUICK = Effort(rounds=1, steps=30, round_trips=200, idle_sessions=50, imports=1, sizes=False)
+FULL = Effort(rounds=5, steps=500, threaded_steps=100, round_trips=2000, idle_sessions=500, imports=3, sizes=True)
+QUICK = Effort(rounds=1, steps=30, threaded_steps=10, round_trips=200, idle_sessions=50, imports=1, sizes=False)
 
 
 @contextmanager
@@ -126,7 +128,7 @@ def _measure_clients(servers: dict[str, ServerProcess], effort: Effort, samples:
         port = servers[name].port
         samples.add("round_trip_async", name, _drive(python, port, "async", effort.round_trips))
         samples.add("round_trip_sync", name, _drive(python, port, "sync", effort.round_trips))
-        samples.add("threaded_clients", name, _drive(python, port, "threads", effort.steps))
+        samples.add("threaded_clients", name, _drive(python, port, "threads", effort.threaded_steps))
 
 
 def _drive(python: Path, port: int, mode: str, steps: int) -> float:

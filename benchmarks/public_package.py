@@ -12,9 +12,6 @@ PYTHON = FOLDER / "bin" / "python"
 COMMAND = f"python -m venv {FOLDER.relative_to(ROOT)} && {PYTHON.relative_to(ROOT)} -m pip install openenv=={VERSION}"
 """What brings the package, for messages that say that it is missing."""
 
-# Written last, so that an installation that was cut short is made anew.
-_COMPLETE = FOLDER / ".complete"
-
 
 class PublicPackageError(RuntimeError):
     """The public package could not be installed."""
@@ -24,18 +21,33 @@ def public_python() -> Path:
     """Return the interpreter that has the public package, installing it on the first call.
 
     Raises:
-        PublicPackageError: The installation failed; the message has pip's last lines.
+        PublicPackageError: The installation failed; the message has pip's last lines and the command.
     """
-    if not _COMPLETE.exists():
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        _run(sys.executable, "-m", "venv", str(FOLDER))
-        _run(str(PYTHON), "-m", "pip", "install", "--quiet", f"openenv=={VERSION}")
-        _COMPLETE.touch()
+    install(FOLDER, f"openenv=={VERSION}")
     return PYTHON
+
+
+def install(folder: Path, requirement: str) -> None:
+    """Make a virtual environment that has a package, unless it is there and complete.
+
+    Args:
+        folder: Where it is made; what an earlier, unfinished call left there is removed.
+        requirement: What to install, as pip takes it.
+
+    Raises:
+        PublicPackageError: The installation failed.
+    """
+    complete = folder / ".complete"  # written last
+    if complete.exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    _run(sys.executable, "-m", "venv", str(folder))
+    _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", requirement)
+    complete.touch()
 
 
 def _run(*command: str) -> None:
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
         last_lines = "\n".join((finished.stdout + finished.stderr).splitlines()[-5:])
-        raise PublicPackageError(f"openenv=={VERSION} could not be installed by `{COMMAND}`:\n{last_lines}")
+        raise PublicPackageError(f"`{' '.join(command)}` failed:\n{last_lines}")

@@ -76,6 +76,20 @@ def _machine() -> dict[str, str]:
     }
 
 
+def save_markdown(results: Sequence[Result], path: Path) -> None:
+    """Write the table as Markdown, for ``benchmarks/README.md``."""
+    lines = [
+        "| what | unit | floor | public | ours | budget | ours/public | met |",
+        "|---|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for result in results:
+        figures = [_figure(result, value) for value in (result.floor, result.public, result.ours, result.budget)]
+        met = {True: "yes", False: "no", None: "-"}[result.met]
+        cells = [result.row.title, result.row.unit, *figures, _ratio(result.ratio_to(result.public)), met]
+        lines.append(f"| {' | '.join(cells)} |")
+    path.write_text("\n".join(lines) + "\n")
+
+
 def save_plot(results: Sequence[Result], path: Path) -> None:
     """Draw how many times better than the public package ours is, and where the budgets lie."""
     compared = [result for result in results if result.public and result.ours]

@@ -5,17 +5,21 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-
-from openenv.core.env_server.app import create_fastapi_app
+from hypothesis import settings
 from tests.environments import Add, CounterEnvironment, Gate, Total
 from tests.servers import RunningServer
 
+from openenv.core.env_server.app import create_fastapi_app
+
 Serve = Callable[..., RunningServer]
+
+settings.register_profile("openenv", max_examples=60, deadline=None)
+settings.load_profile("openenv")
 
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serve an environment (by default the counter) for the length of a test: ``serve(env, action, observation, ...)``."""
+    """Serve environments, by default the counter, for the length of a test: ``serve(env, action, ...)``."""
     with ExitStack() as servers:
 
         def start(env: Any = CounterEnvironment, action: Any = Add, observation: Any = Total, **settings: Any) -> Any:

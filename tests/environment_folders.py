@@ -3,6 +3,8 @@
 from pathlib import Path
 from textwrap import dedent
 
+import yaml
+
 from openenv.cli.init import write_scaffold
 
 
@@ -19,6 +21,14 @@ def write_files(folder: Path, files: dict[str, str]) -> Path:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+    return folder
+
+
+def with_manifest_keys(folder: Path, **keys: str | None) -> Path:
+    """Set some keys of a folder's manifest, or delete those that are ``None``."""
+    file = folder / "openenv.yaml"
+    manifest = {**yaml.safe_load(file.read_text()), **keys}
+    file.write_text(yaml.safe_dump({key: value for key, value in manifest.items() if value is not None}))
     return folder
 
 

@@ -46,7 +46,12 @@ class RunningServer:
         self.url = f"http://127.0.0.1:{self.port}"
         self.errors = _ErrorLog()
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=2, ws_per_message_deflate=False, **settings
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            ws_per_message_deflate=False,
+            **settings,
         )
         self._server = _PromptServer(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)
@@ -64,7 +69,9 @@ class RunningServer:
         return self
 
     def stop(self) -> None:
-        """End the server, and fail if it met an exception that nobody handled."""
+        """End the server, and fail if it met an exception that nobody handled. May be called twice."""
+        if not self._thread.is_alive():
+            return
         self._server.end()
         self._thread.join(10)
         self.listener.close()
@@ -197,6 +204,12 @@ class ServerProcess:
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
         self.url = f"http://127.0.0.1:{self.port}"
+
+    def wait_for_lines(self, expected: list[str]) -> None:
+        """Wait for what the program prints next."""
+        assert self.process.stdout is not None
+        for line in expected:
+            assert self.process.stdout.readline().strip() == line
 
     def kill(self) -> None:
         """End it as ``kill -9`` does."""

@@ -3,11 +3,15 @@
 import importlib
 import importlib.metadata
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 from tests.modules import MODULES
 
 import openenv
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # Programs written for OpenEnv import these names from these modules.
 PROMISED = {
@@ -80,3 +84,13 @@ def test_public_classes_and_functions_are_documented() -> None:
 
 def test_the_version_is_the_distributions() -> None:
     assert openenv.__version__ == importlib.metadata.version("openenv-core")
+
+
+def test_what_users_import_has_a_page_in_the_reference() -> None:
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    documented = set(re.findall(r"^\.\. automodule:: (\S+)$", pages, re.MULTILINE))
+    packages = [importlib.import_module(name) for name in ("openenv", "openenv.core.env_server", "openenv.auto")]
+    exported = [getattr(package, name) for package in packages for name in package.__all__]
+
+    homes = {member.__module__ for member in exported if inspect.isclass(member) or inspect.isfunction(member)}
+    assert homes - documented == set()

@@ -4,7 +4,7 @@ import io
 import json
 from pathlib import Path
 
-from benchmarks.report import save_json, save_plot, table
+from benchmarks.report import save_json, save_markdown, save_plot, table
 from benchmarks.rows import Samples, results
 from rich.console import Console
 
@@ -41,6 +41,18 @@ def test_the_json_file_keeps_every_sample_and_says_where_it_was_taken(tmp_path: 
     assert document["rows"][0]["met"] is True
     assert document["machine"]["public"] == "0.10.0"
     assert document["machine"]["openenv-core"]
+
+
+def test_the_markdown_table_has_a_line_for_each_row(tmp_path: Path) -> None:
+    save_markdown(results(SAMPLES), tmp_path / "benchmarks.md")
+
+    lines = (tmp_path / "benchmarks.md").read_text().splitlines()
+    assert lines[2:] == [
+        "| server CPU per step, 64 sockets, BLOCKING = False | µs | 17 | 112 | 28 | 30 | 0.25 | yes |",
+        "| 64 sync clients in 64 threads | steps/s | - | 2,275 | 9,100 | 15,000 | 4.00 | no |",
+        "| installed size of the core | MB | - | 490 | - | 90 | - | - |",
+    ]
+    assert len({line.count("|") for line in lines}) == 1
 
 
 def test_the_picture_is_a_png_even_with_rows_left_out(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.servers import PROGRAMS, RunningServer
 
 from openenv.core.background_loop import BackgroundLoop, background_loop, blocks_outside_loop, in_event_loop, wait_for
-from tests.servers import PROGRAMS, RunningServer
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -38,8 +38,11 @@ async def test_a_method_is_awaitable_inside_a_loop() -> None:
 
 
 def test_an_error_keeps_its_type() -> None:
+    thermometer: Any = Thermometer()
     with pytest.raises(LookupError, match="broken"):
-        Thermometer().fail()
+        wait_for(Thermometer().fail)
+    with pytest.raises(LookupError, match="broken"):
+        thermometer.fail()
 
 
 def test_a_method_keeps_its_name_and_docstring() -> None:
@@ -78,7 +81,8 @@ async def test_wait_for_passes_on_an_argument_of_any_name_inside_a_loop() -> Non
     def taking(**arguments: Any) -> dict[str, Any]:
         return arguments
 
-    assert wait_for(taking, **{"function": 1}) == {"function": 1}
+    arguments: dict[str, Any] = {"function": 1, "kwargs": 2}
+    assert wait_for(taking, **arguments) == arguments
 
 
 def test_all_threads_share_one_loop_in_one_daemon_thread() -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.servers import ServerProcess, answering
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
@@ -23,7 +24,6 @@ from openenv.core.exceptions import (
     ResponseTimeoutError,
 )
 from openenv.core.generic_client import GenericEnvClient
-from tests.servers import ServerProcess, answering
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -57,6 +57,11 @@ def listening(play: Callable[[socket.socket], None]) -> Iterator[str]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+def blocking(base_url: str, **settings: Any) -> Any:
+    """A client for blocking use, of which the type checker asks nothing."""
+    return GenericEnvClient(base_url=base_url, **settings)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -66,7 +71,7 @@ def free_port() -> int:
 class TestOpening:
     def test_nobody_listens(self) -> None:
         port = free_port()
-        client = GenericEnvClient(base_url=f"http://127.0.0.1:{port}")
+        client = blocking(base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ConnectionFailedError, match=rf"Failed to connect to ws://127.0.0.1:{port}/ws: "):
             client.reset()
 
@@ -91,7 +96,7 @@ class TestOpening:
             connection.sendall(answer)
 
         with listening(play) as url, pytest.raises(ConnectionFailedError):
-            GenericEnvClient(base_url=url, connect_timeout_s=3).reset()
+            blocking(base_url=url, connect_timeout_s=3).reset()
 
     def test_a_handshake_that_never_ends_is_given_up(self) -> None:
         ended = threading.Event()
@@ -102,7 +107,7 @@ class TestOpening:
         with listening(play) as url:
             begun = time.monotonic()
             with pytest.raises(ConnectionFailedError):
-                GenericEnvClient(base_url=url, connect_timeout_s=0.3).reset()
+                blocking(base_url=url, connect_timeout_s=0.3).reset()
             ended.set()
             assert time.monotonic() - begun < 3
 
@@ -112,7 +117,7 @@ class TestOpening:
     )
     def test_an_address_that_is_none(self, url: str) -> None:
         with pytest.raises((ConnectionFailedError, ConfigurationError)):
-            GenericEnvClient(base_url=url, connect_timeout_s=3).reset()
+            blocking(base_url=url, connect_timeout_s=3).reset()
 
     @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "é\u2028"])
     def test_a_header_cannot_smuggle_another(self, value: str) -> None:
@@ -123,7 +128,7 @@ class TestOpening:
             seen.append(connection.request.headers)
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, headers={"X-Token": value}, message_timeout_s=2)
+            client = blocking(base_url=url, headers={"X-Token": value}, message_timeout_s=2)
             with pytest.raises((OpenEnvError, ValueError)):
                 client.reset()
         assert all("X-Evil" not in headers for headers in seen)
@@ -173,7 +178,7 @@ class TestAnswers:
                 connection.send(answer)
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, message_timeout_s=3)
+            client = blocking(base_url=url, message_timeout_s=3)
             with pytest.raises(OpenEnvError):
                 client.reset()
             client.close()
@@ -200,8 +205,8 @@ class TestAnswers:
                 connection.send(" " * 200_000 + OBSERVATION)
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, max_message_size_mb=0.1, message_timeout_s=5)
-            with pytest.raises(OpenEnvError, match="max_message_size_mb|too big|exceeds|limit"):
+            client = blocking(base_url=url, max_message_size_mb=0.1, message_timeout_s=5)
+            with pytest.raises(OpenEnvError, match="max_message_size_mb"):
                 client.reset()
             client.close()
 
@@ -228,7 +233,7 @@ class TestLoss:
                 connection.close(4000, "tired")
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, message_timeout_s=10)
+            client = blocking(base_url=url, message_timeout_s=10)
             begun = time.monotonic()
             with pytest.raises(ConnectionLostError) as lost:
                 client.reset()
@@ -247,7 +252,7 @@ class TestLoss:
             closed.release()
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, message_timeout_s=5)
+            client = blocking(base_url=url, message_timeout_s=5)
             for _ in range(20):
                 assert client.reset().observation == {"total": 1}
                 assert closed.acquire(timeout=5)
@@ -264,7 +269,9 @@ class TestLoss:
             for _ in range(20):
                 result = await client.reset()
                 assert result.observation == {"total": 1}
-                await asyncio.sleep(0.02)  # the server closes unasked, and nothing of the client shows it
+                connection = client._connection  # nothing public shows that the server has closed
+                assert connection is not None
+                await connection.wait_closed()
             await client.close()
 
     def test_no_answer_in_time_drops_the_connection_and_a_late_answer_pairs_with_nothing(self) -> None:
@@ -285,11 +292,11 @@ class TestLoss:
                 pass
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, message_timeout_s=0.3)
+            client = blocking(base_url=url, message_timeout_s=0.3)
             with pytest.raises(ResponseTimeoutError, match=r"0\.3 s"):
                 client.step({"number": 1})
             release.set()
-            assert client.step({"number": 2}).observation == {"number": 2}  # type: ignore[attr-defined]
+            assert client.step({"number": 2}).observation == {"number": 2}
             assert len(connections) == 2
             client.close()
 
@@ -315,7 +322,7 @@ class TestLoss:
         errors: list[BaseException] = []
 
         with answering(handler) as url:
-            client = GenericEnvClient(base_url=url, message_timeout_s=0.2)
+            client = blocking(base_url=url, message_timeout_s=0.2)
             client.step({"number": 1})
 
             def call(thread: int) -> None:
@@ -340,7 +347,7 @@ class TestLoss:
 
     def test_a_server_that_freezes_is_found_by_pings(self) -> None:
         with ServerProcess("counter_server.py", "1") as server:
-            client = GenericEnvClient(
+            client = blocking(
                 base_url=server.url,
                 message_timeout_s=20,
                 websocket_ping_interval_s=0.2,

@@ -2,16 +2,27 @@
 
 import asyncio
 import gc
-import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import Serve
+from tests.environments import (
+    Add,
+    CounterEnvironment,
+    Gate,
+    GatedEnvironment,
+    HangingAsyncEnvironment,
+    SingleSessionEnvironment,
+    Total,
+)
+from tests.servers import RunningServer, ServerProcess, answering, eventually
 from websockets.sync.server import ServerConnection
 
 from openenv.core.client_types import StepResult
@@ -35,27 +46,24 @@ from openenv.core.exceptions import (
 )
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from tests.conftest import Serve
-from tests.environments import (
-    Add,
-    CounterEnvironment,
-    Gate,
-    GatedEnvironment,
-    HangingAsyncEnvironment,
-    SingleSessionEnvironment,
-    Total,
-)
-from tests.servers import RunningServer, ServerProcess, answering, eventually
 
 pytestmark = pytest.mark.timeout(30)
 
 ONE = {"amount": 1}
 HELD = {"amount": 9}
+OPEN_FILES = Path("/proc/self/fd")
 
 
 def total(result: Any) -> int:
     shown: int = result.observation["total"]
     return shown
+
+
+@pytest.fixture
+def abandoned_loops() -> Iterator[None]:
+    """Collect what a test left on loops that have ended, so that no later test is warned of it."""
+    yield
+    gc.collect()
 
 
 class TestRule:
@@ -116,11 +124,12 @@ class TestRule:
         client = GenericEnvClient(base_url=counter_server.url)
         await client.reset()
         with pytest.raises(ClientModeError, match="already being used in async mode"):
-            await asyncio.to_thread(client.reset)  # type: ignore[arg-type]
+            await asyncio.to_thread(client.sync().reset)
         assert total(await client.step(ONE)) == 1
         await client.close()
 
-    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    @pytest.mark.usefixtures("abandoned_loops")
+    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
     def test_async_use_hands_over_to_sync_use_once_its_loop_has_ended(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=2)
         client: Any = GenericEnvClient(base_url=server.url)
@@ -136,7 +145,8 @@ class TestRule:
         assert total(client.step(ONE)) == 1
         client.close()
 
-    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    @pytest.mark.usefixtures("abandoned_loops")
+    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
     def test_a_hand_over_gives_the_old_place_back(self, serve: Serve) -> None:
         server = serve(SingleSessionEnvironment, max_concurrent_envs=1)
         client: Any = GenericEnvClient(base_url=server.url)
@@ -150,7 +160,8 @@ class TestRule:
         client.close()
         server.wait_for_sessions(0)
 
-    @pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+    @pytest.mark.usefixtures("abandoned_loops")
+    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
     def test_calls_that_come_together_in_one_loop_after_another(self, serve: Serve) -> None:
         client = GenericEnvClient(base_url=serve().url)
 
@@ -322,12 +333,12 @@ class TestLoss:
             except BaseException as error:  # noqa: BLE001  # looked at below
                 errors.append(error)
 
-        async def wait_for_all(clients: list[GenericEnvClient], entered: Callable[[], None]) -> list[Any]:
+        async def wait_for_all(clients: list[GenericEnvClient], kill: Callable[[], None]) -> list[BaseException]:
             await asyncio.gather(*(client.reset() for client in clients))
             calls = [asyncio.ensure_future(client.step(HELD)) for client in clients]
-            await asyncio.sleep(0.2)  # every request is on its way; nothing tells when it has arrived
-            entered()
-            return await asyncio.gather(*calls, return_exceptions=True)
+            await asyncio.to_thread(kill)
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            return [result for result in results if isinstance(result, BaseException)]
 
         with ServerProcess("counter_server.py", "64") as server:
             blocking = [GenericEnvClient(base_url=server.url, message_timeout_s=25).sync() for _ in range(16)]
@@ -339,6 +350,7 @@ class TestLoss:
             killed_at: list[float] = []
 
             def kill() -> None:
+                server.wait_for_lines(["held"] * 32)
                 killed_at.append(time.monotonic())
                 server.kill()
 
@@ -361,8 +373,8 @@ class TestLoss:
         again = RunningServer(app())
         again.listener.close()
         again.listener = socket.create_server(("127.0.0.1", port))
-        again._thread = threading.Thread(  # noqa: SLF001  # the same port again
-            target=again._server.run,  # noqa: SLF001
+        again._thread = threading.Thread(  # the same port again
+            target=again._server.run,
             kwargs={"sockets": [again.listener]},
             daemon=True,
         )
@@ -497,7 +509,7 @@ class ThreadContainerProvider(ContainerProvider):
         self.runtime = ThreadProvider()
         self.calls = self.runtime.calls
 
-    def start_container(  # type: ignore[override]
+    def start_container(
         self, image: str = "counter", port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
     ) -> str:
         return self.runtime.start()
@@ -586,7 +598,9 @@ class TestSettings:
     def test_convert_to_ws_url(self, url: str, socket_url: str) -> None:
         assert convert_to_ws_url(url) == socket_url
 
-    @pytest.mark.parametrize("form", ["http://127.0.0.1:{}/", "ws://127.0.0.1:{}", "127.0.0.1:{}", "http://localhost:{}"])
+    @pytest.mark.parametrize(
+        "form", ["http://127.0.0.1:{}/", "ws://127.0.0.1:{}", "127.0.0.1:{}", "http://localhost:{}"]
+    )
     def test_every_form_of_address_connects(self, counter_server: RunningServer, form: str) -> None:
         with GenericEnvClient(base_url=form.format(counter_server.port)).sync() as client:
             assert total(client.reset()) == 0
@@ -651,15 +665,15 @@ class TestSubclass:
 
 def sockets() -> int:
     count = 0
-    for name in os.listdir("/proc/self/fd"):
+    for descriptor in OPEN_FILES.iterdir():
         try:
-            count += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+            count += str(descriptor.readlink()).startswith("socket:")
         except FileNotFoundError:  # closed since
             continue
     return count
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts sockets in /proc, which only Linux has")
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="counts sockets in /proc, which only Linux has")
 class TestLeaks:
     """200 sessions come and go, and nothing of them stays."""
 
@@ -679,7 +693,7 @@ class TestLeaks:
             if number % 2:
                 client.close()
             else:
-                connection = client.async_client._connection  # noqa: SLF001  # to cut it off as a crash does
+                connection = client.async_client._connection  # to cut it off as a crash does
                 assert connection is not None
                 connection.loop.call_soon_threadsafe(connection.transport.abort)
 
@@ -701,8 +715,8 @@ class TestLeaks:
             if number % 2:
                 await client.close()
             else:
-                assert client._connection is not None  # noqa: SLF001  # to cut it off as a crash does
-                client._connection.transport.abort()  # noqa: SLF001
+                assert client._connection is not None  # to cut it off as a crash does
+                client._connection.transport.abort()
 
         async def play_all() -> None:
             for start in range(0, 200, 20):

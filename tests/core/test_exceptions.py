@@ -76,7 +76,11 @@ EXAMPLES: list[OpenEnvError] = [
 
 
 def classes() -> dict[str, type]:
-    return {name: value for name, value in vars(exceptions).items() if inspect.isclass(value) and issubclass(value, Exception)}
+    return {
+        name: value
+        for name, value in vars(exceptions).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    }
 
 
 def test_every_error_has_its_place_in_the_tree_on_top_of_the_module() -> None:
@@ -168,7 +172,9 @@ def test_capacity_counts_arrive() -> None:
 
 
 def test_validation_entries_arrive() -> None:
-    assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": [{"x": 1}]}).errors == [{"x": 1}]
+    assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": [{"x": 1}]}).errors == [
+        {"x": 1}
+    ]
     assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR"}).errors == []
 
 

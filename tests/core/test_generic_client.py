@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from openenv.core.generic_client import GenericAction, GenericEnvClient
 from tests.environments import Add, PlainAdd
 from tests.servers import RunningServer
+
+from openenv.core.generic_client import GenericAction, GenericEnvClient
 
 
 @dataclass
@@ -53,14 +53,14 @@ def test_what_is_no_action_is_a_type_error(counter_server: RunningServer, action
 
 def test_an_action_that_is_sent_is_not_changed() -> None:
     action = {"amount": [1]}
-    payload = GenericEnvClient(base_url="h")._step_payload(action)  # noqa: SLF001  # part of the public interface
+    payload = GenericEnvClient(base_url="h")._step_payload(action)  # part of the public interface
     payload["x"] = 1
     assert action == {"amount": [1]}
 
 
 def test_metadata_is_the_payload_s() -> None:
     client = GenericEnvClient(base_url="h")
-    result = client._parse_result({"observation": {"a": 1}, "reward": 0.5, "done": True, "metadata": {"m": 1}})  # noqa: SLF001
+    result = client._parse_result({"observation": {"a": 1}, "reward": 0.5, "done": True, "metadata": {"m": 1}})
     assert (result.observation, result.reward, result.done, result.metadata) == ({"a": 1}, 0.5, True, {"m": 1})
 
 

@@ -6,11 +6,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import pytest
 from pydantic import BaseModel, Field, computed_field
-
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
-from openenv.core.typed_client import TypedEnvClient, client_for
 from tests.conftest import Serve
 from tests.environments import (
     Add,
@@ -24,6 +19,11 @@ from tests.environments import (
     Total,
 )
 from tests.servers import RunningServer
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
+from openenv.core.typed_client import TypedEnvClient, client_for
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -235,10 +235,10 @@ class TestTypedEnvClient:
     def test_an_intermediate_generic_base(self, counter_server: RunningServer) -> None:
         obs = TypeVar("obs", bound=BaseModel)
 
-        class Base(TypedEnvClient[Add, obs, State], Generic[obs]):  # type: ignore[valid-type]
+        class Base(TypedEnvClient[Add, obs, State], Generic[obs]):
             """Leaves the observation open."""
 
-        class Filled(Base[Total]):  # type: ignore[type-var, valid-type]
+        class Filled(Base[Total]):
             """Fills it in."""
 
         with Filled(base_url=counter_server.url).sync() as client:
@@ -247,12 +247,12 @@ class TestTypedEnvClient:
     @pytest.mark.parametrize("action", [{"amount": 1}, None, 3, Add], ids=repr)
     def test_an_action_that_is_no_model_is_a_type_error(self, action: Any) -> None:
         with pytest.raises(TypeError, match="Expected Add, got"):
-            CounterEnv(base_url="h")._step_payload(action)  # noqa: SLF001  # part of the public interface
+            CounterEnv(base_url="h")._step_payload(action)  # part of the public interface
 
     def test_empty_metadata_is_not_sent(self) -> None:
         client = CounterEnv(base_url="h")
-        assert client._step_payload(Add(amount=1)) == {"amount": 1}  # noqa: SLF001  # part of the public interface
-        assert client._step_payload(Add(amount=1, metadata={"x": 1})) == {  # noqa: SLF001
+        assert client._step_payload(Add(amount=1)) == {"amount": 1}  # part of the public interface
+        assert client._step_payload(Add(amount=1, metadata={"x": 1})) == {
             "amount": 1,
             "metadata": {"x": 1},
         }

@@ -77,10 +77,12 @@ class Walkthrough:
     Attributes:
         folder: Where files are written and commands run.
         port: Takes the place of the page's port 8000; programs find it in the variable ``PORT`` too.
+        variables: Further environment variables of the programs.
     """
 
     folder: Path
     port: int
+    variables: dict[str, str] = field(default_factory=dict)
     _names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__page__"})
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -98,7 +100,7 @@ class Walkthrough:
         """Do what a block says."""
         if block.is_left_out:
             return
-        text = block.text.replace("localhost:8000", f"127.0.0.1:{self.port}")
+        text = block.text.replace("localhost:8000", f"127.0.0.1:{self.port}").replace("port=8000", f"port={self.port}")
         if block.path is not None:
             file = self.folder / block.path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +120,7 @@ class Walkthrough:
     def _run(self, command: str, output: str, *, in_background: bool) -> None:
         words = shlex.split(command)
         program = Path(sys.executable).with_name(words[0])
-        environment = {**os.environ, "PORT": str(self.port), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PORT": str(self.port), "PYTHONUNBUFFERED": "1", **self.variables}
         if in_background:
             self._running.append(subprocess.Popen([program, *words[1:]], cwd=self.folder, env=environment))
             wait_until_healthy(f"http://127.0.0.1:{self.port}", 30, self._check_alive)

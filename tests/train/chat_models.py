@@ -43,7 +43,7 @@ def chat_tokenizer(template: str | None = CHATML) -> PreTrainedTokenizerFast:
         vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template
     )
 
@@ -70,7 +70,7 @@ def chat_model(tokenizer: PreTrainedTokenizerFast, layers: int = 2) -> Qwen3ForC
     with torch.no_grad():
         model.model.norm.weight.mul_(5)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
-    return model.eval()
+    return model
 
 
 def save_chat_model(folder: Path, template: str | None = CHATML) -> str:

@@ -3,13 +3,13 @@
 from typing import Literal
 
 import pytest
+from tests.train.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
 
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.dialogue import ChatDialogue, PlainDialogue
 from openenv.train.text import ActionText
 from openenv.train.tiny import build_tokenizer
-from tests.train.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
 
 
 class Move(Action):
@@ -127,7 +127,7 @@ class TestChat:
         assert chat(CHATML).stop_ids == frozenset(encoded("<|im_end|><|endoftext|>"))
 
     def test_a_tokenizer_without_a_template_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="has no chat template. Take a model made for conversation"):
+        with pytest.raises(ConfigurationError, match=r"has no chat template\. Take a model made for conversation"):
             chat(None)
 
     def test_a_template_that_hides_answers_is_refused(self) -> None:

@@ -13,7 +13,6 @@ from openenv.train.tiny import build_model, build_tokenizer
 
 VOCABULARY = 20
 TOKEN = st.integers(0, VOCABULARY - 1)
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def make_model(layers: int = 2) -> Qwen3ForCausalLM:
@@ -24,7 +23,7 @@ def make_model(layers: int = 2) -> Qwen3ForCausalLM:
         for parameter in model.parameters():  # so that what is attended to makes a difference
             if parameter.dim() == 2:
                 parameter.mul_(10)
-    return model.eval()
+    return model
 
 
 MODEL = make_model()
@@ -37,8 +36,12 @@ def make_decoder(temperature: float = 1.0, seed: int = 1) -> Decoder:
 def own_logprobs(tokens: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
     """The model's log-probabilities of what follows some tokens, computed at once."""
     with torch.no_grad():
-        logits = MODEL(input_ids=torch.tensor([list(tokens)])).logits[0, -1]
+        logits: torch.Tensor = MODEL(input_ids=torch.tensor([list(tokens)])).logits[0, -1]
     return (logits / temperature).log_softmax(-1)
+
+
+def assert_close(logprob: float, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(torch.tensor(logprob), expected, rtol=1e-4, atol=1e-5)
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,7 +61,7 @@ def test_rows_of_any_lengths_are_sampled_as_if_each_were_alone(data: st.DataObje
         texts = [text + new for text, new in zip(texts, fed, strict=True)]
         tokens, logprobs = decoder.sample()
         for text, token, logprob in zip(texts, tokens, logprobs, strict=True):
-            torch.testing.assert_close(torch.tensor(logprob), own_logprobs(text, temperature)[token], **CLOSE)
+            assert_close(logprob, own_logprobs(text, temperature)[token])
         kept = data.draw(st.lists(st.sampled_from(range(count)), min_size=1, unique=True))
         decoder.keep(kept)
         texts = [texts[row] for row in kept]
@@ -77,13 +80,13 @@ def test_an_answer_is_what_was_fed_token_by_token() -> None:
         assert answer.ended or len(answer.token_ids) == limit
         for position, (token, logprob) in enumerate(zip(answer.token_ids, answer.logprobs, strict=True)):
             expected = own_logprobs(prompt + answer.token_ids[:position])[token]
-            torch.testing.assert_close(torch.tensor(logprob), expected, **CLOSE)
+            assert_close(logprob, expected)
     # The last token was not fed yet: feeding it goes on where the answer ended.
     decoder.feed([[answer.token_ids[-1], 11] for answer in answers])
     tokens, logprobs = decoder.sample()
     for prompt, answer, token, logprob in zip(prompts, answers, tokens, logprobs, strict=True):
         expected = own_logprobs([*prompt, *answer.token_ids, 11])[token]
-        torch.testing.assert_close(torch.tensor(logprob), expected, **CLOSE)
+        assert_close(logprob, expected)
 
 
 def test_every_token_may_stop_an_answer() -> None:

@@ -80,7 +80,7 @@ def test_other_observations_have_a_line_for_each_field() -> None:
         near: float
         names: list[str]
         nothing: None = None
-        deep: dict[str, Any] = {}
+        deep: dict[str, Any]
 
     board = Board(ball=3, near=0.5, names=["a", "b"], deep={"x": [1, {"y": None}]}, reward=1.0, metadata={"secret": 1})
     assert observation_text(board) == 'ball 3\nnear 0.5\nnames a b\nnothing null\ndeep {"x": [1, {"y": null}]}'

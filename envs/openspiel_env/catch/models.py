@@ -31,6 +31,6 @@ class CatchObservation(Observation):
         row: The ball's row, 0 at the top to 9. With every step it falls by one; in row 9 the episode is over.
     """
 
-    ball: int = Field(ge=0, lt=COLUMNS, description="Column of the ball")
-    paddle: int = Field(ge=0, lt=COLUMNS, description="Column of the paddle")
-    row: int = Field(ge=0, lt=ROWS, description="Row of the ball")
+    ball: int = Field(ge=0, le=COLUMNS - 1, description="Column of the ball")
+    paddle: int = Field(ge=0, le=COLUMNS - 1, description="Column of the paddle")
+    row: int = Field(ge=0, le=ROWS - 1, description="Row of the ball")

@@ -8,7 +8,7 @@ from openenv.core.exceptions import IllegalActionError, InvalidRequestError, Res
 
 from ..models import WordleAction, WordleObservation, WordleState
 from ..rules import MAX_GUESSES, Game, objection
-from ..words import word_list
+from ..words import LONGEST, SHORTEST, WordList, word_list
 from .board import coloured, in_words
 
 
@@ -40,12 +40,9 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
         Raises:
             InvalidRequestError: There are no words of this length. The running episode goes on.
         """
-        try:
-            secret = word_list(word_length).secret(seed)
-        except (TypeError, ValueError) as error:
-            raise InvalidRequestError(f"reset refused: {error}") from error
+        words = _words(word_length)
         self._episode_id = episode_id or str(uuid4())
-        self._game = Game(secret)
+        self._game = Game(words.secret(seed))
         return self._observation(self._game)
 
     def step(self, action: WordleAction) -> WordleObservation:
@@ -102,3 +99,11 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
             target_word=game.secret.upper() if game.over else None,
             text=in_words(game),
         )
+
+
+def _words(length: object) -> WordList:
+    if type(length) is not int or not SHORTEST <= length <= LONGEST:
+        raise InvalidRequestError(
+            f"word_length is {length!r}; expected a whole number: there are words of {SHORTEST} to {LONGEST} letters."
+        )
+    return word_list(length)

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from openenv.auto.manifest import MANIFEST_FILE, Manifest
+from openenv.auto.names import class_prefix
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError
 
@@ -109,17 +110,6 @@ def _usual_name(package: Package, base: type) -> str:
     """The name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
     suffix = "Env" if base is EnvClient else base.__name__
     return class_prefix(package.module.rpartition(".")[2]) + suffix
-
-
-def class_prefix(name: str) -> str:
-    """Turn an environment's name into what its classes' names begin with.
-
-    Example:
-        >>> class_prefix("my_cool_game"), class_prefix("my_env")
-        ('MyCoolGame', 'My')
-    """
-    words = (name.removesuffix("_env") or name).split("_")
-    return "".join(word[:1].upper() + word[1:] for word in words)
 
 
 def _existing(package: Package, modules: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from openenv.auto.manifest import MANIFEST_FILE
+from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
 
@@ -96,16 +97,6 @@ def _choose(name: str, registrations: list[Registration]) -> Registration:
         modules = " and ".join(each.module for each in found)
         raise ConfigurationError(f"{name!r} is registered by {modules}; uninstall one, or give the folder instead.")
     return found[0]
-
-
-def environment_key(name: str) -> str:
-    """Bring the forms of a name to one.
-
-    Example:
-        >>> {environment_key(name) for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
-        {'wordle'}
-    """
-    return name.lower().replace("-", "_").removesuffix("_env")
 
 
 def _registrations() -> list[Registration]:

@@ -13,8 +13,7 @@ from typing import Annotated
 
 import typer
 
-from openenv.auto.classes import class_prefix
-from openenv.auto.discovery import environment_key
+from openenv.auto.names import class_prefix, environment_key
 
 SUFFIX = ".tmpl"
 NAME_IN_PATHS = "__name__"
@@ -22,7 +21,9 @@ EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
 # As the name of a package these would hide modules that the environment itself imports.
 TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "tests"}) | sys.stdlib_module_names
 
-EnvName = Annotated[str, typer.Argument(help="Name of the environment and of its folder, such as my_env.")]
+EnvName = Annotated[
+    str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
+]
 OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Where to make the folder.")]
 
 

@@ -148,7 +148,8 @@ def make_trainer(
             callbacks=[MetricsFile(folder), *callbacks],
         )
     except (RuntimeError, ValueError) as error:
-        if "callback" in str(error) or "not installed" in str(error):
+        # transformers knows no such tracker, or its callback misses a package.
+        if config.report_to and ("is not supported, only" in str(error) or "Callback requires" in str(error)):
             raise ConfigurationError(f"report_to {', '.join(config.report_to)}: {error}") from error
         raise
     trainer.remove_callback(PrinterCallback)

@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,15 +29,24 @@ class TrainingProgress(TrainerCallback):
         total_steps: Optimiser steps of the whole run.
         rollouts: Episodes in each of them.
         done_steps: Steps that were done before, when a run is resumed.
+        clock: Tells the time in seconds.
     """
 
-    def __init__(self, console: Console, total_steps: int, rollouts: int, done_steps: int = 0) -> None:
+    def __init__(
+        self,
+        console: Console,
+        total_steps: int,
+        rollouts: int,
+        done_steps: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._console = console
+        self._clock = clock
         self._total = total_steps
         self._rollouts = rollouts
         self._rewards: deque[float] = deque(maxlen=AVERAGED_STEPS)
-        self._ends: deque[float] = deque([time.monotonic()], maxlen=AVERAGED_STEPS + 1)
-        self._last_line = time.monotonic()
+        self._ends: deque[float] = deque(maxlen=AVERAGED_STEPS + 1)
+        self._last_line = 0.0
         self._bar = Progress(
             TextColumn("training"),
             BarColumn(bar_width=24),
@@ -50,7 +60,9 @@ class TrainingProgress(TrainerCallback):
         self._task = self._bar.add_task("training", total=total_steps, completed=done_steps, news="", left="")
 
     def __enter__(self) -> Self:
-        """Show the bar."""
+        """Show the bar; the time counts from here."""
+        self._last_line = self._clock()
+        self._ends.append(self._last_line)
         self._bar.start()
         return self
 
@@ -71,7 +83,7 @@ class TrainingProgress(TrainerCallback):
         """Show the news of a step."""
         if not logs or "episode/reward" not in logs:
             return
-        self._ends.append(time.monotonic())
+        self._ends.append(self._clock())
         self._rewards.append(logs["episode/reward"])
         seconds_each = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
         news = (
@@ -84,7 +96,7 @@ class TrainingProgress(TrainerCallback):
             self._write_line(state.global_step, f"{news}  {left}")
 
     def _write_line(self, step: int, news: str) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now - self._last_line >= PLAIN_LINE_EVERY_S or step == self._total:
             self._last_line = now
             self._console.print(f"step {step}/{self._total}  {news}", highlight=False, soft_wrap=True)

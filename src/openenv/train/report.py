@@ -69,7 +69,19 @@ def _draw_rewards(axes: Any, steps: Sequence[int], rewards: Sequence[float], sco
             )
     for player, step in ((BEFORE, 0), (AFTER, max(steps, default=0))):
         if player in scores:
-            axes.plot(step, scores[player].mean_reward, "o", color=_INK, markersize=6, zorder=4, clip_on=False)
+            level = scores[player].mean_reward
+            axes.plot(step, level, "o", color=_INK, markersize=6, zorder=4, clip_on=False)
+            side = -1 if step else 1
+            axes.annotate(
+                f"{player} {level:.2f}",
+                (step, level),
+                xytext=(8 * side, -14),
+                textcoords="offset points",
+                ha="left" if step == 0 else "right",
+                color=_INK,
+                fontsize=9,
+                zorder=5,
+            )
 
 
 def _draw_series(axes: Any, steps: Sequence[int], values: Sequence[float]) -> None:
@@ -141,7 +153,9 @@ def _episode(player: str, score: Score) -> str:
 
 
 def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
-    answer = f'<span class="illegal">{_cell(turn["action"])}</span>' if turn["problem"] else _cell(turn["action"])
+    answer = _cell(turn["action"] or "(nothing)")
+    if turn["problem"]:
+        answer = f'<span class="illegal" title="{html.escape(turn["problem"])}">{answer}</span>'
     return f"<tr><td>{number}<td>{_cell(turn['observation'])}<td>{answer}<td>{turn['reward']:+.2f}</tr>"
 
 

@@ -9,9 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-
-from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER
-from openenv.core.env_server.types import ConcurrencyConfig, Observation, State
 from tests.conftest import Serve
 from tests.environments import (
     CounterEnvironment,
@@ -23,6 +20,9 @@ from tests.environments import (
     ThreadedCounterEnvironment,
 )
 from tests.servers import RunningServer
+
+from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER
+from openenv.core.env_server.types import ConcurrencyConfig, Observation, State
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -194,7 +194,7 @@ class TestBareCalls:
             def step(self, action: Any, **options: Any) -> Any:
                 return Shown(value=options)
 
-            def reset(self, seed: int | None = None, **task: Any) -> Any:
+            def reset(self, seed: int | None = None, **task: Any) -> Any:  # type: ignore[override]
                 return Shown(value=task)
 
         names = {"function": 1, "args": 2, "kwargs": 3, "fields": 4, "options": 5}
@@ -390,9 +390,7 @@ class TestRefusals:
         response = http.post("/step", json={"amount": 1})
         assert response.status_code == 422
         assert response.json() == {
-            "detail": [
-                {"type": "missing", "loc": ["body", "action"], "msg": "Field required", "input": {"amount": 1}}
-            ]
+            "detail": [{"type": "missing", "loc": ["body", "action"], "msg": "Field required", "input": {"amount": 1}}]
         }
 
     def test_a_seed_below_zero(self, http: httpx.Client) -> None:

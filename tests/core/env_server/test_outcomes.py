@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from tests.environments import PlainTotal, Total
 
 from openenv.core.env_server.outcomes import outcome_of
 from openenv.core.exceptions import EnvironmentFailedError
-from tests.environments import PlainTotal, Total
 
 SEEN = Total(total=1, reward=0.5, metadata={"own": 1})
 
@@ -73,7 +73,7 @@ def test_rewards_of_array_libraries_become_numbers(reward: Any, expected: Any) -
 
 @pytest.mark.parametrize(
     "reward",
-    [float("nan"), float("inf"), float("-inf"), "1.5", b"1", [1.0], np.array([1.0, 2.0]), np.float64("nan"), object(), 1j],
+    [float("nan"), float("inf"), float("-inf"), "1.5", [1.0], np.array([1.0, 2.0]), np.float64("nan"), object(), 1j],
     ids=repr,
 )
 def test_a_reward_that_is_no_finite_number(reward: Any) -> None:

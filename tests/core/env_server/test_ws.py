@@ -10,9 +10,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
-
-from openenv.core.env_server.app import create_fastapi_app
 from tests.conftest import Serve
 from tests.environments import (
     AsyncMischievousEnvironment,
@@ -23,10 +20,13 @@ from tests.environments import (
     InlineMischievousEnvironment,
     Mischief,
     MischievousEnvironment,
-    SingleSessionEnvironment,
     Shown,
+    SingleSessionEnvironment,
 )
 from tests.servers import RunningServer, ServerProcess, Wire
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
+
+from openenv.core.env_server.app import create_fastapi_app
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -456,7 +456,7 @@ class TestArguments:
     NAMES = ("function", "args", "kwargs", "method", "values", "timeout_s", "operation", "call", "arguments", "name")
 
     class Task(CounterEnvironment):
-        def reset(self, seed: int | None = None, **task: Any) -> Any:
+        def reset(self, seed: int | None = None, **task: Any) -> Any:  # type: ignore[override]
             return Shown(value=task)
 
     class ThreadedTask(Task):

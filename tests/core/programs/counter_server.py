@@ -1,5 +1,9 @@
-"""Serve counters until killed; prints the port first. The argument is the number of sessions."""
+"""Serve counters until killed; prints the port first, then a line for each step that waits.
 
+The argument is the number of sessions.
+"""
+
+import os
 import socket
 import sys
 import time
@@ -32,6 +36,7 @@ class SlowCounterEnvironment(Environment[Add, Total, State]):
 
     def step(self, action: Add) -> Total:
         if action.amount == 9:
+            os.write(sys.stdout.fileno(), b"held\n")  # in one piece, whichever threads write at once
             time.sleep(60)
         self._total += action.amount
         return Total(total=self._total)

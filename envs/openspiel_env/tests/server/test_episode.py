@@ -6,6 +6,8 @@ from openspiel_env.server.episode import Episode
 from openspiel_env.server.games import load_game
 from openspiel_env.server.opponents import OpponentPolicy
 
+OPPONENTS: list[OpponentPolicy] = ["random", "first", "last"]
+
 
 def episode(name: str, policy: OpponentPolicy = "random", *, agent: int = 0, seed: int = 1) -> Episode:
     return Episode(load_game(name, {}, seed), agent, policy, seed)
@@ -29,11 +31,24 @@ def test_a_seed_makes_the_same_episode(name: str) -> None:
 
 
 def test_the_opponents_randomness_does_not_move_chance() -> None:
-    boards = set()
-    for policy in ("random", "first", "last"):
-        running = episode("backgammon", policy, seed=3)
-        boards.add(running.text())
-    assert len(boards) == 1
+    assert len({tuple(point_cards(policy)) for policy in OPPONENTS}) == 1
+
+
+def point_cards(policy: OpponentPolicy) -> list[str]:
+    """The cards that chance turns up in a game of goofspiel, whatever the players bid."""
+    running, cards = episode("goofspiel", policy, seed=3), []
+    while not running.over:
+        cards += [line for line in running.view().splitlines() if line.startswith("Current point card")]
+        running.play(running.legal_actions[0])
+    return cards
+
+
+def test_the_end_is_seen_by_the_agent() -> None:
+    running = episode("kuhn_poker", "first", agent=1)
+    while not running.over:
+        running.play(1)
+    assert running.text().startswith("You are player 1 of kuhn_poker.\n")
+    assert f"Your return: {running.returns[1]:g}" in running.text()
 
 
 def test_the_other_player_begins_where_the_agent_is_second() -> None:

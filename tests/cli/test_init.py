@@ -1,0 +1,181 @@
+"""``openenv init``: the folder that it makes, and that it works as it is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from tests.environment_folders import scaffold
+
+from openenv.cli.init import init
+
+FILES = {
+    ".dockerignore",
+    ".gitignore",
+    "README.md",
+    "__init__.py",
+    "client.py",
+    "models.py",
+    "openenv.yaml",
+    "player.py",
+    "pyproject.toml",
+    "server/Dockerfile",
+    "server/__init__.py",
+    "server/app.py",
+    "server/my_game_env_environment.py",
+    "server/requirements.txt",
+    "tests/test_my_game_env.py",
+}
+INSTALLED_PROGRAM = """
+import json, openenv
+from my_game_env import MyGameAction, MyGameEnv, MyGameObservation
+with openenv.make("my_game").sync() as client:
+    assert type(client.async_client) is MyGameEnv
+    client.reset()
+    result = client.step(MyGameAction(message="hello"))
+    assert isinstance(result.observation, MyGameObservation)
+    print(json.dumps([result.reward, result.observation.metadata]))
+"""
+
+
+def run(*command: object, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+def test_it_makes_every_file_and_says_what_next(openenv: Any, tmp_path: Path) -> None:
+    made = openenv("init", "my_game_env")
+    assert (made.returncode, made.stderr) == (0, "")
+    folder = tmp_path / "my_game_env"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == FILES
+    assert all((folder / "outputs" / name).is_dir() for name in ("logs", "evals"))
+    for word in ("play", "serve", "validate", "train"):
+        assert f"openenv {word} my_game_env" in made.stdout
+
+
+def test_no_placeholder_is_left(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_game_env")
+    for path in FILES:
+        text = (folder / path).read_text()
+        assert "$" not in text.replace("FROM ${BASE_IMAGE}", ""), path
+        assert "__name__" not in text.replace('if __name__ == "__main__"', ""), path
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "title", "key"),
+    [
+        ("my_env", "My", "My Env", "my"),
+        ("my_cool_game", "MyCoolGame", "My Cool Game", "my_cool_game"),
+        ("x", "X", "X", "x"),
+        ("Chess2_env", "Chess2", "Chess2 Env", "chess2"),
+    ],
+)
+def test_names_follow_from_the_environments(tmp_path: Path, name: str, prefix: str, title: str, key: str) -> None:
+    folder = scaffold(tmp_path, name)
+    assert f'__all__ = ["{prefix}Action", "{prefix}Env", "{prefix}Observation"]' in (folder / "__init__.py").read_text()
+    environment = (folder / "server" / f"{name}_environment.py").read_text()
+    assert f"class {prefix}Environment(" in environment
+    assert f'"{title} environment ready!"' in environment
+    assert f'{key} = "{name}"' in (folder / "pyproject.toml").read_text()
+
+
+def test_the_output_folder_is_made(openenv: Any, tmp_path: Path) -> None:
+    assert openenv("init", "my_env", "-o", tmp_path / "a" / "b").returncode == 0
+    assert (tmp_path / "a" / "b" / "my_env" / "openenv.yaml").is_file()
+    (tmp_path / "empty" / "my_env").mkdir(parents=True)
+    assert openenv("init", "my_env", "--output-dir", tmp_path / "empty").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["my-env", "2048", "my env", "", "class", "größe", "../my_env", "_env", "my_env\n"])
+def test_a_name_that_no_package_can_have_ends_with_2(openenv: Any, tmp_path: Path, name: str) -> None:
+    ended = openenv("init", name)
+    assert ended.returncode == 2
+    assert "can't be a package's name" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["json", "openenv", "server", "models"])
+def test_a_name_that_would_hide_another_module_ends_with_2(openenv: Any, tmp_path: Path, name: str) -> None:
+    ended = openenv("init", name)
+    assert ended.returncode == 2
+    assert f"try {name}_env" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_left_alone(openenv: Any, tmp_path: Path) -> None:
+    (tmp_path / "my_env").mkdir()
+    (tmp_path / "my_env" / "mine.txt").write_text("mine")
+    (tmp_path / "your_env").write_text("a file")
+    for name in ("my_env", "your_env"):
+        ended = openenv("init", name)
+        assert ended.returncode == 2
+        assert f"{name} is there already" in ended.stderr
+    assert [path.name for path in (tmp_path / "my_env").iterdir()] == ["mine.txt"]
+    assert (tmp_path / "your_env").read_text() == "a file"
+
+
+def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, *_: Any, **__: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        init("my_env", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_name_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter):
+        init("json", tmp_path)
+
+
+def test_its_own_tests_pass(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_game_env")
+    tested = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=folder)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "2 passed" in tested.stdout
+
+
+def test_it_satisfies_the_type_checker(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="needs mypy: pip install --group lint")
+    scaffold(tmp_path, "my_game_env")
+    checked = run(sys.executable, "-m", "mypy", "--strict", "my_game_env", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools", "77", reason="needs setuptools: pip install 'setuptools>=77'")
+    folder = scaffold(tmp_path, "my_game_env")
+    site = tmp_path / "site"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    installed = run(*pip, "--target", site, folder, cwd=tmp_path)
+    assert installed.returncode == 0, installed.stderr
+    played = run(sys.executable, "-c", INSTALLED_PROGRAM, cwd=tmp_path, PYTHONPATH=str(site))
+    assert json.loads(played.stdout) == [0.5, {"original_message": "hello", "step": 1}], played.stderr
+    assert (site / "my_game_env" / "openenv.yaml").is_file()
+    helped = run(sys.executable, site / "bin" / "server", "--help", cwd=tmp_path, PYTHONPATH=str(site))
+    assert "Serve my_game_env." in helped.stdout, helped.stderr
+    # What the image runs, from the folder that holds the sources.
+    imported = run(
+        sys.executable, "-c", "import server.app; print(server.app.app.title)", cwd=folder, PYTHONPATH=str(site)
+    )
+    assert imported.stdout == "OpenEnv Environment HTTP API\n", imported.stderr
+
+
+def test_it_trains(openenv: Any, tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="needs TRL: pip install 'openenv-core[train]'")
+    scaffold(tmp_path, "my_game_env")
+    sizes = ("--steps", 1, "--rollouts", 8, "--max-turns", 2, "--eval-episodes", 4, "--name", "run")
+    trained = openenv("train", "my_game_env", *sizes, timeout_s=110)
+    assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert (tmp_path / "runs" / "run" / "config.yaml").is_file()

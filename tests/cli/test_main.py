@@ -1,0 +1,97 @@
+"""The command as a whole: help, exit statuses, and what starting it costs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv.cli import __main__ as cli
+from openenv.core.exceptions import ProviderError
+
+
+def test_help_lists_every_command(openenv: Any) -> None:
+    shown = openenv("--help")
+    assert shown.returncode == 0
+    for name, command in cli.COMMANDS.items():
+        assert f"{name} " in shown.stdout
+        assert command.summary in shown.stdout
+
+
+def test_no_command_shows_the_help_and_fails(openenv: Any) -> None:
+    shown = openenv()
+    assert shown.returncode == 2
+    assert "Usage: openenv" in shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_command_has_its_own_help(openenv: Any, name: str) -> None:
+    shown = openenv(name, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Usage: openenv {name}" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["--bogus"], "--bogus"),
+        (["init"], "ENV_NAME"),
+        (["init", "a", "b"], "b"),
+        (["serve", "--port", "many"], "--port"),
+        (["serve", "--port", "70000"], "--port"),
+        (["serve", "--log-level", "loud"], "--log-level"),
+        (["serve", "--max-sessions", "0"], "--max-sessions"),
+        (["play", "--seed", "x"], "--seed"),
+    ],
+)
+def test_bad_usage_ends_with_2(openenv: Any, arguments: list[str], message: str) -> None:
+    ended = openenv(*arguments)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "play"])
+def test_a_typed_error_is_one_line_and_ends_with_1(openenv: Any, command: str) -> None:
+    ended = openenv(command, "no-such-environment")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: No environment is called 'no-such-environment'")
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_installed_script_is_the_same_command() -> None:
+    script = Path(sys.executable).with_name("openenv")
+    shown = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60)
+    assert (shown.returncode, shown.stdout[:14]) == (0, "Usage: openenv")
+
+
+def test_an_error_of_the_system_is_told_like_our_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error in (ProviderError("it died"), TimeoutError("too slow"), PermissionError(13, "Permission denied")):
+        monkeypatch.setattr(cli, "build_app", lambda error=error: _raising(error))
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 1
+        assert capsys.readouterr().err == f"Error: {error}\n"
+
+
+def _raising(error: Exception) -> Any:
+    def app(**_: Any) -> None:
+        raise error
+
+    return app
+
+
+def test_help_loads_none_of_the_commands() -> None:
+    program = (
+        "import sys\nfrom openenv.cli.__main__ import main\nsys.argv = ['openenv', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import json\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    loaded = set(json.loads(ended.stderr))
+    assert not loaded & {"pydantic", "fastapi", "uvicorn", "websockets", "yaml", "rich.console", "asyncio", "torch"}
+    assert not {name for name in loaded if name.startswith("openenv.cli.") and name != "openenv.cli.__main__"}

@@ -1,0 +1,210 @@
+"""``openenv play``, by a person whose typing is piped in."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.environment_folders import public_environment, scaffold, write_files
+from tests.servers import RunningServer
+
+STUBBORN = """
+from typing import Literal
+
+from pydantic import Field
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.exceptions import IllegalActionError
+
+
+class MyAction(Action):
+    move: Literal["left", "leap", "wait"]
+    times: int = Field(default=2, ge=1)
+    note: str | None = None
+
+
+class MyObservation(Observation):
+    said: str = ""
+
+
+class MyEnvironment(Environment[MyAction, MyObservation, State]):
+    def reset(self, seed=None):
+        return MyObservation(said=f"seed {seed}")
+
+    def step(self, action):
+        if action.move == "leap":
+            raise IllegalActionError("the \\x1b[31mrules\\x1b[0m forbid [bold]leaping[/bold]")
+        if action.move == "wait":
+            raise RuntimeError("it broke")
+        return MyObservation(said=f"{action.move} {action.times} {action.note}", reward=0.5, done=action.times == 9)
+
+    @property
+    def state(self):
+        return State()
+"""
+STUBBORN_APP = """
+from openenv.core.env_server.app import create_app
+from my_env.server.my_env_environment import MyAction, MyEnvironment, MyObservation
+app = create_app(MyEnvironment, MyAction, MyObservation)
+"""
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> Path:
+    """An environment that refuses, breaks and ends on command."""
+    files = {"server/my_env_environment.py": STUBBORN, "server/app.py": STUBBORN_APP}
+    return write_files(scaffold(tmp_path, "my_env"), files)
+
+
+def lines(*words: str) -> str:
+    return "".join(f"{word}\n" for word in words)
+
+
+def test_an_episode_of_catch(openenv: Any) -> None:
+    played = openenv("play", "catch", "--seed", 1, typed=lines("r", "right", *[""] * 7, "q"))
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "new episode, seed 1" in played.stdout
+    assert played.stdout.count("move (left, stay, right)") == 9
+    assert re.search(r"paddle +· · · · ●  4", played.stdout)
+    assert re.search(r"row +· · · · · · · · · ●  9", played.stdout)
+    assert "The episode is over: 1 in 9 steps." in played.stdout
+    assert played.stdout.rstrip().endswith("Bye.")
+
+
+def test_a_game_of_wordle(openenv: Any) -> None:
+    played = openenv("play", "wordle", "--seed", 5, typed=lines("zzzzz", "stare", "stare"))
+    assert played.returncode == 0
+    assert "'zzzzz' is not in the word list" in played.stdout
+    assert re.search(r"S. T. A. R. E.", played.stdout)
+    assert "5 guesses left." in played.stdout
+    assert "4 guesses left." not in played.stdout
+
+
+def test_fields_are_asked_for_one_by_one_with_their_defaults(openenv: Any, stubborn: Path) -> None:
+    played = openenv("play", stubborn, "--seed", 3, typed=lines("lef", "", "", "", "3", "hello there", "left", "9", ""))
+    assert "seed 3" in played.stdout
+    assert "move (left, leap, wait) > lef\n" in played.stdout
+    assert "times [2] > \n" in played.stdout
+    for said in ("left 2 None", "left 3 hello there", "left 9 None"):
+        assert said in played.stdout
+    assert "move (left, leap, wait) [left] > \n" in played.stdout
+    assert "times [3] > 9\n" in played.stdout
+    assert "The episode is over: 1.5 in 3 steps." in played.stdout
+
+
+def test_a_new_episode_has_the_next_seed(openenv: Any, stubborn: Path) -> None:
+    played = openenv("play", stubborn, "--seed", 41, typed=lines("left", "9", "", "", "q"))
+    assert "seed 41" in played.stdout
+    assert "seed 42" in played.stdout
+    assert "seed 43" not in played.stdout
+
+
+def test_refused_ambiguous_and_failing_actions_are_asked_for_again(openenv: Any, stubborn: Path) -> None:
+    typed = lines(
+        "l", "jump", "leap", "", "", "left", "0", "", "wait", "1", "", "left", "x", "1.5", "", "left", "1", "", "q"
+    )
+    played = openenv("play", stubborn, typed=typed)
+    assert played.returncode == 0
+    assert "expected one of left, leap, wait; got 'l'" in played.stdout
+    assert "got 'jump'" in played.stdout
+    assert "the rules forbid [bold]leaping[/bold]" in played.stdout
+    assert "times: Input should be greater than or equal to 1" in played.stdout
+    assert "The environment failed: it broke" in played.stdout
+    assert "got 'x'" in played.stdout
+    assert "times: Input should be a valid integer" in played.stdout
+    assert "left 1 None" in played.stdout
+    assert "\x1b" not in played.stdout
+
+
+def test_help_is_shown_on_demand(openenv: Any, tmp_path: Path) -> None:
+    played = openenv("play", scaffold(tmp_path, "my_env"), typed=lines("?", "\\?", "\\q", "q"))
+    assert played.stdout.count("The text to echo") == 2
+    assert re.search(r"echoed_message +\? +│", played.stdout)
+    assert re.search(r"echoed_message +q +│", played.stdout)
+
+
+def test_the_end_of_the_input_ends_the_game(openenv: Any, tmp_path: Path) -> None:
+    played = openenv("play", scaffold(tmp_path, "my_env"))
+    assert played.returncode == 0
+    assert played.stdout.rstrip().endswith("Bye.")
+
+
+def test_a_running_server_is_played_by_its_address(openenv: Any, counter_server: RunningServer) -> None:
+    for arguments in ((counter_server.url,), (f"127.0.0.1:{counter_server.port}",), ("--url", counter_server.url)):
+        played = openenv("play", *arguments, "--seed", 1, typed=lines("q"))
+        assert played.returncode == 0, played.stderr
+        assert "new episode" in played.stdout
+
+
+def test_public_folders_are_played(openenv: Any, tmp_path: Path) -> None:
+    played = openenv("play", public_environment(tmp_path), typed=lines("4", "-1", "q"))
+    assert re.search(r"step 2 · reward -1 · total 3", played.stdout)
+
+
+def test_no_server_is_told(openenv: Any) -> None:
+    played = openenv("play", "http://127.0.0.1:9")
+    assert played.returncode == 1
+    assert played.stderr.startswith("Error: Failed to connect to ws://127.0.0.1:9/ws")
+
+
+def test_a_server_that_cannot_start_is_told_with_its_log(openenv: Any, tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "server" / "app.py").write_text("raise ValueError('no luck')")
+    played = openenv("play", folder)
+    assert played.returncode == 1
+    assert "ValueError: no luck" in played.stderr
+
+
+class Terminal:
+    """A person's terminal with the command running in it."""
+
+    def __init__(self, *arguments: object) -> None:
+        self._screen, inner = pty.openpty()
+        command = [sys.executable, "-m", "openenv.cli", *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(inner)
+        self.text = ""
+
+    def wait_for(self, text: str) -> None:
+        """Read until a text is shown."""
+        deadline = time.monotonic() + 30
+        while text not in self.text:
+            ready, _, _ = select.select([self._screen], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, self.text
+            self.text += os.read(self._screen, 4096).decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self._screen, text.encode())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._screen)
+
+
+def test_in_a_terminal_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    terminal = Terminal("play", scaffold(tmp_path, "my_env"), "--seed", 1)
+    try:
+        terminal.wait_for("message")
+        terminal.type("hello\r")
+        terminal.wait_for("step 1")
+        assert "\x1b[" in terminal.text  # it has colours
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(30) == 130
+    finally:
+        terminal.close()

@@ -1,0 +1,203 @@
+"""``openenv serve``: real servers, in every way they are started and ended."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.environment_folders import public_environment, scaffold
+from tests.servers import eventually
+
+from openenv import GenericEnvClient
+from openenv.core.exceptions import ServerCapacityError
+
+
+class Serving:
+    """A running ``openenv serve``."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal; return the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def serving(*arguments: object, cwd: Path, **settings: Any) -> Iterator[Serving]:
+    """Run ``openenv serve`` on a free port until the block ends."""
+    command = [sys.executable, "-m", "openenv.cli", "serve", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **settings.pop("variables", {})}
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment, **settings) as process:
+        try:
+            assert process.stdout is not None
+            found = re.fullmatch(r"Serving (\S+) at (http://\S+)\n", process.stdout.readline())
+            assert found is not None
+            yield Serving(process, found[2])
+        finally:
+            process.kill()
+
+
+def health(url: str) -> dict[str, str]:
+    with urllib.request.urlopen(f"{url}/health", timeout=10) as response:
+        answer: dict[str, str] = json.load(response)
+        return answer
+
+
+def test_it_serves_a_folder_until_ctrl_c(tmp_path: Path) -> None:
+    with serving(scaffold(tmp_path, "my_env"), "-p", 0, cwd=tmp_path) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            assert client.step({"message": "hello"}).reward == 0.5
+        assert server.end(signal.SIGINT) == 130
+
+
+def test_it_says_how_to_play_and_stop(tmp_path: Path) -> None:
+    scaffold(tmp_path, "my_env")
+    with serving("-p", 0, cwd=tmp_path / "my_env") as server:
+        assert health(server.url) == {"status": "healthy"}
+        server.process.terminate()
+        assert server.process.stdout is not None
+        text = server.process.stdout.read()
+    assert f"openenv play {server.url}" in text
+    assert f"{server.url}/docs" in text
+    assert "Ctrl-C" in text
+
+
+def test_a_session_in_progress_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with serving(scaffold(tmp_path, "my_env"), "-p", 0, cwd=tmp_path) as server:
+        client = GenericEnvClient(base_url=server.url).sync()
+        client.reset()
+        assert server.end(signal.SIGTERM) == -signal.SIGTERM
+        client.close()
+
+
+def test_names_and_public_folders_are_served(tmp_path: Path) -> None:
+    public_environment(tmp_path, "tally_env")
+    for target, action in (("echo", {"message": "x"}), ("tally_env", {"amount": 3})):
+        with (
+            serving(target, "-p", 0, cwd=tmp_path) as server,
+            GenericEnvClient(base_url=server.url).sync() as client,
+        ):
+            client.reset()
+            assert client.step(action).reward is not None
+
+
+def test_the_port_may_come_from_the_environment(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with serving("echo", cwd=tmp_path, variables={"PORT": str(port)}) as server:
+        assert server.url == f"http://127.0.0.1:{port}"
+
+
+def test_max_sessions_is_the_limit(tmp_path: Path) -> None:
+    with (
+        serving("echo", "-p", 0, "--max-sessions", 1, cwd=tmp_path) as server,
+        GenericEnvClient(base_url=server.url).sync() as first,
+        GenericEnvClient(base_url=server.url).sync() as second,
+    ):
+        first.reset()
+        with pytest.raises(ServerCapacityError, match="1/1"):
+            second.reset()
+
+
+def test_a_taken_port_is_told_before_anything_is_announced(openenv: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = openenv("serve", "echo", "-p", port)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"Error: Can't listen on 127.0.0.1:{port}: Address already in use. "
+        "Choose another --port (0 takes a free one) or --host.\n"
+    )
+
+
+def test_a_host_that_is_not_ours_is_told(openenv: Any) -> None:
+    ended = openenv("serve", "echo", "-p", 0, "--host", "192.0.2.1")
+    assert ended.returncode == 1
+    assert "Can't listen on 192.0.2.1:0" in ended.stderr
+
+
+def test_off_loopback_it_warns(tmp_path: Path) -> None:
+    with serving("echo", "-p", 0, "--host", "0.0.0.0", cwd=tmp_path, stderr=subprocess.PIPE) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        assert health(server.url) == {"status": "healthy"}
+        assert server.process.stderr is not None
+        assert "nothing asks them for a password" in server.process.stderr.readline()
+        server.end(signal.SIGTERM)
+
+
+def test_an_inherited_socket_is_used(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        settings = {"pass_fds": [listener.fileno()]}
+        with serving("echo", "--fd", listener.fileno(), cwd=tmp_path, **settings) as server:
+            assert server.url == f"http://127.0.0.1:{listener.getsockname()[1]}"
+            listener.close()
+            assert health(server.url) == {"status": "healthy"}
+
+
+def test_a_number_that_is_no_socket_is_told(openenv: Any, tmp_path: Path) -> None:
+    ended = openenv("serve", "echo", "--fd", 917)
+    assert ended.returncode == 1
+    assert "Error: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_stops_when_its_input_ends(tmp_path: Path) -> None:
+    with serving("echo", "-p", 0, "--stop-on-eof", cwd=tmp_path, stdin=subprocess.PIPE) as server:
+        assert server.process.stdin is not None
+        server.process.stdin.write("what is typed does not matter\n")
+        server.process.stdin.flush()
+        assert health(server.url) == {"status": "healthy"}
+        server.process.stdin.close()
+        assert server.process.wait(30) == -signal.SIGTERM
+
+
+def test_it_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with serving("my_env", "-p", port, "--reload", cwd=tmp_path, start_new_session=True) as server:
+        eventually(lambda: greeting(server.url) == "My Env environment ready!", "the server is ready", 30)
+        environment = folder / "server" / "my_env_environment.py"
+        environment.write_text(environment.read_text().replace("My Env environment ready!", "Changed."))
+        eventually(lambda: greeting(server.url) == "Changed.", "the change is served", 30)
+        os.killpg(server.process.pid, signal.SIGTERM)
+
+
+def greeting(url: str) -> str | None:
+    """Return what a reset says, or ``None`` while nothing answers."""
+    request = urllib.request.Request(f"{url}/reset", data=b"{}", headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as response:
+            return str(json.load(response)["observation"]["echoed_message"])
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return None
+
+
+def test_reload_and_a_given_socket_exclude_each_other(openenv: Any) -> None:
+    ended = openenv("serve", "echo", "--reload", "--fd", 0)
+    assert ended.returncode == 2
+    assert "--reload opens its own socket" in ended.stderr
+
+
+def test_a_missing_dependency_is_one_line(openenv: Any, tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "models.py").write_text("import no_such_library\n")
+    ended = openenv("serve", "my_env", "-p", 0)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: ")
+    assert "'no_such_library', which is not installed" in ended.stderr

@@ -1,0 +1,245 @@
+"""Building and running the application."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from functools import partial
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from pydantic import ValidationError
+from tests.environments import Add, CounterEnvironment, SingleSessionEnvironment, Total
+from tests.servers import RunningServer, eventually
+
+from openenv.core.env_server.app import (
+    HTTPEnvServer,
+    create_app,
+    create_fastapi_app,
+    create_web_interface_app,
+    serve,
+)
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import ConcurrencyConfig, ServerMode, State
+from openenv.core.exceptions import ConcurrencyConfigurationError, ConfigurationError
+
+pytestmark = pytest.mark.timeout(30)
+
+BUILDERS = pytest.mark.parametrize("build", [create_app, create_fastapi_app, create_web_interface_app])
+
+
+def sessions_of(app: FastAPI) -> HTTPEnvServer:
+    server = app.state.server
+    assert isinstance(server, HTTPEnvServer)
+    return server
+
+
+def make_counter() -> Any:
+    return CounterEnvironment()
+
+
+class TestArguments:
+    @BUILDERS
+    @pytest.mark.parametrize(
+        "env",
+        [
+            CounterEnvironment,
+            partial(CounterEnvironment),
+            make_counter,
+            CounterEnvironment(),
+            lambda: make_counter(),  # noqa: PLW0108  # a lambda is what is tried
+        ],
+        ids=["class", "partial", "function", "instance", "lambda"],
+    )
+    def test_every_kind_of_environment(self, build: Any, env: Any) -> None:
+        with RunningServer(build(env, Add, Total)) as server, server.wire() as wire:
+            wire.reset()
+            assert wire.step(amount=1)["data"]["observation"]["total"] == 1
+
+    @BUILDERS
+    @pytest.mark.parametrize("env", [None, 3, "CounterEnvironment"])
+    def test_what_is_no_environment(self, build: Any, env: Any) -> None:
+        with pytest.raises(TypeError):
+            build(env, Add, Total)
+
+    @BUILDERS
+    def test_one_session_by_default(self, build: Any) -> None:
+        assert sessions_of(build(CounterEnvironment, Add, Total)).max_concurrent_envs == 1
+
+    def test_the_order_of_positional_arguments(self) -> None:
+        config = ConcurrencyConfig(max_concurrent_envs=3)
+        for app in (
+            create_app(CounterEnvironment, Add, Total, "name", None, config),
+            create_fastapi_app(CounterEnvironment, Add, Total, None, config, "name", State),
+            create_web_interface_app(CounterEnvironment, Add, Total, "name", 3),
+        ):
+            assert (sessions_of(app).env_name, sessions_of(app).max_concurrent_envs) == ("name", 3)
+
+    @pytest.mark.parametrize(
+        ("env", "name"),
+        [(CounterEnvironment, "CounterEnvironment"), (make_counter, "make_counter")],
+    )
+    def test_the_name_by_default(self, env: Any, name: str) -> None:
+        assert sessions_of(create_app(env, Add, Total)).env_name == name
+
+    @BUILDERS
+    def test_many_sessions_of_a_class_for_one(self, build: Any) -> None:
+        with pytest.raises(ConcurrencyConfigurationError, match="SUPPORTS_CONCURRENT_SESSIONS = True"):
+            build(SingleSessionEnvironment, Add, Total, max_concurrent_envs=2)
+
+    @BUILDERS
+    def test_two_words_on_one_matter(self, build: Any) -> None:
+        with pytest.raises(ValueError, match="give one of them"):
+            build(CounterEnvironment, Add, Total, max_concurrent_envs=2, concurrency_config=ConcurrencyConfig())
+
+    @BUILDERS
+    @pytest.mark.parametrize("count", [0, -1])
+    def test_no_sessions_at_all(self, build: Any, count: int) -> None:
+        with pytest.raises(ValidationError):
+            build(CounterEnvironment, Add, Total, max_concurrent_envs=count)
+
+    @pytest.mark.parametrize("limit", ["reset_timeout_s", "step_timeout_s", "max_message_size_mb"])
+    @pytest.mark.parametrize("value", [0, -1, float("nan")])
+    def test_a_limit_that_nothing_can_keep_to(self, limit: str, value: float) -> None:
+        with pytest.raises(ValueError, match=limit):
+            create_app(CounterEnvironment, Add, Total, **{limit: value})  # type: ignore[arg-type]
+
+
+class TestMode:
+    def paths(self, app: FastAPI) -> set[str]:
+        return set(app.openapi()["paths"])
+
+    @pytest.mark.parametrize("mode", ["production", "PRODUCTION", ServerMode.PRODUCTION])
+    def test_production(self, mode: Any) -> None:
+        assert "/step" not in self.paths(create_app(CounterEnvironment, Add, Total, mode=mode))
+
+    def test_the_environment_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENENV_MODE", "Production")
+        assert "/step" not in self.paths(create_app(CounterEnvironment, Add, Total))
+        assert "/step" in self.paths(create_app(CounterEnvironment, Add, Total, mode="simulation"))
+        monkeypatch.setenv("OPENENV_MODE", "wrong")
+        with pytest.raises(ConfigurationError, match="'wrong'"):
+            create_app(CounterEnvironment, Add, Total)
+
+    def test_neither(self) -> None:
+        with pytest.raises(ValueError, match="Expected the mode"):
+            create_app(CounterEnvironment, Add, Total, mode="training")
+
+
+def test_an_application_is_described() -> None:
+    app = create_app(CounterEnvironment, Add, Total)
+    assert (app.title, app.version) == ("OpenEnv Environment HTTP API", "1.0.0")
+
+
+def test_gradio_is_answered_by_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    create_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
+    assert "gradio_builder is not used" in caplog.text
+
+
+class TestServer:
+    def test_routes_on_an_application_of_one_s_own(self) -> None:
+        app = FastAPI()
+        server = HTTPEnvServer(CounterEnvironment, Add, Total, max_concurrent_envs=2)
+        server.register_routes(app)
+        app.state.server = server
+        with RunningServer(app) as running, running.wire() as wire:
+            wire.reset()
+            assert wire.step(amount=1)["data"]["observation"]["total"] == 1
+            status = server.get_capacity_status()
+            assert (status.active_sessions, status.available_slots, status.is_at_capacity) == (1, 1, False)
+
+    def test_what_it_says_of_itself(self) -> None:
+        server = HTTPEnvServer(CounterEnvironment, Add, Total, max_concurrent_envs=2)
+        assert (server.active_sessions, server.max_concurrent_envs, server.is_concurrency_safe) == (0, 2, True)
+        assert server.concurrency_config == ConcurrencyConfig(max_concurrent_envs=2)
+        assert server.get_session_info("zzz") is None
+        assert HTTPEnvServer(SingleSessionEnvironment, Add, Total).is_concurrency_safe is False
+
+    def test_a_session_s_description(self) -> None:
+        with RunningServer(create_app(CounterEnvironment, Add, Total)) as server, server.http() as http:
+            name = http.post("/reset").headers["X-OpenEnv-Session"]
+            http.post("/step", json={"action": {"amount": 1}})
+            info = server.sessions.get_session_info(name)
+            assert info is not None
+            assert (info.session_id, info.step_count, info.environment_type) == (name, 1, "CounterEnvironment")
+
+    def test_the_end_of_the_server_closes_every_environment(self) -> None:
+        closed: list[int] = []
+
+        class Closing(CounterEnvironment):
+            def close(self) -> None:
+                closed.append(1)
+
+        with RunningServer(create_app(Closing, Add, Total, max_concurrent_envs=3)) as server:
+            wires = [server.wire() for _ in range(2)]
+            for wire in wires:
+                wire.reset()
+            with server.http() as http:
+                http.post("/reset")
+        assert len(closed) == 3
+
+
+PROGRAM = """
+from openenv.core.env_server import serve
+from openenv.core.env_server.interfaces import Action, Environment, Observation, State
+
+class Add(Action):
+    amount: int
+
+class Total(Observation):
+    total: int
+
+class Adder(Environment[Add, Total, State]):
+    def reset(self):
+        return Total(total=0)
+
+    def step(self, action):
+        return Total(total=action.amount)
+
+    @property
+    def state(self):
+        return State()
+
+serve(environment_class=Adder, {arguments})
+"""
+
+
+class TestServe:
+    def test_a_program_of_one_line(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        environment = {**os.environ, "PORT": str(port)}
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM.format(arguments="")], env=environment)
+        try:
+
+            def answers() -> bool:
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/schema", timeout=1) as response:
+                        return "amount" in json.load(response)["action"]["properties"]
+                except OSError:
+                    return False
+
+            eventually(answers, "the server", timeout_s=15)
+            process.terminate()
+            assert process.wait(10) in (0, -15)
+        finally:
+            process.kill()
+            process.wait()
+
+    def test_a_class_that_does_not_say_its_types(self) -> None:
+        class Untyped(Environment):  # type: ignore[type-arg]
+            def reset(self):  # type: ignore[no-untyped-def]
+                ...
+
+            def step(self, action):  # type: ignore[no-untyped-def]
+                ...
+
+            @property
+            def state(self):  # type: ignore[no-untyped-def]
+                ...
+
+        with pytest.raises(ConfigurationError, match="Untyped does not say"):
+            serve(Untyped, port=1)

@@ -1,0 +1,55 @@
+"""Actions and observations as dictionaries."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.environments import Add, PlainTotal, Shown, Total
+
+from openenv.core.env_server.serialization import deserialize_action, serialize_observation
+from openenv.core.exceptions import EnvironmentFailedError
+
+
+def test_metadata_stands_inside_and_beside() -> None:
+    assert serialize_observation(Total(total=1, reward=True, done=True, metadata={"m": 1})) == {
+        "observation": {"metadata": {"m": 1}, "total": 1},
+        "reward": True,
+        "done": True,
+        "metadata": {"m": 1},
+    }
+
+
+def test_empty_metadata_stands_inside_only() -> None:
+    assert serialize_observation(Total(total=1)) == {
+        "observation": {"metadata": {}, "total": 1},
+        "reward": None,
+        "done": False,
+    }
+
+
+def test_a_plain_model() -> None:
+    assert serialize_observation(PlainTotal(total=1)) == {"observation": {"total": 1}, "reward": None, "done": False}
+
+
+@given(st.floats())
+def test_numbers_that_json_has_not_are_null(value: float) -> None:
+    shown = serialize_observation(Shown(value=value))["observation"]["value"]
+    assert shown == (value if abs(value) < float("inf") else None)
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800", b"\xff"], ids=repr)
+def test_what_cannot_be_sent(value: Any) -> None:
+    with pytest.raises(EnvironmentFailedError, match="cannot be sent as JSON"):
+        serialize_observation(Shown(value=value))
+
+
+def test_deserialize_action() -> None:
+    assert deserialize_action({"amount": 2}, Add) == Add(amount=2)
+
+
+@pytest.mark.parametrize("data", [{}, {"amount": "x"}, {"amount": 1, "x": 1}, {"type": "call_tool", "tool_name": "t"}])
+def test_fields_that_do_not_fit(data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        deserialize_action(data, Add)

@@ -1,0 +1,36 @@
+"""A served environment for the tests of the training."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from tests.servers import RunningServer
+from tests.train.environments import Climb, Stairs, StairsEnvironment
+
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.train.sessions import Sessions
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker of a training that takes minutes: ``pytest -m 'not slow'`` leaves it out."""
+    config.addinivalue_line("markers", "slow: takes minutes; CI runs it once")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Small models are slower on two threads, most of all beside other work."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def stairs_server() -> Iterator[RunningServer]:
+    """One server of stairs for a module."""
+    with RunningServer(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=24)) as server:
+        yield server
+
+
+@pytest.fixture
+def stairs(stairs_server: RunningServer) -> Iterator[Sessions]:
+    """Twelve sessions on it, known by its schema alone."""
+    with Sessions.open(stairs_server.url, 12) as sessions:
+        yield sessions

@@ -1,0 +1,70 @@
+"""A small environment for rollouts: episodes of different lengths, refused actions, and failures on demand."""
+
+from typing import Literal
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.exceptions import IllegalActionError
+
+CRASHING_SEEDS = 1000
+"""With the hundred seeds from here the environment fails at the second step."""
+ENDLESS_REWARD_SEEDS = 1100
+"""With the hundred seeds from here the second reward is infinite."""
+FAILING_RESET_SEEDS = 1200
+"""With the hundred seeds from here the environment cannot even be reset."""
+
+
+class Climb(Action):
+    """Take a step on the stairs."""
+
+    move: Literal["up", "wait", "fall asleep"]
+
+
+class Stairs(Observation):
+    """Where one stands."""
+
+    text: str
+    position: int
+
+
+class StairsEnvironment(Environment[Climb, Stairs, State]):
+    """Climb a flight of stairs, as many as the seed says. Falling asleep is against the rules."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seed = 0
+        self._position = 0
+        self._steps = 0
+
+    def reset(self, seed: int | None = None) -> Stairs:
+        self._seed, self._position, self._steps = seed or 0, 0, 0
+        if self._is_one_of(FAILING_RESET_SEEDS):
+            raise ValueError("these stairs are closed")
+        return self._seen()
+
+    def step(self, action: Climb) -> Stairs:
+        if action.move == "fall asleep":
+            raise IllegalActionError("No sleeping on the stairs.")
+        self._steps += 1
+        self._position += action.move == "up"
+        if self._steps == 2 and self._is_one_of(CRASHING_SEEDS):
+            raise ValueError("the stairs broke")
+        return self._seen()
+
+    def _seen(self) -> Stairs:
+        height = 1 + self._seed % 4
+        endless = self._steps == 2 and self._is_one_of(ENDLESS_REWARD_SEEDS)
+        reward = float("inf") if endless else 0.25 * self._position
+        done = self._position == height
+        text = f"step {'and ' * self._position}of {height}"
+        return Stairs(text=text, position=self._position, done=done, reward=reward)
+
+    def _is_one_of(self, first: int) -> bool:
+        return first <= self._seed < first + 100
+
+    @property
+    def state(self) -> State:
+        return State(step_count=self._steps)

@@ -1,0 +1,210 @@
+"""Rollouts: the tokens of an episode are exactly what was fed and sampled, whatever happens in it."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import torch
+from tests.train.chat_models import CHATML, THINKING, save_chat_model
+from tests.train.environments import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
+from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.episodes import Episode
+from openenv.train.rollout import ModelPlayer, rollout_fields
+from openenv.train.sessions import Sessions
+from openenv.train.text import ActionText
+from openenv.train.tiny import build_model, build_tokenizer
+
+SEEDS = list(range(12))
+
+
+class Setting:
+    """A model with its dialogue, and players of it."""
+
+    def __init__(self, model: PreTrainedModel, dialogue: Dialogue, actions: ActionText) -> None:
+        self.model = model
+        self.dialogue = dialogue
+        self.actions = actions
+
+    def play(
+        self,
+        sessions: Sessions,
+        seeds: Sequence[int] = SEEDS,
+        *,
+        max_turns: int = 6,
+        max_context: int = 1000,
+        temperature: float = 1.0,
+        sampling_seed: int = 1,
+    ) -> list[Episode]:
+        player = ModelPlayer(
+            self.model, self.dialogue, self.actions, sessions, max_turns=max_turns, max_context=max_context
+        )
+        generator = torch.Generator().manual_seed(sampling_seed)
+        return player.play(seeds, temperature=temperature, generator=generator)
+
+    def own_logprobs(self, episode: Episode, temperature: float = 1.0) -> torch.Tensor:
+        """The model's log-probability of each completion token, computed at once and without a cache."""
+        tokens = torch.tensor([episode.prompt_ids + episode.completion_ids])
+        with torch.no_grad():
+            logits = self.model(input_ids=tokens, use_cache=False).logits[0, len(episode.prompt_ids) - 1 : -1]
+        logprobs = (logits / temperature).log_softmax(-1)
+        own: torch.Tensor = logprobs.gather(1, tokens[0, len(episode.prompt_ids) :, None]).squeeze(1)
+        return own
+
+    def assert_exact(self, episode: Episode, temperature: float = 1.0) -> None:
+        """Check an episode's tokens against its turns, and its log-probabilities against the model."""
+        assert len(episode.completion_ids) == len(episode.logprobs) == len(episode.env_mask)
+        assert episode.prompt_ids == self.dialogue.opening(episode.turns[0].observation)
+        runs = [
+            (mask, [token for _, token in run]) for mask, run in groupby(self._masked(episode), lambda pair: pair[0])
+        ]
+        written = [tokens for mask, tokens in runs if mask == 1]
+        fed = [tokens for mask, tokens in runs if mask == 0]
+        assert [mask for mask, _ in runs] == [1, 0] * (len(written) - 1) + [1]
+        assert [self.dialogue.action_text(tokens) for tokens in written] == [turn.action for turn in episode.turns]
+        assert all(len(tokens) <= self.dialogue.max_action_tokens for tokens in written)
+        for tokens, reply, before, after in zip(written, fed, episode.turns, episode.turns[1:], strict=False):
+            assert reply == self.dialogue.between(tokens, after.observation, before.problem)
+        mask = torch.tensor(episode.env_mask)
+        own = self.own_logprobs(episode, temperature) * mask
+        torch.testing.assert_close(torch.tensor(episode.logprobs), own, rtol=1e-3, atol=1e-4)
+
+    def _masked(self, episode: Episode) -> list[tuple[int, int]]:
+        return list(zip(episode.env_mask, episode.completion_ids, strict=True))
+
+
+def tiny_setting(sessions: Sessions) -> Setting:
+    actions = ActionText(sessions.action, "up")
+    tokenizer = build_tokenizer(actions.choices, ["step and of"])
+    return Setting(build_model(tokenizer, layers=2, seed=1), PlainDialogue(tokenizer, actions, 4), actions)
+
+
+def chat_setting(sessions: Sessions, folder: Path, template: str = CHATML) -> Setting:
+    """A real model's way: from a folder, with its chat template."""
+    source = save_chat_model(folder, template)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    model = AutoModelForCausalLM.from_pretrained(source)
+    actions = ActionText(sessions.action, "up")
+    return Setting(model, ChatDialogue(tokenizer, model, actions.instructions(), 6), actions)
+
+
+@pytest.fixture(params=["tiny", "chat", "thinking chat"])
+def setting(request: pytest.FixtureRequest, stairs: Sessions, tmp_path: Path) -> Setting:
+    if request.param == "tiny":
+        return tiny_setting(stairs)
+    return chat_setting(stairs, tmp_path, THINKING if "thinking" in request.param else CHATML)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_tokens_mask_and_logprobs_are_exact(setting: Setting, stairs: Sessions, temperature: float) -> None:
+    episodes = setting.play(stairs, temperature=temperature)
+    assert [episode.seed for episode in episodes] == SEEDS
+    assert len({len(episode.turns) for episode in episodes}) > 2, "episodes should end at different times"
+    for episode in episodes:
+        setting.assert_exact(episode, temperature)
+        assert episode.error is None
+        assert episode.done == (episode.turns[-1].reward == 0.25 * (1 + episode.seed % 4))
+        assert episode.done or len(episode.turns) == 6
+
+
+def test_the_same_seeds_give_the_same_episodes(setting: Setting, stairs: Sessions) -> None:
+    first, again, other = (setting.play(stairs, sampling_seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_an_episode_does_not_depend_on_its_neighbours(stairs: Sessions) -> None:
+    setting = tiny_setting(stairs)
+    together = setting.play(stairs, SEEDS, temperature=0.0)
+    for seed in SEEDS:
+        (alone,) = setting.play(stairs, [seed], temperature=0.0)
+        assert alone.completion_ids == together[seed].completion_ids
+        assert alone.turns == together[seed].turns
+
+
+def test_refused_and_illegal_actions_are_told_apart_from_legal_ones(stairs: Sessions) -> None:
+    episodes = tiny_setting(stairs).play(stairs, max_turns=10)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    refused = [turn for turn in turns if turn.action == "fall asleep"]
+    illegal = [turn for turn in turns if turn.action not in ("up", "wait", "fall asleep")]
+    assert refused
+    assert illegal
+    assert {turn.problem for turn in refused} == {"No sleeping on the stairs."}
+    assert all((turn.problem or "").startswith("expected one of up, wait, fall asleep; got ") for turn in illegal)
+    assert all(turn.problem is None for turn in turns if turn.action in ("up", "wait"))
+    for episode in episodes:
+        assert episode.illegal_actions == sum(turn.problem is not None for turn in episode.turns)
+        assert episode.reward == pytest.approx(sum(turn.reward for turn in episode.turns))
+
+
+def test_an_illegal_action_counts_as_the_fallback(stairs: Sessions) -> None:
+    setting = tiny_setting(stairs)
+    waits, climbs, sleeps = (ActionText(stairs.action, fallback) for fallback in ("wait", "up", "fall asleep"))
+    for actions, progress in ((waits, 0.0), (climbs, 0.25), (sleeps, 0.0)):
+        episodes = Setting(setting.model, setting.dialogue, actions).play(stairs, max_turns=1)
+        rewards = {turn.reward for episode in episodes for turn in episode.turns if turn.action not in actions.choices}
+        assert rewards == {progress}
+
+
+@pytest.mark.parametrize("max_context", [60, 90])
+def test_an_episode_is_cut_off_where_its_context_ends(stairs: Sessions, tmp_path: Path, max_context: int) -> None:
+    setting = chat_setting(stairs, tmp_path)
+    episodes = setting.play(stairs, max_turns=100, max_context=max_context)
+    for episode in episodes:
+        setting.assert_exact(episode)
+        assert episode.length <= max_context
+        assert episode.env_mask[-1] == 1, "an episode ends with what the model wrote"
+    assert any(not episode.done and len(episode.turns) < 100 for episode in episodes)
+
+
+def test_an_observation_that_leaves_no_room_is_an_error(stairs: Sessions, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"first observation .* has \d+ tokens .*set a larger max_context"):
+        chat_setting(stairs, tmp_path).play(stairs, max_context=20)
+
+
+@pytest.mark.parametrize("trouble", [CRASHING_SEEDS, ENDLESS_REWARD_SEEDS])
+def test_a_failing_environment_spoils_only_its_own_episode(stairs: Sessions, trouble: int) -> None:
+    setting = tiny_setting(stairs)
+    seeds = [trouble + 3, *SEEDS[1:]]
+    episodes = setting.play(stairs, seeds)
+    assert isinstance(episodes[0].error, OpenEnvError)
+    assert [episode.error for episode in episodes[1:]] == [None] * 11
+    for episode in episodes[1:]:
+        setting.assert_exact(episode)
+    assert rollout_fields(episodes, 0.1)["training_reward"][0] is None
+
+
+def test_an_environment_that_mostly_fails_ends_the_training(stairs: Sessions) -> None:
+    with pytest.raises(ServerExecutionError):
+        tiny_setting(stairs).play(stairs, [CRASHING_SEEDS + 3] * 12)
+    with pytest.raises(ServerExecutionError):
+        tiny_setting(stairs).play(stairs, [FAILING_RESET_SEEDS, *SEEDS[1:]])
+
+
+def test_the_model_is_left_in_the_mode_it_was_in(stairs: Sessions) -> None:
+    setting = tiny_setting(stairs)
+    for training in (True, False):
+        setting.model.train(training)
+        setting.play(stairs)
+        assert setting.model.training is training
+        with pytest.raises(ServerExecutionError):
+            setting.play(stairs, [FAILING_RESET_SEEDS])
+        assert setting.model.training is training
+
+
+def test_the_fields_for_the_trainer(stairs: Sessions) -> None:
+    episodes = tiny_setting(stairs).play(stairs)
+    fields = rollout_fields(episodes, illegal_penalty=0.5)
+    assert {len(values) for values in fields.values()} == {12}
+    for number, episode in enumerate(episodes):
+        assert fields["prompt_ids"][number] == episode.prompt_ids
+        assert fields["completion_ids"][number] == episode.completion_ids
+        assert fields["logprobs"][number] == episode.logprobs
+        assert fields["env_mask"][number] == episode.env_mask
+        assert fields["training_reward"][number] == pytest.approx(episode.reward - 0.5 * episode.illegal_actions)
+        assert fields["episode_reward"][number] == episode.reward
+        assert fields["episode_length"][number] == len(episode.turns)
+        assert fields["illegal_actions"][number] == episode.illegal_actions

@@ -1,0 +1,33 @@
+"""Scores over episodes."""
+
+import pytest
+
+from openenv.core.exceptions import OpenEnvError
+from openenv.train.episodes import Episode, Turn
+from openenv.train.scores import Score
+
+
+def episode(*rewards: float, problem: str | None = None, error: OpenEnvError | None = None) -> Episode:
+    return Episode(1, turns=[Turn("shown", "done", reward, problem) for reward in rewards], error=error)
+
+
+def test_a_score_is_means_over_the_episodes() -> None:
+    score = Score.of([episode(0.0, 1.0), episode(-1.0, problem="no"), episode(0.5, 0.5, 1.0)])
+    assert score.mean_reward == pytest.approx(2 / 3)
+    assert score.standard_error == pytest.approx(((1 / 9 + 25 / 9 + 16 / 9) / 2 / 3) ** 0.5)
+    assert score.mean_length == 2.0
+    assert score.illegal_actions == pytest.approx(1 / 3)
+    assert score.episodes == 3
+    assert score.sample == [
+        {"observation": "shown", "action": "done", "reward": 0.0, "problem": None},
+        {"observation": "shown", "action": "done", "reward": 1.0, "problem": None},
+    ]
+
+
+def test_one_episode_has_no_spread() -> None:
+    assert Score.of([episode(1.0)]).standard_error == 0.0
+
+
+def test_failed_episodes_do_not_count() -> None:
+    score = Score.of([episode(error=OpenEnvError("broke")), episode(1.0)])
+    assert (score.mean_reward, score.episodes, len(score.sample)) == (1.0, 1, 1)
