@@ -24,6 +24,7 @@
     │   ├── ServerTimeoutError (TimeoutError)   TIMEOUT
     │   ├── ServerFactoryError                  FACTORY_ERROR
     │   └── ServerCapacityError                 CAPACITY_REACHED
+    ├── InvalidAnswerError (RuntimeError)       the server sent something that is no answer
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
@@ -41,6 +42,19 @@ from typing import Any
 
 class OpenEnvError(Exception):
     """Base of every error raised by OpenEnv."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Carry message and attributes to another process, whatever arguments the class is made with."""
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[OpenEnvError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> OpenEnvError:
+    # Of several built-in bases, OSError is the one with a layout of its own, and the only one to make such an object.
+    base = OSError if issubclass(kind, OSError) else Exception
+    error = base.__new__(kind, *args)
+    error.args = args
+    vars(error).update(attributes)
+    return error
 
 
 class ConfigurationError(OpenEnvError, ValueError):
@@ -233,11 +247,9 @@ class ServerError(OpenEnvError, RuntimeError):
         self.message = message
         self.code = code
         self.details = dict(details or {})
-        self.errors: list[dict[str, Any]] = self.details.get("errors", [])
+        errors = self.details.get("errors")
+        self.errors: list[dict[str, Any]] = errors if isinstance(errors, list) else []
         super().__init__(f"Server error: {message} (code: {code})")
-
-    def __reduce__(self) -> tuple[type["ServerError"], tuple[str, str, dict[str, Any]]]:
-        return type(self), (self.message, self.code, self.details)
 
     @staticmethod
     def from_frame(data: Mapping[str, Any]) -> "ServerError":
@@ -285,12 +297,16 @@ class ServerCapacityError(ServerError):
     @property
     def active_sessions(self) -> int:
         """Sessions open on the server."""
-        return int(self.details.get("active_sessions", 0))
+        return self._count("active_sessions")
 
     @property
     def max_sessions(self) -> int:
         """The server's limit."""
-        return int(self.details.get("max_sessions", 0))
+        return self._count("max_sessions")
+
+    def _count(self, name: str) -> int:
+        count = self.details.get(name)
+        return count if isinstance(count, int) else 0
 
 
 _ERRORS_BY_CODE: dict[str, type[ServerError]] = {
@@ -304,6 +320,10 @@ _ERRORS_BY_CODE: dict[str, type[ServerError]] = {
     "FACTORY_ERROR": ServerFactoryError,
     "CAPACITY_REACHED": ServerCapacityError,
 }
+
+
+class InvalidAnswerError(OpenEnvError, RuntimeError):
+    """The server sent something that is no answer, or that does not fit the client's classes."""
 
 
 class ConnectionFailedError(OpenEnvError, ConnectionError):

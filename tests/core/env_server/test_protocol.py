@@ -139,14 +139,6 @@ class TestOutcome:
         assert data["observation"]["value"] == nulled(value)
         assert data["metadata"]["value"] == nulled(value)
 
-    def test_not_even_a_class_that_asks_for_them_sends_constants(self) -> None:
-        class Constant(Observation):
-            model_config = ConfigDict(ser_json_inf_nan="constants")
-            value: float
-
-        text = encode_outcome(Outcome(Constant(value=float("nan"))))
-        json.loads(text, parse_constant=lambda name: pytest.fail(f"sent {name}"))
-
     @given(JSON)
     def test_whatever_cannot_be_sent_is_a_typed_error(self, value: Any) -> None:
         try:

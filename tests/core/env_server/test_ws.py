@@ -350,7 +350,7 @@ SUCCESSES: dict[str, tuple[Any, Any]] = {
     "nested": (nested(100), nested(100)),
 }
 
-REWARDS = {"true": True, "false": False, "zero": 0, "negative": -3, "float": 0.25, "huge": 10**400}
+REWARDS = {"true": True, "false": False, "zero": 0, "negative": -3, "float": 0.25, "huge": 10**300}
 
 TABLE: dict[str, Mischief] = (
     FAILURES
@@ -557,7 +557,7 @@ class TestEndings:
         server = serve(factory, max_concurrent_envs=1)
         for _ in range(2):
             with server.wire() as wire:
-                assert refusal(wire.ask({"type": "reset"}))[0] == "FACTORY_ERROR"
+                assert refusal(wire.receive())[0] == "FACTORY_ERROR"
         assert server.sessions.active_sessions == 0
 
     @pytest.mark.parametrize("cut", [Wire.close, Wire.cut, lambda wire: wire.send({"type": "close"})])

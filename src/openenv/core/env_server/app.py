@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
-from openenv.core.env_server.http import BodyLimit, HTTPTransport, answer_request_error
+from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers
 from openenv.core.env_server.sessions import Limits, Sessions
 from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
 from openenv.core.env_server.ws import WebSocketTransport
-from openenv.core.exceptions import ConfigurationError, RequestError
+from openenv.core.exceptions import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class HTTPEnvServer:
         factory = EnvironmentFactory(env)
         self.env_name = env_name or factory.name
         self.concurrency_config = _concurrency(max_concurrent_envs, concurrency_config)
-        self.max_message_bytes = int(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB) * _MEBIBYTE)
+        self.max_message_bytes = _message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
         limits = Limits(
             max_sessions=self.concurrency_config.max_concurrent_envs,
             idle_timeout_s=self.concurrency_config.session_timeout,
@@ -106,7 +106,7 @@ class HTTPEnvServer:
         """
         app.include_router(HTTPTransport(self._sessions, self._reset_observation).router(_mode(mode)))
         app.router.routes.append(WebSocketRoute("/ws", WebSocketTransport(self._sessions, self.max_message_bytes)))
-        app.add_exception_handler(RequestError, answer_request_error)
+        add_error_handlers(app)
         app.add_middleware(BodyLimit, max_bytes=self.max_message_bytes)
 
     async def close(self) -> None:
@@ -333,6 +333,12 @@ def _concurrency(max_concurrent_envs: int | None, config: ConcurrencyConfig | No
             "max_concurrent_envs and concurrency_config both say how many sessions to grant; give one of them."
         )
     return config
+
+
+def _message_bytes(size_mb: float) -> int:
+    if not size_mb > 0:  # NaN included
+        raise ConfigurationError(f"Expected max_message_size_mb to be above 0, got {size_mb}.")
+    return int(size_mb * _MEBIBYTE)
 
 
 def _mode(mode: ServerMode | str | None) -> ServerMode:

@@ -1,10 +1,13 @@
 """Find an environment's action, observation and state classes, and what its methods accept."""
 
+import asyncio
 import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, get_args, get_origin, get_type_hints
+from threading import Thread
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
@@ -35,25 +38,53 @@ def environment_types(environment: type) -> EnvironmentTypes:
     Raises:
         ConfigurationError: Neither names the action and the observation.
     """
-    parameters = _generic_parameters(environment)
-    action = parameters[0] or _model(_hints(environment.step).get("action"))  # type: ignore[attr-defined]
-    observation = parameters[1] or _model(_hints(environment.step).get("return"))  # type: ignore[attr-defined]
-    state = parameters[2] or _state_annotation(environment) or State
+    arguments = generic_arguments(environment, Environment) or (None, None, None)
+    action, observation, state = (_model(argument) for argument in arguments)
+    hints = _hints(environment.step)  # type: ignore[attr-defined]
+    action = action or _model(hints.get(_action_parameter(environment.step)))  # type: ignore[attr-defined]
+    observation = observation or _model(hints.get("return"))
     if action is None or observation is None:
         raise ConfigurationError(
             f"{environment.__name__} does not say what its actions and observations are. Name them once, as in "
             f"class {environment.__name__}(Environment[MyAction, MyObservation, State]), or annotate its step method."
         )
-    return EnvironmentTypes(action, observation, state)
+    return EnvironmentTypes(action, observation, state or _state_annotation(environment) or State)
 
 
-def _generic_parameters(environment: type) -> tuple[type[BaseModel] | None, ...]:
-    for cls in environment.__mro__:
-        for base in cls.__dict__.get("__orig_bases__", ()):
-            origin, arguments = get_origin(base), get_args(base)
-            if isinstance(origin, type) and issubclass(origin, Environment) and len(arguments) == 3:
-                return tuple(_model(argument) for argument in arguments)
-    return None, None, None
+def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
+    """Find what a class fills the parameters of one of its generic bases with, however far up that base is.
+
+    Args:
+        cls: The class.
+        generic: The generic base.
+
+    Returns:
+        An argument for each parameter of ``generic``, a ``TypeVar`` where it is still open; ``None`` where no base
+        fills them.
+
+    Example:
+        >>> class Game(Environment[ActT, Board, State]): ...
+        >>> class Chess(Game[Move]): ...
+        >>> generic_arguments(Chess, Environment)  # doctest: +SKIP
+        (Move, Board, State)
+    """
+    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = get_origin(base) or base
+        if not isinstance(origin, type) or not issubclass(origin, generic):
+            continue
+        arguments = get_args(base)
+        if origin is generic:
+            return arguments or None
+        inherited = generic_arguments(origin, generic)
+        if inherited is not None:
+            filled = dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False))
+            return tuple(filled.get(argument, argument) for argument in inherited)
+    return None
+
+
+def _action_parameter(step: Callable[..., Any]) -> str:
+    """Name of the parameter that takes the action: the first one after ``self``."""
+    return next(iter(list(inspect.signature(step).parameters)[1:]), "")
 
 
 def _state_annotation(environment: type) -> type[BaseModel] | None:
@@ -70,9 +101,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """The model class that an annotation names; of ``tuple[Observation, float, bool]`` it is the first."""
-    if get_origin(annotation) is tuple:
-        annotation = get_args(annotation)[0]
+    """The model class that an annotation names; in ``tuple[Observation, float, bool]`` or a union, the first one."""
+    if get_origin(annotation) in (tuple, Union, UnionType):
+        return next((model for argument in get_args(annotation) if (model := _model(argument))), None)
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
@@ -136,7 +167,7 @@ class EnvironmentFactory:
 
     def __init__(self, source: Any) -> None:
         self.shared: Any = None
-        if not isinstance(source, type) and _looks_like_environment(source):
+        if looks_like_environment(source):
             self.shared = source
         elif not callable(source):
             raise TypeError(
@@ -155,7 +186,11 @@ class EnvironmentFactory:
         if self.environment_class is None:
             probe = self.make()
             self.environment_class = type(probe)
-            probe.close()
+            closing = probe.close()
+            if inspect.iscoroutine(closing):  # in a thread, because this one may run a loop already
+                thread = Thread(target=asyncio.run, args=(closing,), name="close-probe")
+                thread.start()
+                thread.join()
         return self.environment_class
 
     def _find_class(self, source: Any) -> type | None:
@@ -172,5 +207,8 @@ class EnvironmentFactory:
         return returned if issubclass(returned, Environment) else None
 
 
-def _looks_like_environment(source: Any) -> bool:
+def looks_like_environment(source: Any) -> bool:
+    """Whether an object has what every environment has."""
+    if isinstance(source, type):
+        return False
     return isinstance(source, Environment) or all(hasattr(source, name) for name in ("reset", "step", "state"))

@@ -14,7 +14,14 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentMethod, environment_method
+from pydantic import BaseModel
+
+from openenv.core.env_server.environment_types import (
+    EnvironmentFactory,
+    EnvironmentMethod,
+    environment_method,
+    looks_like_environment,
+)
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -29,8 +36,12 @@ class Place(ABC):
     """Somewhere that runs the plain calls of one environment, one after another."""
 
     @abstractmethod
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function and return what it returns, or raise what it raises."""
+    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Run a function.
+
+        Returns:
+            What to await for its result. Whatever it raises comes as ``Raised``.
+        """
 
     @abstractmethod
     def leave(self) -> None:
@@ -40,9 +51,12 @@ class Place(ABC):
 class InlinePlace(Place):
     """The event loop itself."""
 
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run it here and now."""
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            raise Raised(error) from error
 
     def leave(self) -> None:
         """There is nothing to give up."""
@@ -56,26 +70,23 @@ class ThreadPlace(Place):
     """
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name=name, daemon=True)
-        self._started = False
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] | None = None
 
-    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         """Run it in the thread, after the calls given before."""
-        if not self._started:
-            self._started = True
-            self._thread.start()
+        if self._calls is None:
+            self._calls = SimpleQueue()
+            Thread(target=_work, args=(self._calls,), name=self._name, daemon=True).start()
         call = _Call(asyncio.get_running_loop(), function, args, kwargs)
         self._calls.put(call)
-        return await call.answer
+        return call.answer
 
     def leave(self) -> None:
-        """End the thread once its calls are done."""
-        self._calls.put(None)
-
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call.run()
+        """End the thread once its calls are done. A further call would start another one."""
+        if self._calls is not None:
+            self._calls.put(None)
+            self._calls = None
 
 
 class SharedThreadPlace(ThreadPlace):
@@ -85,7 +96,7 @@ class SharedThreadPlace(ThreadPlace):
         """The other sessions still use it."""
 
     def end(self) -> None:
-        """End the thread once its calls are done."""
+        """End the thread once its calls are done; the server ends."""
         super().leave()
 
 
@@ -99,6 +110,11 @@ def place_for(environment_class: type | None, name: str) -> Place:
     if environment_class is not None and not getattr(environment_class, "BLOCKING", True):
         return InlinePlace()
     return ThreadPlace(name)
+
+
+def _work(calls: "SimpleQueue[_Call | None]") -> None:
+    while (call := calls.get()) is not None:
+        call.run()
 
 
 class _Call:
@@ -116,26 +132,29 @@ class _Call:
         self._kwargs = kwargs
 
     def run(self) -> None:
+        if self.answer.done():  # given up while it waited behind another call
+            return
+        result, error = None, None
         try:
-            result, error = self._function(*self._args, **self._kwargs), None
+            result = self._function(*self._args, **self._kwargs)
         except BaseException as raised:  # noqa: BLE001  # it belongs to the awaiting side, whatever it is
-            result, error = None, raised
+            error = Raised(raised)
         try:
             self._loop.call_soon_threadsafe(self._settle, result, error)
         except RuntimeError:  # the server ended while the call ran; nobody waits for it
             logger.debug("a call finished after its event loop had closed")
 
-    def _settle(self, result: Any, error: BaseException | None) -> None:
+    def _settle(self, result: Any, error: "Raised | None") -> None:
         if self.answer.done():  # given up at its timeout
             return
         if error is None:
             self.answer.set_result(result)
         else:
-            self.answer.set_exception(_Raised(error))
+            self.answer.set_exception(error)
 
 
-class _Raised(Exception):  # noqa: N818  # a parcel, not an error
-    """Carries any exception through a future, which itself refuses StopIteration."""
+class Raised(Exception):  # noqa: N818  # a parcel, not an error
+    """Carries whatever an environment raised, ``CancelledError`` and ``StopIteration`` included, through coroutines."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -164,39 +183,54 @@ class Runner:
         """Make an environment in the place where it will live.
 
         Raises:
-            EnvironmentFactoryError: The factory raised.
+            EnvironmentFactoryError: The factory raised, or made something else than an environment.
         """
+        made: list[Any] = []
         try:
-            environment = await _answered(place.run(factory.make), "factory", None)
+            await _answered("factory", None, place.run, _make_into, made, factory)
         except RequestError as error:
             place.leave()
             raise EnvironmentFactoryError(factory.name) from error
-        return cls(environment, place, keep=factory.shared is not None)
+        except asyncio.CancelledError:  # whoever wanted it has gone, while its thread may still be making it
+            place.run(_close_made, made, factory)
+            place.leave()
+            raise
+        if not looks_like_environment(made[0]):
+            place.leave()
+            raise EnvironmentFactoryError(
+                factory.name,
+                f"Environment factory '{factory.name}' failed to create instance: expected an object with reset, step "
+                f"and state, got {type(made[0]).__name__}.",
+            )
+        return cls(made[0], place, keep=factory.shared is not None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step leaves the loop to others while it runs."""
+        return self._step.awaited or not isinstance(self._place, InlinePlace)
 
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Call ``reset`` with those of the arguments that it accepts, and return what it returns."""
-        return await _answered(self._call(self._reset, (), arguments), "reset", timeout_s)
+        return await _answered("reset", timeout_s, self._call, self._reset, (), arguments)
 
     async def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Call ``step`` with the action and those of the options that it accepts, and return what it returns."""
-        return await _answered(self._call(self._step, (action,), options), "step", timeout_s)
+        return await _answered("step", timeout_s, self._call, self._step, (action,), options)
 
     async def state(self) -> Any:
         """Read the state, which may be a property or a method."""
-        return await _answered(self._place.run(self._read_state), "state", None)
+        return await _answered("state", None, self._place.run, _read_state, self.environment)
 
     async def metadata(self) -> Any:
         """Ask the environment what it is."""
-        return await _answered(self._place.run(self.environment.get_metadata), "get_metadata", None)
+        return await _answered("get_metadata", None, self._place.run, self.environment.get_metadata)
 
     async def close(self) -> None:
         """Close the environment and give up its place. What ``close`` raises is logged: there is nobody to tell."""
         if self._keep:
             return
         try:
-            closing = await _answered(self._place.run(self.environment.close), "close", None)
-            if isawaitable(closing):
-                await _answered(closing, "close", None)
+            await _answered("close", None, self._place.run, self.environment.close)
         except RequestError:
             logger.debug("the environment did not close cleanly")  # _failure has logged the cause
         finally:
@@ -206,29 +240,54 @@ class Runner:
         if values and method.arguments is not None:
             values = {name: value for name, value in values.items() if name in method.arguments}
         function = getattr(self.environment, method.name)
-        return function(*args, **values) if method.awaited else self._place.run(function, *args, **values)
+        if method.awaited:
+            awaited: Awaitable[Any] = function(*args, **values)
+            return awaited
+        return self._place.run(function, *args, **values)
 
-    def _read_state(self) -> Any:
-        state = self.environment.state
-        return state() if callable(state) else state
+
+def _make_into(made: list[Any], factory: EnvironmentFactory) -> None:
+    made.append(factory.make())
 
 
-async def _answered(call: Awaitable[Any], operation: str, timeout_s: float | None) -> Any:
-    """Await a call of the environment's code; whatever it raises becomes a ``RequestError``."""
+def _close_made(made: list[Any], factory: EnvironmentFactory) -> None:
+    if made and factory.shared is None:
+        made[0].close()
+
+
+def _read_state(environment: Any) -> Any:
+    state = environment.state
+    return state() if callable(state) else state
+
+
+async def _answered(
+    operation: str, timeout_s: float | None, start: Callable[..., Awaitable[Any]], /, *args: Any
+) -> Any:
+    """Start a call of the environment's code and await its result; whatever it raises becomes a ``RequestError``."""
     try:
         if timeout_s is None:
-            return await call
-        return await _within(call, operation, timeout_s)
-    except RequestError:
-        raise
-    except _Raised as parcel:
+            result = await start(*args)
+        else:
+            result = await _within(operation, timeout_s, start(*args))
+        # A plain method may also hand out something to await.
+        return result if isinstance(result, (BaseModel, tuple)) or not isawaitable(result) else await result
+    except Raised as parcel:
         raise _failure(parcel.error, operation) from parcel.error
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
-        # An environment that runs inline may call sys.exit(); it must not take the server with it.
+    except EnvironmentTimeoutError:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            raise
         raise _failure(error, operation) from error
 
 
-async def _within(call: Awaitable[Any], operation: str, timeout_s: float) -> Any:
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels this task; otherwise a ``CancelledError`` is the environment's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _within(operation: str, timeout_s: float, call: Awaitable[Any]) -> Any:
     timer = asyncio.timeout(timeout_s)
     try:
         async with timer:
@@ -243,4 +302,11 @@ def _failure(error: BaseException, operation: str) -> RequestError:
     if isinstance(error, RequestError):
         return error
     logger.error("%s of an environment raised", operation, exc_info=error)
-    return EnvironmentFailedError(str(error) or type(error).__name__)
+    return EnvironmentFailedError(_text(error) or type(error).__name__)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may do anything
+        return ""

@@ -10,14 +10,15 @@ A session over HTTP belongs to a client, which names it by header or cookie:
 
 from typing import Any
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import outcome_json, state_json
+from openenv.core.env_server.protocol import error_json, outcome_json, state_json
 from openenv.core.env_server.sessions import Session, Sessions
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
@@ -130,7 +131,7 @@ class HTTPTransport:
         """End the session that the request names."""
         session = self._named_session(request)
         if session is not None:
-            await self._sessions.close(session)
+            self._sessions.close(session)
         response = Response(status_code=204)
         response.delete_cookie(SESSION_COOKIE)
         return response
@@ -159,14 +160,15 @@ class HTTPTransport:
     async def _open(self) -> Session | None:
         """Open a session for a client that named none; ``None`` where there is no place for it."""
         try:
-            session = await self._sessions.open(idle_timeout_s=_UNCLAIMED_TIMEOUT_S)
+            timeout_s = min(_UNCLAIMED_TIMEOUT_S, self._sessions.limits.idle_timeout_s or _UNCLAIMED_TIMEOUT_S)
+            session = await self._sessions.open(idle_timeout_s=timeout_s)
         except SessionCapacityError:
             return None
         session.yielding = True
         return session
 
 
-async def answer_request_error(_request: Request, error: Exception) -> JSONResponse:
+async def answer_request_error(_request: Request, error: Exception) -> Response:
     """Answer a request that failed: FastAPI's own form for an invalid one, else the fields of an error frame."""
     assert isinstance(error, RequestError)
     status = _STATUS_BY_CODE.get(error.code, 500)
@@ -175,8 +177,35 @@ async def answer_request_error(_request: Request, error: Exception) -> JSONRespo
     elif isinstance(error, ResetNeededError):
         status = 409
     if isinstance(error, InvalidRequestError):
-        return JSONResponse({"detail": error.errors, "code": error.code}, status)
-    return JSONResponse({"detail": error.message, "code": error.code, **error.details}, status)
+        return _json(error_json({"detail": error.errors, "code": error.code}), status)
+    return _json(error_json({"detail": error.message, "code": error.code, **error.details}), status)
+
+
+async def answer_invalid_body(_request: Request, error: Exception) -> Response:
+    """Answer a body that does not fit, also where it holds what FastAPI's own answer cannot repeat, such as NaN."""
+    assert isinstance(error, RequestValidationError)
+    return _json(error_json({"detail": error.errors()}), 422)
+
+
+async def answer_large_body(request: Request, error: Exception) -> Response:
+    """Answer a body that turned out too large while it was read."""
+    assert isinstance(error, _BodyTooLargeError)
+    return await answer_request_error(request, error.reason)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Have an application answer the errors of these routes."""
+    app.add_exception_handler(RequestError, answer_request_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid_body)
+    app.add_exception_handler(_BodyTooLargeError, answer_large_body)
+
+
+class _BodyTooLargeError(HTTPException):
+    """Carries the error through FastAPI, which takes any other one for broken JSON."""
+
+    def __init__(self, reason: MessageTooLargeError) -> None:
+        self.reason = reason
+        super().__init__(413)
 
 
 class BodyLimit:
@@ -198,13 +227,12 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _LimitedBody(receive, self._max_bytes)
-        try:
-            body.check(int(Headers(scope=scope).get("content-length", 0)))
-            await self._app(scope, body.receive, send)
-        except MessageTooLargeError as error:
-            response = await answer_request_error(Request(scope), error)
+        declared = int(Headers(scope=scope).get("content-length", 0))
+        if declared > self._max_bytes:
+            response = await answer_request_error(Request(scope), MessageTooLargeError(declared, self._max_bytes))
             await response(scope, receive, send)
+            return
+        await self._app(scope, _LimitedBody(receive, self._max_bytes).receive, send)
 
 
 class _LimitedBody:
@@ -215,14 +243,11 @@ class _LimitedBody:
         self._max_bytes = max_bytes
         self._received = 0
 
-    def check(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise MessageTooLargeError(size, self._max_bytes)
-
     async def receive(self) -> Message:
         message = await self._receive()
         self._received += len(message.get("body", b""))
-        self.check(self._received)
+        if self._received > self._max_bytes:
+            raise _BodyTooLargeError(MessageTooLargeError(self._received, self._max_bytes))
         return message
 
 
@@ -233,8 +258,8 @@ def _outcome_response(outcome: Outcome) -> Response:
     return _json(outcome_json(outcome, always_metadata=True))
 
 
-def _json(text: str) -> Response:
-    return Response(text, media_type="application/json")
+def _json(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="application/json")
 
 
 def _naming(response: Response, session: Session) -> Response:

@@ -49,11 +49,12 @@ def outcome_of(returned: Any) -> Outcome:
 
 def _from_plain_model(observation: BaseModel) -> Outcome:
     """A model that does not inherit from ``Observation`` may still have some of its fields."""
+    metadata = getattr(observation, "metadata", None)
     return Outcome(
         observation,
         _finite(getattr(observation, "reward", None)),
-        bool(getattr(observation, "done", False)),
-        getattr(observation, "metadata", None) or {},
+        _flag(getattr(observation, "done", False)),
+        metadata if isinstance(metadata, dict) else {},
     )
 
 
@@ -63,23 +64,38 @@ def _from_tuple(returned: tuple[Any, ...]) -> Outcome:
         case (dict() as info,):
             return Outcome(own.observation, own.reward, own.done, own.metadata | info)
         case (reward, done):
-            return Outcome(own.observation, _finite(reward), bool(done), own.metadata)
+            return Outcome(own.observation, _finite(reward), _flag(done), own.metadata)
         case (reward, done, dict() as info):
-            return Outcome(own.observation, _finite(reward), bool(done), own.metadata | info)
+            return Outcome(own.observation, _finite(reward), _flag(done), own.metadata | info)
         case (reward, terminated, truncated, dict() as info):
-            ends = {"terminated": bool(terminated), "truncated": bool(truncated)}
+            ends = {"terminated": _flag(terminated), "truncated": _flag(truncated)}
             return Outcome(own.observation, _finite(reward), any(ends.values()), own.metadata | info | ends)
     shape = ", ".join(type(value).__name__ for value in returned)
     raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")
 
 
 def _finite(reward: Any) -> Scalar | None:
-    if reward is None or isinstance(reward, (bool, int)):  # a union would be built anew at each step
+    """Check a reward. An integer stays one, since the public wire tells them apart."""
+    if reward is None or isinstance(reward, bool) or (type(reward) is float and math.isfinite(reward)):
         return reward
+    if isinstance(reward, str | bytes):
+        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.")
     try:
         number = float(reward)  # numpy and torch scalars included
-    except (TypeError, ValueError):
-        raise EnvironmentFailedError(f"The reward is {reward!r}; expected a number or None.") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.") from None
+    except OverflowError:  # an integer that no other program could read as a number
+        number = math.inf
     if not math.isfinite(number):
         raise EnvironmentFailedError(f"The reward is {number}; expected a finite number or None.")
-    return number
+    return reward if isinstance(reward, int) else number
+
+
+def _flag(value: Any) -> bool:
+    """Check a done flag, which may be a numpy or torch scalar."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return bool(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise EnvironmentFailedError(f"The done flag is {value!r:.100}; expected true or false.") from None

@@ -7,6 +7,7 @@ every transport can share it and it can be tested alone.
 
 import json
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -48,8 +49,10 @@ _MESSAGES: dict[str, type[BaseModel]] = {
 # The two fields that travel beside the observation, not inside it.
 _BESIDE = {"reward", "done"}
 
-# Validation errors repeat the offending input, unless they would grow beyond this many characters.
-_LONGEST_ECHO = 10_000
+# Bounds on what an error sends back to a client of what it has sent: bytes of an input, characters of a name, faults.
+_LONGEST_ECHO = 1_000
+_LONGEST_QUOTE = 100
+_MOST_FAULTS = 20
 
 _JSON_RPC_INTERNAL_ERROR = -32603
 
@@ -74,7 +77,7 @@ def decode(frame: str) -> Request:
         return Request(kind, data)  # training sends little else, and the model could find nothing wrong with it
     message_class = _MESSAGES.get(kind) if isinstance(kind, str) else None
     if message_class is None:
-        raise InvalidRequestError(f"Unknown message type: {kind}", code="UNKNOWN_TYPE")
+        raise InvalidRequestError(f"Unknown message type: {kind!s:.{_LONGEST_QUOTE}}", code="UNKNOWN_TYPE")
     _validated(message_class, document)
     return Request(kind, data or {})
 
@@ -98,21 +101,23 @@ def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
 
 
 def _entries(error: ValidationError) -> list[dict[str, Any]]:
-    text = error.json()
-    if len(text) > _LONGEST_ECHO:
-        text = error.json(include_input=False)
-    entries: list[dict[str, Any]] = json.loads(text)
+    """List the faults as pydantic does, without sending a large or odd input back to its sender."""
+    entries: list[dict[str, Any]] = from_json(error_json(error.errors(include_context=False)[:_MOST_FAULTS]))
+    for entry in entries:
+        entry["loc"] = [part[:_LONGEST_QUOTE] if isinstance(part, str) else part for part in entry["loc"]]
+        if len(to_json(entry["input"])) > _LONGEST_ECHO:
+            del entry["input"]
     return entries
 
 
 def _parse(frame: str) -> Any:
     try:
         return from_json(frame)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidRequestError(f"Invalid JSON: {_standard_message(frame, error)}", code="INVALID_JSON") from None
 
 
-def _standard_message(frame: str, error: ValueError) -> str:
+def _standard_message(frame: str, error: Exception) -> str:
     """Say it in the words of the standard library, which the public server uses, where that finds a fault at all."""
     try:
         json.loads(frame)
@@ -163,8 +168,12 @@ def state_json(state: Any) -> str:
     """Write a state: a pydantic model, a dataclass or a mapping.
 
     Raises:
-        EnvironmentFailedError: Some value has no form in JSON.
+        EnvironmentFailedError: It is something else, or some value has no form in JSON.
     """
+    if not isinstance(state, BaseModel | Mapping) and not is_dataclass(state):
+        raise EnvironmentFailedError(
+            f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
+        )
     try:
         return state.model_dump_json(warnings=False) if isinstance(state, BaseModel) else _dump(state)
     except (ValueError, TypeError) as error:
@@ -173,7 +182,23 @@ def state_json(state: Any) -> str:
 
 def encode_error(error: RequestError) -> str:
     """Write the answer to a request that failed."""
-    return _dump({"type": "error", "data": {"message": error.message, "code": error.code, **error.details}})
+    return error_json({"type": "error", "data": {"message": error.message, "code": error.code, **error.details}})
+
+
+def error_json(value: Any) -> str:
+    """Write what an error says, whatever it quotes: half a surrogate pair becomes a question mark."""
+    try:
+        return to_json(value, inf_nan_mode="null", fallback=repr).decode()
+    except ValueError:
+        return to_json(_encodable(value), inf_nan_mode="null", fallback=repr).decode()
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    return [_encodable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def encode_mcp_refusal(call: Mapping[str, Any]) -> str:

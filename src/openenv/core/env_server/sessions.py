@@ -22,6 +22,8 @@ from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.types import ServerCapacityStatus, SessionInfo
 from openenv.core.exceptions import (
     ConcurrencyConfigurationError,
+    ConfigurationError,
+    EnvironmentTimeoutError,
     ResetNeededError,
     SessionCapacityError,
     SessionCreationError,
@@ -53,12 +55,21 @@ class Limits:
         idle_timeout_s: Time without a request after which a session is closed.
         reset_timeout_s: Time for one ``reset``.
         step_timeout_s: Time for one ``step``.
+
+    Raises:
+        ConfigurationError: A time is not above 0.
     """
 
     max_sessions: int = 1
     idle_timeout_s: float | None = None
     reset_timeout_s: float | None = None
     step_timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("idle_timeout_s", "reset_timeout_s", "step_timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:  # NaN included
+                raise ConfigurationError(f"Expected {name} to be above 0, or None for no limit; got {value}.")
 
 
 class Session:
@@ -96,6 +107,11 @@ class Session:
     def environment(self) -> Any:
         """The environment itself."""
         return self._runner.environment
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step leaves the event loop to others while it runs."""
+        return self._runner.waits
 
     @property
     def idle_s(self) -> float:
@@ -159,7 +175,7 @@ class Session:
             return await self._runner.metadata()
 
     async def close(self) -> None:
-        """Close the environment. A call that still runs in it is not waited for by anybody else."""
+        """Close the environment, once the call that it may still be running has ended."""
         self.closed = True
         await self._runner.close()
 
@@ -246,8 +262,13 @@ class Sessions:
         session.enforces_order = False
         try:
             yield session
-        finally:
+        except EnvironmentTimeoutError:  # closing would wait for the call that took too long
+            self.close(session)
+            raise
+        except BaseException:
             await session.close()
+            raise
+        await session.close()
 
     def attach(self, session_id: str) -> Session:
         """Give a session to a socket, for as long as the socket holds it.
@@ -274,16 +295,20 @@ class Sessions:
         except KeyError:
             raise SessionNotFoundError(session_id) from None
 
-    async def close(self, session: Session) -> None:
-        """Give the session's place back at once, then close its environment."""
+    def close(self, session: Session) -> None:
+        """Give the session's place back now, and have its environment closed as soon as its last call has ended."""
         self._forget(session)
-        if not session.closed:
-            await session.close()
+        if session.closed:
+            return
+        session.closed = True
+        task = asyncio.get_running_loop().create_task(session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def close_all(self) -> None:
         """Close every session; for the end of the server. An environment that hangs is not waited for."""
         for session in self:
-            self._close_soon(session)
+            self.close(session)
         if self._closing:
             _, hanging = await asyncio.wait(self._closing, timeout=_CLOSE_TIMEOUT_S)
             for task in hanging:
@@ -321,15 +346,8 @@ class Sessions:
         yielding = [session for session in self if session.yielding]
         if not yielding:
             return False
-        self._close_soon(max(yielding, key=attrgetter("idle_s")))
+        self.close(max(yielding, key=attrgetter("idle_s")))
         return True
-
-    def _close_soon(self, session: Session) -> None:
-        """Close a session whose end nobody awaits."""
-        self._forget(session)
-        task = asyncio.get_running_loop().create_task(session.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
 
     def _forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
@@ -343,6 +361,6 @@ class Sessions:
         remaining = session.idle_timeout_s - session.idle_s
         if remaining <= 0:
             logger.info("session %s closed after %.0f s without a request", session.id, session.idle_s)
-            self._close_soon(session)
+            self.close(session)
             return
         self._timers[session.id] = asyncio.get_running_loop().call_later(remaining, self._watch_idle, session)

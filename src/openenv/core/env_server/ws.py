@@ -4,7 +4,11 @@ It is an ASGI application of its own and not a FastAPI route, because each layer
 costs every step some microseconds.
 """
 
+import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
@@ -16,6 +20,8 @@ from openenv.core.exceptions import InvalidRequestError, MessageTooLargeError, R
 logger = logging.getLogger(__name__)
 
 _NORMAL_CLOSURE = 1000
+# A request that takes longer than this is worth a look at whether its client is still there.
+_LOOK_AHEAD_AFTER_S = 1.0
 
 
 class WebSocketTransport:
@@ -33,38 +39,51 @@ class WebSocketTransport:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from its handshake to its end."""
         await receive()  # websocket.connect
-        await send({"type": "websocket.accept"})
+        inbox = _Inbox(receive)
         try:
-            await self._serve(scope, receive, send)
+            await send({"type": "websocket.accept"})
+            await self._serve(scope, inbox, send)
             await send({"type": "websocket.close", "code": _NORMAL_CLOSURE})
         except _Disconnected:
             logger.debug("a client disconnected")
         except OSError as error:  # what ASGI servers raise on sending to a client that has gone
             logger.debug("a client went while it was being answered: %s", error)
+        except asyncio.CancelledError:
+            if not inbox.cancelled_its_reader:
+                raise
+            logger.debug("a client went while its request was being executed")
+        finally:
+            inbox.close()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, inbox: "_Inbox", send: Send) -> None:
         """Answer a socket's messages. Capacity and factory errors are its first and only frame."""
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         try:
-            session = await self._sessions.open() if session_id is None else self._sessions.attach(session_id)
+            session = await self._open(inbox) if session_id is None else self._sessions.attach(session_id)
         except RequestError as error:
             await send({"type": "websocket.send", "text": encode_error(error)})
             return
         try:
-            await self._answer_all(session, receive, send)
+            await self._answer_all(session, inbox, send)
         finally:
             if session_id is None:
-                await self._sessions.close(session)
+                self._sessions.close(session)
             else:
                 session.attached = False
 
-    async def _answer_all(self, session: Session, receive: Receive, send: Send) -> None:
-        while True:
-            event = await receive()
-            if event["type"] == "websocket.disconnect":
-                raise _Disconnected
+    async def _open(self, inbox: "_Inbox") -> Session:
+        with inbox.looking_ahead():
+            return await self._sessions.open()
+
+    async def _answer_all(self, session: Session, inbox: "_Inbox", send: Send) -> None:
+        while not session.closed:
+            event = await inbox.next()
             try:
-                answer = await self._answer(session, event)
+                if session.waits:
+                    with inbox.looking_ahead():
+                        answer = await self._answer(session, event)
+                else:
+                    answer = await self._answer(session, event)
             except RequestError as error:
                 answer = encode_error(error)
             if answer is None:
@@ -92,6 +111,59 @@ class WebSocketTransport:
             if size > self._max_message_bytes:
                 raise MessageTooLargeError(size, self._max_message_bytes)
         return text
+
+
+class _Inbox:
+    """The events of one socket, with an eye on its end while a slow request is executed.
+
+    A server that only reads between requests would keep a session for a client that has gone, for as long as its last
+    step takes, and might never notice at all if that step hangs.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ahead: asyncio.Task[Message] | None = None
+        self._reader: asyncio.Task[Any] | None = None
+        self.cancelled_its_reader = False
+
+    async def next(self) -> Message:
+        """Return the next event.
+
+        Raises:
+            _Disconnected: It is the end.
+        """
+        ahead, self._ahead = self._ahead, None
+        event = await (self._receive() if ahead is None else ahead)
+        if event["type"] == "websocket.disconnect":
+            raise _Disconnected
+        return event
+
+    @contextmanager
+    def looking_ahead(self) -> Iterator[None]:
+        """Cancel this task if the socket ends while the block runs for long."""
+        self._reader = asyncio.current_task()
+        timer = asyncio.get_running_loop().call_later(_LOOK_AHEAD_AFTER_S, self._look_ahead)
+        try:
+            yield
+        finally:
+            self._reader = None
+            timer.cancel()
+
+    def close(self) -> None:
+        """Stop looking."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+
+    def _look_ahead(self) -> None:
+        if self._ahead is None:
+            self._ahead = asyncio.ensure_future(self._receive())
+            self._ahead.add_done_callback(self._seen)
+
+    def _seen(self, ahead: "asyncio.Task[Message]") -> None:
+        ended = not ahead.cancelled() and ahead.exception() is None and ahead.result()["type"] == "websocket.disconnect"
+        if ended and self._reader is not None:
+            self.cancelled_its_reader = True
+            self._reader.cancel()
 
 
 class _Disconnected(Exception):  # noqa: N818  # an ending, not an error
