@@ -1,60 +1,113 @@
 """Serving an environment. Names are handed out on first use, so that a client never loads the server's libraries."""
 
+from typing import TYPE_CHECKING
+
 from openenv._lazy import lazy_exports
 
-_PACKAGE = "openenv.core.env_server"
+if TYPE_CHECKING:
+    from openenv.core.env_server.app import HTTPEnvServer as HTTPEnvServer
+    from openenv.core.env_server.app import create_app as create_app
+    from openenv.core.env_server.app import create_fastapi_app as create_fastapi_app
+    from openenv.core.env_server.app import create_web_interface_app as create_web_interface_app
+    from openenv.core.env_server.app import serve as serve
+    from openenv.core.env_server.base_transforms import CompositeTransform as CompositeTransform
+    from openenv.core.env_server.base_transforms import NullTransform as NullTransform
+    from openenv.core.env_server.interfaces import Environment as Environment
+    from openenv.core.env_server.interfaces import Message as Message
+    from openenv.core.env_server.interfaces import ModelTokenizer as ModelTokenizer
+    from openenv.core.env_server.interfaces import TaskProvider as TaskProvider
+    from openenv.core.env_server.interfaces import Transform as Transform
+    from openenv.core.env_server.serialization import deserialize_action as deserialize_action
+    from openenv.core.env_server.serialization import serialize_observation as serialize_observation
+    from openenv.core.env_server.types import Action as Action
+    from openenv.core.env_server.types import BaseMessage as BaseMessage
+    from openenv.core.env_server.types import CodeExecResult as CodeExecResult
+    from openenv.core.env_server.types import ConcurrencyConfig as ConcurrencyConfig
+    from openenv.core.env_server.types import EnvironmentMetadata as EnvironmentMetadata
+    from openenv.core.env_server.types import HealthResponse as HealthResponse
+    from openenv.core.env_server.types import HealthStatus as HealthStatus
+    from openenv.core.env_server.types import Observation as Observation
+    from openenv.core.env_server.types import ResetRequest as ResetRequest
+    from openenv.core.env_server.types import ResetResponse as ResetResponse
+    from openenv.core.env_server.types import SchemaResponse as SchemaResponse
+    from openenv.core.env_server.types import ServerCapacityStatus as ServerCapacityStatus
+    from openenv.core.env_server.types import ServerMode as ServerMode
+    from openenv.core.env_server.types import SessionInfo as SessionInfo
+    from openenv.core.env_server.types import State as State
+    from openenv.core.env_server.types import StepRequest as StepRequest
+    from openenv.core.env_server.types import StepResponse as StepResponse
+    from openenv.core.env_server.types import WSCloseMessage as WSCloseMessage
+    from openenv.core.env_server.types import WSErrorCode as WSErrorCode
+    from openenv.core.env_server.types import WSErrorResponse as WSErrorResponse
+    from openenv.core.env_server.types import WSIncomingMessage as WSIncomingMessage
+    from openenv.core.env_server.types import WSMCPMessage as WSMCPMessage
+    from openenv.core.env_server.types import WSMCPResponse as WSMCPResponse
+    from openenv.core.env_server.types import WSObservationResponse as WSObservationResponse
+    from openenv.core.env_server.types import WSResetMessage as WSResetMessage
+    from openenv.core.env_server.types import WSStateMessage as WSStateMessage
+    from openenv.core.env_server.types import WSStateResponse as WSStateResponse
+    from openenv.core.env_server.types import WSStepMessage as WSStepMessage
+    from openenv.core.exceptions import ConcurrencyConfigurationError as ConcurrencyConfigurationError
+    from openenv.core.exceptions import EnvironmentFactoryError as EnvironmentFactoryError
+    from openenv.core.exceptions import IllegalActionError as IllegalActionError
+    from openenv.core.exceptions import OpenEnvError as OpenEnvError
+    from openenv.core.exceptions import SessionCapacityError as SessionCapacityError
+    from openenv.core.exceptions import SessionCreationError as SessionCreationError
+    from openenv.core.exceptions import SessionNotFoundError as SessionNotFoundError
+else:
+    _PACKAGE = "openenv.core.env_server"
 
-__all__, __getattr__ = lazy_exports(
-    __name__,
-    {
-        f"{_PACKAGE}.app": (
-            "HTTPEnvServer",
-            "create_app",
-            "create_fastapi_app",
-            "create_web_interface_app",
-            "serve",
-        ),
-        f"{_PACKAGE}.interfaces": ("Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"),
-        f"{_PACKAGE}.base_transforms": ("CompositeTransform", "NullTransform"),
-        f"{_PACKAGE}.serialization": ("deserialize_action", "serialize_observation"),
-        f"{_PACKAGE}.types": (
-            "Action",
-            "BaseMessage",
-            "CodeExecResult",
-            "ConcurrencyConfig",
-            "EnvironmentMetadata",
-            "HealthResponse",
-            "HealthStatus",
-            "Observation",
-            "ResetRequest",
-            "ResetResponse",
-            "SchemaResponse",
-            "ServerCapacityStatus",
-            "ServerMode",
-            "SessionInfo",
-            "State",
-            "StepRequest",
-            "StepResponse",
-            "WSCloseMessage",
-            "WSErrorCode",
-            "WSErrorResponse",
-            "WSIncomingMessage",
-            "WSMCPMessage",
-            "WSMCPResponse",
-            "WSObservationResponse",
-            "WSResetMessage",
-            "WSStateMessage",
-            "WSStateResponse",
-            "WSStepMessage",
-        ),
-        "openenv.core.exceptions": (
-            "ConcurrencyConfigurationError",
-            "EnvironmentFactoryError",
-            "IllegalActionError",
-            "OpenEnvError",
-            "SessionCapacityError",
-            "SessionCreationError",
-            "SessionNotFoundError",
-        ),
-    },
-)
+    __all__, __getattr__ = lazy_exports(
+        __name__,
+        {
+            f"{_PACKAGE}.app": (
+                "HTTPEnvServer",
+                "create_app",
+                "create_fastapi_app",
+                "create_web_interface_app",
+                "serve",
+            ),
+            f"{_PACKAGE}.interfaces": ("Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"),
+            f"{_PACKAGE}.base_transforms": ("CompositeTransform", "NullTransform"),
+            f"{_PACKAGE}.serialization": ("deserialize_action", "serialize_observation"),
+            f"{_PACKAGE}.types": (
+                "Action",
+                "BaseMessage",
+                "CodeExecResult",
+                "ConcurrencyConfig",
+                "EnvironmentMetadata",
+                "HealthResponse",
+                "HealthStatus",
+                "Observation",
+                "ResetRequest",
+                "ResetResponse",
+                "SchemaResponse",
+                "ServerCapacityStatus",
+                "ServerMode",
+                "SessionInfo",
+                "State",
+                "StepRequest",
+                "StepResponse",
+                "WSCloseMessage",
+                "WSErrorCode",
+                "WSErrorResponse",
+                "WSIncomingMessage",
+                "WSMCPMessage",
+                "WSMCPResponse",
+                "WSObservationResponse",
+                "WSResetMessage",
+                "WSStateMessage",
+                "WSStateResponse",
+                "WSStepMessage",
+            ),
+            "openenv.core.exceptions": (
+                "ConcurrencyConfigurationError",
+                "EnvironmentFactoryError",
+                "IllegalActionError",
+                "OpenEnvError",
+                "SessionCapacityError",
+                "SessionCreationError",
+                "SessionNotFoundError",
+            ),
+        },
+    )

@@ -109,11 +109,6 @@ class Session:
         return self._runner.environment
 
     @property
-    def waits(self) -> bool:
-        """Whether a step leaves the event loop to others while it runs."""
-        return self._runner.waits
-
-    @property
     def idle_s(self) -> float:
         """Seconds since the last request; 0 while one is being answered or a socket holds the session."""
         return 0.0 if self.attached or self._turn.locked() else time.monotonic() - self.last_activity

@@ -6,9 +6,7 @@ costs every step some microseconds.
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from functools import partial
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
@@ -35,6 +33,7 @@ class WebSocketTransport:
     def __init__(self, sessions: Sessions, max_message_bytes: int) -> None:
         self._sessions = sessions
         self._max_message_bytes = max_message_bytes
+        self._watch = _Watch()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from its handshake to its end."""
@@ -72,20 +71,22 @@ class WebSocketTransport:
                 session.attached = False
 
     async def _open(self, inbox: "_Inbox") -> Session:
-        with inbox.looking_ahead():
+        self._watch.add(inbox)
+        try:
             return await self._sessions.open()
+        finally:
+            self._watch.remove(inbox)
 
     async def _answer_all(self, session: Session, inbox: "_Inbox", send: Send) -> None:
         while not session.closed:
             event = await inbox.next()
+            self._watch.add(inbox)
             try:
-                if session.waits:
-                    with inbox.looking_ahead():
-                        answer = await self._answer(session, event)
-                else:
-                    answer = await self._answer(session, event)
+                answer = await self._answer(session, event)
             except RequestError as error:
                 answer = encode_error(error)
+            finally:
+                self._watch.remove(inbox)
             if answer is None:
                 return
             await send({"type": "websocket.send", "text": answer})
@@ -114,16 +115,16 @@ class WebSocketTransport:
 
 
 class _Inbox:
-    """The events of one socket, with an eye on its end while a slow request is executed.
+    """The events of one socket, which can be looked at ahead of their turn.
 
-    A server that only reads between requests would keep a session for a client that has gone, for as long as its last
-    step takes, and might never notice at all if that step hangs.
+    Args:
+        receive: The socket's own.
     """
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
+        self._reader = asyncio.current_task()
         self._ahead: asyncio.Task[Message] | None = None
-        self._reader: asyncio.Task[Any] | None = None
         self.cancelled_its_reader = False
 
     async def next(self) -> Message:
@@ -138,32 +139,59 @@ class _Inbox:
             raise _Disconnected
         return event
 
-    @contextmanager
-    def looking_ahead(self) -> Iterator[None]:
-        """Cancel this task if the socket ends while the block runs for long."""
-        self._reader = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(_LOOK_AHEAD_AFTER_S, self._look_ahead)
-        try:
-            yield
-        finally:
-            self._reader = None
-            timer.cancel()
+    def look_ahead(self, watch: "_Watch") -> None:
+        """Receive the next event now; if it is the end while the watch is still on, cancel the socket's task."""
+        if self._ahead is None:
+            self._ahead = asyncio.ensure_future(self._receive())
+            self._ahead.add_done_callback(partial(self._seen, watch))
 
     def close(self) -> None:
         """Stop looking."""
         if self._ahead is not None:
             self._ahead.cancel()
 
-    def _look_ahead(self) -> None:
-        if self._ahead is None:
-            self._ahead = asyncio.ensure_future(self._receive())
-            self._ahead.add_done_callback(self._seen)
-
-    def _seen(self, ahead: "asyncio.Task[Message]") -> None:
+    def _seen(self, watch: "_Watch", ahead: "asyncio.Task[Message]") -> None:
         ended = not ahead.cancelled() and ahead.exception() is None and ahead.result()["type"] == "websocket.disconnect"
-        if ended and self._reader is not None:
+        if ended and self in watch and self._reader is not None:
             self.cancelled_its_reader = True
             self._reader.cancel()
+
+
+class _Watch:
+    """Looks after sockets whose requests take long.
+
+    A server that only reads between requests would keep a session for a client that has gone, for as long as its last
+    step takes, and might never notice at all if that step hangs. One timer serves all sockets: one for each request
+    would cost more than many a step.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[_Inbox, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __contains__(self, inbox: _Inbox) -> bool:
+        """Whether a request of this socket is being executed."""
+        return inbox in self._since
+
+    def add(self, inbox: _Inbox) -> None:
+        """Note that a request begins."""
+        loop = asyncio.get_running_loop()
+        self._since[inbox] = loop.time()
+        if self._timer is None or loop is not self._loop:  # an application may be served again, on another loop
+            self._loop = loop
+            self._timer = loop.call_later(_LOOK_AHEAD_AFTER_S, self._look)
+
+    def remove(self, inbox: _Inbox) -> None:
+        """Note that it has ended."""
+        del self._since[inbox]
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for inbox, since in self._since.items():
+            if loop.time() - since >= _LOOK_AHEAD_AFTER_S:
+                inbox.look_ahead(self)
+        self._timer = loop.call_later(_LOOK_AHEAD_AFTER_S, self._look) if self._since else None
 
 
 class _Disconnected(Exception):  # noqa: N818  # an ending, not an error
