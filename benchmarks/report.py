@@ -100,12 +100,11 @@ def save_plot(results: Sequence[Result], path: Path) -> None:
     axes.set_xscale("log")
     axes.barh(positions, [times - 1 for times in ours], left=1, height=0.6, color="#3b6fb6", label="ours")
     axes.plot(budgets, positions, "|", color="#c8553d", markersize=17, markeredgewidth=2.5, label="budget")
-    for position, times in zip(positions, ours, strict=True):
-        axes.annotate(f" {times:.1f}x ", (max(times, 1), position), va="center")
     axes.axvline(1, color="#555555", linewidth=1)
-    axes.set_yticks(positions, [result.row.title for result in compared])
+    labels = [f"{result.row.title}:  {times:.1f}x" for result, times in zip(compared, ours, strict=True)]
+    axes.set_yticks(positions, labels)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
+    axes.margins(x=0.05)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}x"))
     axes.set_xlabel(f"times better than the public openenv {PUBLIC_VERSION} (log scale)")
     axes.spines[["top", "right", "left"]].set_visible(False)

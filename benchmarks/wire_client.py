@@ -142,10 +142,17 @@ class WireSession(asyncio.Protocol):
 
 async def open_sessions(port: int, count: int) -> list[WireSession]:
     """Open sessions one after another and reset each."""
-    sessions = [WireSession() for _ in range(count)]
-    for session in sessions:
-        await session.open(port)
-        _check(await session.ask({"type": "reset"}))
+    sessions: list[WireSession] = []
+    try:
+        for _ in range(count):
+            session = WireSession()
+            await session.open(port)
+            sessions.append(session)
+            _check(await session.ask({"type": "reset"}))
+    except UnexpectedAnswerError:
+        for session in sessions:
+            session.close()
+        raise
     return sessions
 
 

@@ -65,7 +65,7 @@ def _resolves(module: str, name: str) -> bool:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'openenv' has no attribute 'EnvClent'"):
-        openenv.EnvClent  # noqa: B018
+        openenv.EnvClent  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_public_classes_and_functions_are_documented() -> None:

@@ -1,8 +1,7 @@
 """The client of the echo environment."""
 
-from openenv.core.typed_client import TypedEnvClient
-
 from openenv.core.env_server.types import State
+from openenv.core.typed_client import TypedEnvClient
 
 from .models import EchoAction, EchoObservation
 

@@ -1,5 +1,4 @@
 """What every environment's package must do, whatever it plays."""
-# ruff: noqa: D103, S603
 
 import asyncio
 import os

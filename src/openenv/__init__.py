@@ -4,6 +4,7 @@ Names are handed out on first use (PEP 562), so that ``import openenv`` costs ne
 """
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from openenv._lazy import lazy_exports
 
@@ -12,19 +13,40 @@ try:
 except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0.0.0"
 
-__all__, __getattr__ = lazy_exports(
-    __name__,
-    {
-        "openenv.auto": ("find_environment", "list_environments", "make"),
-        "openenv.core.env_client": ("EnvClient",),
-        "openenv.core.sync_client": ("SyncEnvClient",),
-        "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
-        "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
-        "openenv.core.client_types": ("StepResult",),
-        "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
-        "openenv.core.env_server.app": ("create_app", "serve"),
-        "openenv.core.env_server.interfaces": ("Environment", "Transform"),
-        "openenv.core.env_server.types": ("Action", "Observation", "State"),
-    },
-)
-__all__ += ["__version__"]
+if TYPE_CHECKING:
+    from openenv.auto import find_environment as find_environment
+    from openenv.auto import list_environments as list_environments
+    from openenv.auto import make as make
+    from openenv.core.client_types import StepResult as StepResult
+    from openenv.core.env_client import EnvClient as EnvClient
+    from openenv.core.env_server.app import create_app as create_app
+    from openenv.core.env_server.app import serve as serve
+    from openenv.core.env_server.interfaces import Environment as Environment
+    from openenv.core.env_server.interfaces import Transform as Transform
+    from openenv.core.env_server.types import Action as Action
+    from openenv.core.env_server.types import Observation as Observation
+    from openenv.core.env_server.types import State as State
+    from openenv.core.exceptions import IllegalActionError as IllegalActionError
+    from openenv.core.exceptions import OpenEnvError as OpenEnvError
+    from openenv.core.generic_client import GenericAction as GenericAction
+    from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
+    from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
+    from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
+    from openenv.core.typed_client import client_for as client_for
+else:
+    __all__, __getattr__ = lazy_exports(
+        __name__,
+        {
+            "openenv.auto": ("find_environment", "list_environments", "make"),
+            "openenv.core.env_client": ("EnvClient",),
+            "openenv.core.sync_client": ("SyncEnvClient",),
+            "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
+            "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
+            "openenv.core.client_types": ("StepResult",),
+            "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
+            "openenv.core.env_server.app": ("create_app", "serve"),
+            "openenv.core.env_server.interfaces": ("Environment", "Transform"),
+            "openenv.core.env_server.types": ("Action", "Observation", "State"),
+        },
+    )
+    __all__ += ["__version__"]

@@ -19,7 +19,7 @@ def score(mean: float) -> Score:
         {"observation": "ball 3\npaddle 2", "action": "left", "reward": 0.0, "problem": None},
         {"observation": HOSTILE, "action": HOSTILE, "reward": -1.0, "problem": "no such move & more"},
     ]
-    return Score(mean, 0.01, 2.0, 0.5, 200, turns)
+    return Score(mean, 0.01, 2.0, 0.5, 200, 7, turns)
 
 
 def run_folder(path: Path, steps: int) -> RunFolder:

@@ -12,18 +12,18 @@ from tests.train.chat_models import save_chat_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ServerCapacityError
-from openenv.train import run
 from openenv.train.config import TrainConfig
 from openenv.train.progress import TrainingProgress
 from openenv.train.report import AFTER, BEFORE, RANDOM
 from openenv.train.run import TrainResult, resume, train
 
 
-@pytest.fixture
-def settings(stairs_server: RunningServer, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def settings(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A small run's; each test gives it another name."""
     return {
         "environment": stairs_server.url,
-        "output_dir": tmp_path,
+        "output_dir": tmp_path_factory.mktemp("runs"),
         "steps": 6,
         "rollouts": 8,
         "group_size": 4,
@@ -34,8 +34,19 @@ def settings(stairs_server: RunningServer, tmp_path: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def whole(settings: dict[str, Any]) -> TrainResult:
+    """A run that nothing disturbed."""
+    return train(TrainConfig(**settings, name="whole"), quiet())
+
+
 def quiet() -> Console:
     return Console(file=StringIO(), width=100)
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
 
 
 def weights(result: TrainResult) -> dict[str, torch.Tensor]:
@@ -64,7 +75,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
     assert {score.episodes for score in result.scores.values()} == {10}
     assert (result.steps, result.environment) == (6, "127.0.0.1")
     assert AutoTokenizer.from_pretrained(str(folder.model)).tokenize("fall asleep") == ["fall asleep"]
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = written(console)
     assert "step 6/6  reward " in shown
     assert f"{AFTER}   mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown
 
@@ -80,63 +91,49 @@ class Interruption(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("step", [1, 2, 5, 6])
+@pytest.mark.parametrize(("step", "left"), [(1, 6), (2, 6), (5, 2), (6, 2)])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, step: int
+    settings: dict[str, Any], whole: TrainResult, step: int, left: int
 ) -> None:
-    whole = train(TrainConfig(**settings, name="whole"), quiet())
-    make_trainer = run.make_trainer
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "make_trainer", lambda *given: make_trainer(*given[:-1], [*given[-1], Interruption(step)]))
-        with pytest.raises(KeyboardInterrupt):
-            train(TrainConfig(**settings, name="cut"), quiet())
-    resumed = resume(settings["output_dir"] / "cut", quiet())
+    config = TrainConfig(**settings, name=f"cut after step {step}")
+    console = quiet()
+    with pytest.raises(KeyboardInterrupt):
+        train(config, console, [Interruption(step)])
+    assert f"openenv train --resume {config.output_dir}/cut-after-step-{step}" in written(console)
+    resumed = resume(config.output_dir / f"cut-after-step-{step}", quiet())
+    assert resumed.steps == left, "it goes on from the last checkpoint"
     assert_same_outcome(resumed, whole)
-    assert resumed.steps == 6 - 2 * ((step - 1) // 2) if step < 6 else True
 
 
-def test_a_run_that_was_cut_off_before_its_report_gets_it(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = train(TrainConfig(**settings, name="whole"), quiet())
+class InterruptedAfterTraining(Console):
+    """Stops the process between the last score and the report."""
 
-    def fail(*_: Any) -> None:
-        raise KeyboardInterrupt
+    def print(self, *objects: Any, **settings: Any) -> None:
+        if AFTER in str(objects[0]):
+            raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "write_report", fail)
-        with pytest.raises(KeyboardInterrupt):
-            train(TrainConfig(**settings, name="cut"), quiet())
-    resumed = resume(settings["output_dir"] / "cut", quiet())
+
+def test_a_run_that_was_cut_off_before_its_report_gets_it(settings: dict[str, Any], whole: TrainResult) -> None:
+    config = TrainConfig(**settings, name="unreported")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, InterruptedAfterTraining())
+    resumed = resume(config.output_dir / "unreported", quiet())
     assert resumed.steps == 0
     assert_same_outcome(resumed, whole)
 
 
-def test_a_chat_model_can_be_resumed_too(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_chat_model_can_be_resumed_too(settings: dict[str, Any], tmp_path: Path) -> None:
     model = save_chat_model(tmp_path / "model")
-    settings |= {
-        "model": model,
-        "max_action_tokens": 3,
-        "steps": 3,
-        "micro_batch": 4,
-        "learning_rate": 1e-3,
-        "threads": 1,
-    }
-    whole = train(TrainConfig(**settings, name="whole"), quiet())
-    make_trainer = run.make_trainer
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "make_trainer", lambda *given: make_trainer(*given[:-1], [*given[-1], Interruption(3)]))
-        with pytest.raises(KeyboardInterrupt):
-            train(TrainConfig(**settings, name="cut"), quiet())
-    assert_same_outcome(resume(settings["output_dir"] / "cut", quiet()), whole)
+    chat = {"model": model, "max_action_tokens": 3, "steps": 3, "micro_batch": 4, "learning_rate": 1e-3, "threads": 1}
+    whole = train(TrainConfig(**settings | chat, name="whole chat"), quiet())
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**settings | chat, name="cut chat"), quiet(), [Interruption(3)])
+    assert_same_outcome(resume(settings["output_dir"] / "cut-chat", quiet()), whole)
 
 
-def test_a_run_that_has_ended_is_not_resumed(settings: dict[str, Any]) -> None:
-    result = train(TrainConfig(**settings), quiet())
+def test_a_run_that_has_ended_is_not_resumed(whole: TrainResult) -> None:
     with pytest.raises(ConfigurationError, match=r"has ended; its report is .*report\.html\. Start a new run"):
-        resume(result.folder.path)
+        resume(whole.folder.path)
 
 
 def test_too_small_a_server_is_told(settings: dict[str, Any]) -> None:
@@ -147,6 +144,6 @@ def test_too_small_a_server_is_told(settings: dict[str, Any]) -> None:
 def test_progress_is_told_by_the_trainer(settings: dict[str, Any]) -> None:
     console = Console(file=StringIO(), force_terminal=True, width=120)
     train(TrainConfig(**settings), console)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = written(console)
     assert "6/6" in shown
     assert TrainingProgress.__name__ not in shown

@@ -77,7 +77,7 @@ def test_what_came_after_a_checkpoint_is_forgotten(tmp_path: Path) -> None:
 def test_scores_are_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert folder.read_scores() == {}
-    scores = {"random player": Score(-0.5, 0.1, 9.0, 0.0, 3, [{"observation": "ünï", "reward": 1.0}])}
+    scores = {"random player": Score(-0.5, 0.1, 9.0, 0.0, 3, 7, [{"observation": "ünï", "reward": 1.0}])}
     folder.write_scores(scores)
     assert folder.read_scores() == scores
     assert [path.name for path in tmp_path.iterdir()] == ["scores.json"]

@@ -7,8 +7,8 @@ from openenv.train.episodes import Episode, Turn
 from openenv.train.scores import Score
 
 
-def episode(*rewards: float, problem: str | None = None, error: OpenEnvError | None = None) -> Episode:
-    return Episode(1, turns=[Turn("shown", "done", reward, problem) for reward in rewards], error=error)
+def episode(*rewards: float, seed: int = 1, problem: str | None = None, error: OpenEnvError | None = None) -> Episode:
+    return Episode(seed, turns=[Turn("shown", "done", reward, problem) for reward in rewards], error=error)
 
 
 def test_a_score_is_means_over_the_episodes() -> None:
@@ -18,10 +18,15 @@ def test_a_score_is_means_over_the_episodes() -> None:
     assert score.mean_length == 2.0
     assert score.illegal_actions == pytest.approx(1 / 3)
     assert score.episodes == 3
-    assert score.sample == [
-        {"observation": "shown", "action": "done", "reward": 0.0, "problem": None},
-        {"observation": "shown", "action": "done", "reward": 1.0, "problem": None},
-    ]
+    assert score.sample == [{"observation": "shown", "action": "done", "reward": -1.0, "problem": "no"}]
+
+
+def test_the_sample_is_the_worst_episode_or_the_one_asked_for() -> None:
+    episodes = [episode(0.0, 1.0, seed=1), episode(-1.0, seed=2), episode(-1.0, seed=3)]
+    assert Score.of(episodes).sample_seed == 2
+    asked_for = Score.of(episodes, 1)
+    assert (asked_for.sample_seed, [turn["reward"] for turn in asked_for.sample]) == (1, [0.0, 1.0])
+    assert Score.of(episodes, 99).sample_seed == 2
 
 
 def test_one_episode_has_no_spread() -> None:

@@ -5,6 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -80,10 +81,10 @@ def train(  # one parameter for each option
     _check_installed()
     if resume is None:
         settings = load_config(config, **given)
-        result = import_module("openenv.train.run").train(settings, console)
+        result = _run_module(console).train(settings, console)
     else:
         _check_alone(given, config)
-        result = import_module("openenv.train.run").resume(resume, console)
+        result = _run_module(console).resume(resume, console)
     _show_result(result, console)
 
 
@@ -91,6 +92,11 @@ def _check_installed() -> None:
     missing = [package for package in REQUIRED if find_spec(package) is None]
     if missing:
         raise ConfigurationError(f'Training needs {", ".join(missing)}: pip install "openenv-core[train]"')
+
+
+def _run_module(console: Console) -> ModuleType:
+    with console.status("Loading torch, transformers and TRL"):
+        return import_module("openenv.train.run")
 
 
 def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:

@@ -52,9 +52,13 @@ class BackgroundLoop:
     def _call_all(self) -> None:
         # Cleared first: a call that is appended from here on wakes the loop again.
         self._woken = False
-        while self._calls:
-            function, args = self._calls.popleft()
-            function(*args)
+        try:
+            while self._calls:
+                function, args = self._calls.popleft()
+                function(*args)
+        finally:
+            if self._calls:  # one of them raised, which the loop reports
+                self.loop.call_soon(self._call_all)
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
@@ -72,6 +76,8 @@ _background: BackgroundLoop | None = None
 def background_loop() -> BackgroundLoop:
     """Return the process's background loop, starting it if need be."""
     global _background  # noqa: PLW0603  # one per process is the point
+    if _background is not None:  # every blocking call comes by here: no lock once there is a loop
+        return _background
     with _lock:
         if _background is None:
             _background = BackgroundLoop()
@@ -93,7 +99,7 @@ def in_event_loop() -> bool:
     return _get_running_loop() is not None
 
 
-def wait_for(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a client's method and wait for what it gives, also where this thread runs an event loop (as in a notebook).
 
     Args:

@@ -5,24 +5,38 @@ taken straight from its frames: its own ``recv`` costs a queue and a task switch
 """
 
 import asyncio
+import os
+import socket
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from threading import Lock
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidState, WebSocketException
-from websockets.frames import DATA_OPCODES, Frame
+from websockets.exceptions import InvalidState, PayloadTooBig, WebSocketException
+from websockets.frames import DATA_OPCODES, CloseCode, Frame
+from websockets.protocol import State
 
-from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, ResponseTimeoutError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    InvalidAnswerError,
+    OpenEnvError,
+    ResponseTimeoutError,
+)
+
+# How long a server that was told to close, or whose pong is overdue, is waited for.
+_CLOSE_TIMEOUT_S = 1.0
 
 
 class Answer(Protocol):
     """Somebody who waits for the answer to a request."""
 
-    def set_result(self, text: str, /) -> None:
+    def set_result(self, reply: bytes, /) -> None:
         """Take the answer."""
 
     def set_exception(self, error: BaseException, /) -> None:
@@ -35,17 +49,17 @@ class Answer(Protocol):
 class ThreadAnswer:
     """An answer that a thread blocks for. A lock is the cheapest thing that one thread can wait on for another."""
 
-    __slots__ = ("_error", "_lock", "_text")
+    __slots__ = ("_error", "_lock", "_reply")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._lock.acquire()
-        self._text: str | None = None
+        self._reply: bytes | None = None
         self._error: BaseException | None = None
 
-    def set_result(self, text: str) -> None:
+    def set_result(self, reply: bytes) -> None:
         """Take the answer and wake the thread."""
-        self._text = text
+        self._reply = reply
         self._lock.release()
 
     def set_exception(self, error: BaseException) -> None:
@@ -55,19 +69,20 @@ class ThreadAnswer:
 
     def done(self) -> bool:
         """Whether it was answered."""
-        return self._text is not None or self._error is not None
+        return self._reply is not None or self._error is not None
 
-    def wait(self, timeout_s: float | None) -> str | None:
+    def wait(self, timeout_s: float | None) -> bytes | None:
         """Wait for the answer; ``None`` where it did not come in time.
 
         Raises:
             ConnectionLostError: The connection went.
+            InvalidAnswerError: The answer was too long to be taken.
         """
         if not self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s):
             return None
         if self._error is not None:
             raise self._error
-        return self._text
+        return self._reply
 
 
 class Connection(ClientConnection):
@@ -77,14 +92,21 @@ class Connection(ClientConnection):
         super().__init__(*args, **kwargs)
         self._waiting: deque[Answer] = deque()
         # What the server said without being asked: the reason for which it is about to close.
-        self._unasked: deque[str] = deque()
+        self._unasked: deque[bytes] = deque()
         self._fragments: list[bytes] = []
+        self._process = os.getpid()
+        # Cleared, by any thread, when nothing is to be asked any more.
         self.usable = True
 
     @property
     def answers(self) -> bool:
         """Whether a request would be answered, if only with what the server said before it closed."""
-        return self.usable or bool(self._unasked)
+        return self.usable and (self.protocol.state is State.OPEN or bool(self._unasked))
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether its loop runs no more, or runs in the process that this one was forked from."""
+        return self._process != os.getpid() or not self.loop.is_running()
 
     def ask(self, text: str, answer: Answer) -> None:
         """Send a request. Only the connection's own loop may call this.
@@ -99,19 +121,20 @@ class Connection(ClientConnection):
         try:
             self.protocol.send_text(text.encode())
             self.send_data()
-        except (InvalidState, OSError):
+        except (InvalidState, OSError, RuntimeError):  # the last one is uvloop's for a transport that is closed
             answer.set_exception(self._lost())
         else:
             self._waiting.append(answer)
 
-    async def exchange(self, text: str, timeout_s: float | None) -> str:
+    async def exchange(self, text: str, timeout_s: float | None) -> bytes:
         """Send a request and await its answer. Cancelling is safe: a late answer is not taken for another one.
 
         Raises:
             ConnectionLostError: The connection went.
+            InvalidAnswerError: The answer was too long to be taken.
             ResponseTimeoutError: No answer came in time. The connection is dropped.
         """
-        answer: asyncio.Future[str] = self.loop.create_future()
+        answer: asyncio.Future[bytes] = self.loop.create_future()
         self.ask(text, answer)
         if timeout_s is None or answer.done():
             return await answer
@@ -126,6 +149,32 @@ class Connection(ClientConnection):
         self.usable = False
         self.transport.abort()
 
+    def retire(self) -> None:
+        """Let nothing be asked any more, and close soon. Any thread may call this."""
+        self.usable = False
+        asyncio.run_coroutine_threadsafe(self.close(), self.loop)
+
+    async def end(self) -> None:
+        """Close, from whichever loop this is called in."""
+        self.usable = False
+        if self.loop is asyncio.get_running_loop():
+            await self.close()
+        elif self.orphaned:
+            self.abandon()
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), self.loop))
+
+    def abandon(self) -> None:
+        """Let go of an orphaned connection. The server learns of it, unless the parent process goes on using it."""
+        self.usable = False
+        if self._process != os.getpid():
+            _of_the_parent.append(self)
+            return
+        descriptor: socket.socket | None = self.transport.get_extra_info("socket")
+        if descriptor is not None:  # uvloop has closed it with the loop
+            with suppress(OSError):
+                descriptor.shutdown(socket.SHUT_RDWR)
+
     def process_event(self, event: Any) -> None:
         """Take a message's frames; leave the handshake and the control frames to the library."""
         if self.response is None or not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
@@ -133,9 +182,9 @@ class Connection(ClientConnection):
             return
         self._fragments.append(bytes(event.data))
         if event.fin:
-            text = b"".join(self._fragments).decode()
+            reply = b"".join(self._fragments)
             self._fragments.clear()
-            self._deliver(text)
+            self._deliver(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who waits that no answer will come."""
@@ -146,25 +195,39 @@ class Connection(ClientConnection):
             if not answer.done():
                 answer.set_exception(self._lost())
 
-    def _deliver(self, text: str) -> None:
+    def _deliver(self, reply: bytes) -> None:
         if not self._waiting:
-            self._unasked.append(text)
+            self._unasked.append(reply)
             return
         answer = self._waiting.popleft()
         if not answer.done():  # else its caller was cancelled
-            answer.set_result(text)
+            answer.set_result(reply)
 
-    def _time_out(self, answer: asyncio.Future[str], timeout_s: float) -> None:
+    def _time_out(self, answer: asyncio.Future[bytes], timeout_s: float) -> None:
         if not answer.done():
             answer.set_exception(timed_out(timeout_s))
             self.drop()
 
-    def _lost(self) -> ConnectionLostError:
-        close = self.protocol.close_rcvd
-        reason = "without a closing handshake" if close is None else f"with code {close.code} {close.reason}".rstrip()
+    def _lost(self) -> OpenEnvError:
+        too_long, received, sent = self.protocol.parser_exc, self.protocol.close_rcvd, self.protocol.close_sent
+        if isinstance(too_long, PayloadTooBig):
+            return InvalidAnswerError(
+                f"The server's answer is longer than the client's max_message_size_mb allows: {too_long}. Make the "
+                "client with a larger one. The connection was dropped; the next call opens a new session."
+            )
+        if sent is not None and sent.code == CloseCode.INTERNAL_ERROR and received is None:
+            return ConnectionLostError(
+                f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s). The "
+                "connection was dropped; the next call opens a new session."
+            )
+        how = "without a closing handshake" if received is None else f"with code {received.code} {received.reason}"
         return ConnectionLostError(
-            f"The server closed the connection {reason} before it answered. The next call opens a new session."
+            f"The server closed the connection {how.rstrip()} before it answered. The next call opens a new session."
         )
+
+
+# To collect these in a forked child would take the parent's loop the sockets that it waits on.
+_of_the_parent: list[Connection] = []
 
 
 def timed_out(timeout_s: float | None) -> ResponseTimeoutError:
@@ -195,6 +258,7 @@ async def open_connection(
         headers: Further headers of the handshake.
 
     Raises:
+        ConfigurationError: The address or a header is none.
         ConnectionFailedError: There is no server, or it refused.
     """
     try:
@@ -202,6 +266,7 @@ async def open_connection(
             url,
             create_connection=Connection,
             open_timeout=connect_timeout_s,
+            close_timeout=_CLOSE_TIMEOUT_S,
             max_size=max_message_bytes,
             ping_interval=ping_interval_s,
             ping_timeout=ping_timeout_s,
@@ -212,6 +277,8 @@ async def open_connection(
         )
     except (OSError, TimeoutError, WebSocketException) as error:
         raise ConnectionFailedError(f"Failed to connect to {url}: {str(error) or type(error).__name__}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"No connection can be made to {url} with the client's settings: {error}") from error
     assert isinstance(connection, Connection)
     return connection
 

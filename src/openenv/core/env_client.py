@@ -8,21 +8,31 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import ValidationError, from_json, to_json
 
 from openenv.core.background_loop import background_loop, blocks_outside_loop, in_event_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import Connection, ThreadAnswer, open_connection, timed_out
-from openenv.core.containers.base import ContainerProvider, RuntimeProvider
-from openenv.core.exceptions import ClientModeError, ConfigurationError, ServerError
+from openenv.core.containers.base import Provider
+from openenv.core.exceptions import (
+    ClientModeError,
+    ConfigurationError,
+    EpisodeOrderError,
+    InvalidAnswerError,
+    ServerCapacityError,
+    ServerError,
+    ServerFactoryError,
+    ServerSessionError,
+)
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
 
-Provider = ContainerProvider | RuntimeProvider
-
 _MODES = ("simulation", "production")
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
+# With these the server says that there is no session (any more), and closes the connection.
+_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError)
+_LONGEST_QUOTE = 200
 ResultT = TypeVar("ResultT")
 
 
@@ -86,7 +96,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._mode = _checked_mode(mode)
         self._headers = headers
         self._connection: Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._children: list[Self] = []
         self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
 
@@ -127,18 +137,20 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     async def disconnect(self) -> None:
         """End the session. The next call opens a new one."""
         connection, self._connection = self._connection, None
-        if connection is not None and connection.usable and connection.loop is asyncio.get_running_loop():
-            await connection.close()
+        if connection is not None:
+            await connection.end()
 
     @blocks_outside_loop
     async def close(self) -> None:
         """End the session and those opened by ``new_session``, and stop the provider's server."""
-        while self._children:
-            await self._children.pop().close()
-        await self.disconnect()
-        provider, self._provider = self._provider, None
-        if provider is not None:
-            await asyncio.to_thread(_stop_server, provider)
+        try:
+            while self._children:
+                await self._children.pop().close()
+            await self.disconnect()
+        finally:
+            provider, self._provider = self._provider, None
+            if provider is not None:
+                await asyncio.to_thread(provider.shut_down)
 
     @blocks_outside_loop
     async def new_session(self) -> Self:
@@ -146,12 +158,12 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         await self._connected()
         child = copy.copy(self)
         child._connection, child._provider, child._children = None, None, []  # the same class
-        child._connecting, child._facade = asyncio.Lock(), None
+        child._connecting = child._facade = None
         self._children.append(child)
         await child._connected()
         return child
 
-    def reset(self, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
+    def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
 
         Args:
@@ -165,8 +177,9 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ConnectionFailedError: There is no server.
             ConnectionLostError: The connection went before the answer came.
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "reset", "data": kwargs}, self._parse_result)
+        return self._exchange({"type": "reset", "data": kwargs}, "observation", self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -183,8 +196,9 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ConnectionFailedError: There is no server.
             ConnectionLostError: The connection went before the answer came; the step may have happened.
             ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "step", "data": self._step_payload(action)}, self._parse_result)
+        return self._exchange({"type": "step", "data": self._step_payload(action)}, "observation", self._parse_result)
 
     def state(self) -> Coroutine[Any, Any, StateT]:
         """Read where the episode stands.
@@ -192,8 +206,10 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         Raises:
             ServerError: The environment failed.
             ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "state"}, self._parse_state)
+        return self._exchange({"type": "state"}, "state", self._parse_state)
 
     def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
         """Return a facade with the same methods, blocking and typed so."""
@@ -226,19 +242,19 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         wait_for(self.close)
 
     def _exchange(
-        self, request: dict[str, Any], parse: Callable[[dict[str, Any]], ResultT]
+        self, request: dict[str, Any], expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> Coroutine[Any, Any, ResultT]:
         """Send a request and parse its answer, following the one rule for when a call blocks."""
         text = to_json(request).decode()
         if in_event_loop():
-            return self._exchange_async(text, parse)
-        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(text, parse))
+            return self._exchange_async(text, expected, parse)
+        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(text, expected, parse))
 
-    async def _exchange_async(self, text: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    async def _exchange_async(self, text: str, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         connection = await self._connected()
-        return parse(_answer_data(await connection.exchange(text, self._message_timeout_s)))
+        return _read(connection, await connection.exchange(text, self._message_timeout_s), expected, parse)
 
-    def _exchange_blocking(self, text: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    def _exchange_blocking(self, text: str, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         """Hand the text to the loop's thread and do all else in this one: no task, no future."""
         background = background_loop()
         connection = self._connection
@@ -248,37 +264,48 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         background.call(connection.ask, text, answer)
         reply = answer.wait(self._message_timeout_s)
         if reply is None:
+            connection.usable = False  # at once: this thread's next call must not find it
             background.call(connection.drop)
             raise timed_out(self._message_timeout_s)
-        return parse(_answer_data(reply))
+        return _read(connection, reply, expected, parse)
 
     async def _connected(self) -> Connection:
         """Return the connection, opening one where there is none that answers."""
-        if self._has_connection_here():
-            return cast("Connection", self._connection)
-        async with self._connecting:  # of calls that come together, the first one connects
-            if not self._has_connection_here():
-                self._connection = await self._open_connection()
-            return cast("Connection", self._connection)
+        connection = self._connection_here()
+        if connection is None:
+            async with self._connecting_here():  # of calls that come together, the first one connects
+                connection = self._connection_here()
+                if connection is None:
+                    connection = self._connection = await self._open_connection()
+        return connection
 
-    def _has_connection_here(self) -> bool:
+    def _connection_here(self) -> Connection | None:
+        """Return the connection if it answers in this loop; let go of one whose loop has ended."""
         connection = self._connection
         if connection is None or not connection.answers:
-            return False
+            return None
         if connection.loop is asyncio.get_running_loop():
-            return True
-        if not connection.loop.is_running():  # that of an asyncio.run() that has ended
-            return False
+            return connection
+        if connection.orphaned:
+            connection.abandon()
+            return None
         way = "sync" if connection.loop is background_loop().loop else "async"
         raise ClientModeError(
             f"{type(self).__name__} is already being used in {way} mode. "
             "Create a separate client instance when mixing sync and async code."
         )
 
+    def _connecting_here(self) -> asyncio.Lock:
+        """Return the lock for connecting; asyncio's locks belong to one loop, and a client may outlive that."""
+        loop = asyncio.get_running_loop()
+        if self._connecting is None or self._connecting[0] is not loop:
+            self._connecting = loop, asyncio.Lock()
+        return self._connecting[1]
+
     async def _open_connection(self) -> Connection:
         if self._base_url is None:
             assert self._provider is not None
-            self._base_url = await asyncio.to_thread(_start_server, self._provider)
+            self._base_url = await asyncio.to_thread(self._provider.launch)
         return await open_connection(
             convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
@@ -302,39 +329,46 @@ def convert_to_ws_url(url: str) -> str:
     scheme, separator, rest = url.rstrip("/").partition("://")
     if not separator:
         return f"ws://{scheme}/ws"
+    scheme = scheme.lower()
     return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
 
 
-def _answer_data(text: str) -> dict[str, Any]:
+def _read(connection: Connection, reply: bytes, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    """Parse an answer, or raise the error that it carries."""
+    try:
+        return parse(_answer_data(reply, expected))
+    except ValidationError as error:
+        raise InvalidAnswerError(
+            f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
+        ) from error
+    except _LAST_WORDS as error:
+        if not isinstance(error, EpisodeOrderError):
+            connection.retire()
+        raise
+
+
+def _answer_data(reply: bytes, expected: str) -> dict[str, Any]:
     """Return an answer's ``data``, or raise the error that it carries."""
-    message: dict[str, Any] = from_json(text)
-    data: dict[str, Any] = message.get("data", {})
-    if message.get("type") == "error":
-        raise ServerError.from_frame(data)
-    return data
-
-
-def _start_server(provider: Provider) -> str:
-    """Start a provider's server and wait until it is ready."""
-    if isinstance(provider, RuntimeProvider):
-        base_url = provider.start()
-        provider.wait_for_ready()
-        return base_url
-    base_url = provider.start_container()  # type: ignore[call-arg]  # cloud providers take the image when they are made
-    provider.wait_for_ready(base_url)
-    return base_url
-
-
-def _stop_server(provider: Provider) -> None:
-    if isinstance(provider, RuntimeProvider):
-        provider.stop()
-    else:
-        provider.stop_container()
-        provider.close()
+    try:
+        message = from_json(reply)
+    except ValueError:
+        message = None
+    if isinstance(message, dict):
+        kind, data = message.get("type"), message.get("data")
+        if isinstance(data, dict):
+            if kind == expected:
+                return data
+            if kind == "error":
+                raise ServerError.from_frame(data)
+    shown = reply[:_LONGEST_QUOTE].decode(errors="replace")
+    raise InvalidAnswerError(
+        f'Expected the server to answer {{"type": "{expected}", "data": {{...}}}} or an error, got {shown!r}. '
+        "Is it an OpenEnv server?"
+    )
 
 
 def _checked_mode(mode: str | None) -> str:
-    name = (os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode).lower()
-    if name not in _MODES:
-        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {mode!r}.")
-    return name
+    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
+    if given.lower() not in _MODES:
+        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {given!r}.")
+    return given.lower()

@@ -38,7 +38,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """End the session. The next call opens a new one."""
         wait_for(self.async_client.disconnect)
 
-    def reset(self, **kwargs: Any) -> StepResult[ObsT]:
+    def reset(self, /, **kwargs: Any) -> StepResult[ObsT]:
         """Start an episode; see ``EnvClient.reset``."""
         return cast("StepResult[ObsT]", wait_for(self.async_client.reset, **kwargs))
 

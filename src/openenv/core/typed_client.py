@@ -1,13 +1,16 @@
 """Clients that are made from an environment's classes, without a line of parsing by hand."""
 
-from typing import Any, ClassVar, cast, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.environment_types import environment_types
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
@@ -22,6 +25,9 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
     observation_class: ClassVar[type[BaseModel]]
     state_class: ClassVar[type[BaseModel]]
 
+    # The same three where a generic base leaves some of them open, as type variables.
+    _parameters: ClassVar[tuple[Any, ...]] = ()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Note the classes that a subclass names.
 
@@ -30,28 +36,40 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         """
         super().__init_subclass__(**kwargs)
         for base in cls.__dict__.get("__orig_bases__", ()):
-            parameters = get_args(base)
-            if get_origin(base) is TypedEnvClient:
-                _check_models(cls, parameters)
-                cls.action_class, cls.observation_class, cls.state_class = parameters
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, TypedEnvClient):
+                cls._fill(origin, get_args(base))
+
+    @classmethod
+    def _fill(cls, base: Any, arguments: tuple[Any, ...]) -> None:
+        filled = dict(zip(base.__parameters__, arguments, strict=True))
+        inherited = base._parameters or base.__parameters__
+        cls._parameters = tuple(filled.get(parameter, parameter) for parameter in inherited)
+        for name, parameter in zip(("action_class", "observation_class", "state_class"), cls._parameters, strict=True):
+            if not isinstance(parameter, TypeVar):
+                _check_model(cls, parameter)
+                setattr(cls, name, parameter)
 
     def _step_payload(self, action: ActT) -> dict[str, Any]:
         if not isinstance(action, BaseModel):
             raise TypeError(f"Expected {self.action_class.__name__}, got {type(action).__name__}: {action!r}.")
-        payload = action.model_dump(mode="json")
+        # A server takes the names that its schema shows, which are the aliases.
+        payload = action.model_dump(mode="json", by_alias=True)
         if not payload.get("metadata", True):  # an older server's action may not have this field
             del payload["metadata"]
         return payload
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        reward, done = payload.get("reward"), payload.get("done", False)
+        reward, done, shown = payload.get("reward"), payload.get("done", False), payload.get("observation")
+        if not isinstance(shown, dict):
+            raise InvalidAnswerError(f"Expected an observation in the server's answer, got {shown!r}.")
         known = self.observation_class.model_fields
         beside = {name: value for name, value in (("reward", reward), ("done", done)) if name in known}
-        observation = cast("ObsT", self.observation_class.model_validate(payload["observation"] | beside))
+        observation = cast("ObsT", _from_wire(self.observation_class, shown | beside))
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        return cast("StateT", self.state_class.model_validate(payload))
+        return cast("StateT", _from_wire(self.state_class, payload))
 
 
 def client_for(environment: type, name: str | None = None) -> type[TypedEnvClient[Any, Any, Any]]:
@@ -83,7 +101,14 @@ def _client_name(environment: str) -> str:
     return environment.removesuffix("ironment") if environment.endswith("Environment") else f"{environment}Env"
 
 
-def _check_models(client: type, parameters: tuple[Any, ...]) -> None:
-    for parameter in parameters:
-        if not (isinstance(parameter, type) and issubclass(parameter, BaseModel)):
-            raise ConfigurationError(f"Expected {client.__name__} to name three pydantic models, got {parameter!r}.")
+def _check_model(client: type, parameter: Any) -> None:
+    if not (isinstance(parameter, type) and issubclass(parameter, BaseModel)):
+        raise ConfigurationError(f"Expected {client.__name__} to name three pydantic models, got {parameter!r}.")
+
+
+def _from_wire(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
+    """Make a model from what the server wrote of it: all fields by their names, computed ones among them."""
+    computed = model.model_computed_fields
+    if computed:
+        fields = {name: value for name, value in fields.items() if name not in computed}
+    return model.model_validate(fields, by_name=True)

@@ -15,13 +15,14 @@ from openenv.train.sessions import Sessions
 __all__ = ["evaluate_policy", "evaluate_random_player", "evaluate_scripted_player"]
 
 
-def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig) -> Score:
+def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sample_seed: int | None = None) -> Score:
     """Score a language model, sampling from it at the run's temperature.
 
     Args:
         policy: The model and its dialogue.
         sessions: The environment.
         config: Says how many episodes, and at which temperature.
+        sample_seed: Seed of the episode to keep as the score's sample; ``None`` for the one that went worst.
 
     Returns:
         The score.
@@ -31,7 +32,7 @@ def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig) -> 
     episodes = []
     for seeds in _batches(sessions, config):
         episodes += player.play(seeds, temperature=config.temperature, generator=generator)
-    return Score.of(episodes)
+    return Score.of(episodes, sample_seed)
 
 
 def evaluate_random_player(policy: Policy, sessions: Sessions, config: TrainConfig) -> Score:

@@ -50,7 +50,7 @@ class Decoder:
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
         self._logits = torch.zeros((0, 0), device=model.device)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def feed(self, rows: Sequence[Sequence[int]]) -> None:
         """Append tokens to every row.
 
@@ -75,7 +75,7 @@ class Decoder:
         fed = mask[:, -1:].bool()
         self._logits = logits if self._logits.numel() == 0 else torch.where(fed, logits, self._logits)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def sample(self) -> tuple[list[int], list[float]]:
         """Draw the next token of every row; it still has to be fed.
 
@@ -116,6 +116,7 @@ class Decoder:
             still = set(writing)
             self.feed([[tokens[row]] if row in still else [] for row in range(len(limits))])
 
+    @torch.inference_mode()
     def keep(self, rows: Sequence[int]) -> None:
         """Drop every row but these; the rows are renumbered in the order given."""
         index = torch.tensor(rows, dtype=torch.long, device=self._mask.device)
@@ -125,7 +126,8 @@ class Decoder:
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         width = max(map(len, rows))
-        ids = [[self._pad_id] * (width - len(row)) + list(row) for row in rows]
+        ids = torch.tensor([[self._pad_id] * (width - len(row)) + list(row) for row in rows], device=self._model.device)
+        if all(len(row) == width for row in rows):
+            return ids, torch.ones_like(ids)
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-        device = self._model.device
-        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+        return ids, torch.tensor(mask, device=ids.device)

@@ -1,12 +1,15 @@
 """One training run from beginning to end: evaluate, train, evaluate again, report."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import torch
 from rich.console import Console
+from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
@@ -43,12 +46,15 @@ class TrainResult:
     steps: int
 
 
-def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
+def train(
+    config: TrainConfig, console: Console | None = None, callbacks: Sequence[TrainerCallback] = ()
+) -> TrainResult:
     """Train a language model on an environment.
 
     Args:
         config: The run's settings.
         console: Where progress is shown; by default the terminal.
+        callbacks: Told of each optimiser step, after its metrics were written.
 
     Returns:
         Scores and where everything lies.
@@ -61,12 +67,14 @@ def train(config: TrainConfig, console: Console | None = None) -> TrainResult:
         result = train(TrainConfig(environment="catch"))
         print(result.scores["after training"].mean_reward)
     """
-    with quiet_libraries(), Sessions.open(config.environment, config.rollouts) as sessions:
+    with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
+        # First what may be refused, so that a mistake leaves no folder behind.
+        policy = make_policy(config, sessions)
         folder = RunFolder.create(config, sessions.name)
-        return _Run(config, folder, sessions, console or Console()).whole()
+        return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
 
 
-def resume(path: Path, console: Console | None = None) -> TrainResult:
+def resume(path: Path, console: Console | None = None, callbacks: Sequence[TrainerCallback] = ()) -> TrainResult:
     """Go on with a run that was interrupted, from its last checkpoint.
 
     On the same machine, with the same versions and number of threads, the model ends up with the weights that it would
@@ -75,6 +83,7 @@ def resume(path: Path, console: Console | None = None) -> TrainResult:
     Args:
         path: The run's folder.
         console: Where progress is shown; by default the terminal.
+        callbacks: Told of each optimiser step, after its metrics were written.
 
     Returns:
         Scores and where everything lies.
@@ -86,53 +95,75 @@ def resume(path: Path, console: Console | None = None) -> TrainResult:
     if folder.report.exists():
         raise ConfigurationError(f"The run in {path} has ended; its report is {folder.report}. Start a new run.")
     config = folder.load_config()
-    with quiet_libraries(), Sessions.open(config.environment, config.rollouts) as sessions:
-        return _Run(config, folder, sessions, console or Console()).whole()
+    with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
+        checkpoint = folder.last_checkpoint()
+        policy = make_policy(config, sessions) if checkpoint is None else load_policy(config, sessions, checkpoint)
+        return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Run:
-    def __init__(self, config: TrainConfig, folder: RunFolder, sessions: Sessions, console: Console) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: RunFolder,
+        sessions: Sessions,
+        policy: Policy,
+        console: Console,
+        callbacks: Sequence[TrainerCallback],
+    ) -> None:
         self._config = config
         self._folder = folder
         self._sessions = sessions
+        self._policy = policy
         self._console = console
+        self._callbacks = callbacks
         self._checkpoint = folder.last_checkpoint()
 
     def whole(self) -> TrainResult:
-        if self._config.threads:
-            torch.set_num_threads(self._config.threads)
-        self._say(f"run       {self._folder.path}")
-        policy = self._policy()
+        self._introduce()
         progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
+        callbacks = [progress, *self._callbacks]
         # Also puts the model on its device.
-        trainer = make_trainer(policy, self._sessions, self._config, self._folder, [progress])
-        self._score(RANDOM, lambda: evaluate_random_player(policy, self._sessions, self._config))
+        trainer = make_trainer(self._policy, self._sessions, self._config, self._folder, callbacks)
+        self._score(RANDOM, lambda: evaluate_random_player(self._policy, self._sessions, self._config))
         self._score(SCRIPTED, lambda: evaluate_scripted_player(self._sessions, self._config))
-        self._score(BEFORE, lambda: evaluate_policy(policy, self._sessions, self._config))
+        self._score(BEFORE, lambda: evaluate_policy(self._policy, self._sessions, self._config))
         seconds = self._train(trainer, progress)
-        self._score(AFTER, lambda: evaluate_policy(policy, self._sessions, self._config))
-        policy.model.save_pretrained(self._folder.model)
-        policy.tokenizer.save_pretrained(self._folder.model)
+        shown = self._folder.read_scores()[BEFORE].sample_seed
+        self._score(AFTER, lambda: evaluate_policy(self._policy, self._sessions, self._config, shown))
+        self._policy.model.save_pretrained(self._folder.model)
+        self._policy.tokenizer.save_pretrained(self._folder.model)
         write_report(self._folder, self._config, f"{self._config.model} on {self._sessions.name}")
         scores = self._folder.read_scores()
         return TrainResult(self._sessions.name, self._folder, scores, seconds, self._config.steps - self._steps_done())
 
-    def _policy(self) -> Policy:
-        if self._checkpoint is None:
-            policy = make_policy(self._config, self._sessions)
-        else:
+    def _introduce(self) -> None:
+        parameters = sum(parameter.numel() for parameter in self._policy.model.parameters())
+        self._say(f"run       {self._folder.path}")
+        if self._checkpoint is not None:
             self._say(f"resumed   from {self._checkpoint}")
-            policy = load_policy(self._config, self._sessions, self._checkpoint)
-        parameters = sum(parameter.numel() for parameter in policy.model.parameters())
         self._say(f"model     {self._config.model}, {parameters:,} parameters")
-        return policy
 
     def _train(self, trainer: GRPOTrainer, progress: TrainingProgress) -> float:
         """Train to the end of the schedule; return the seconds that it took."""
         self._folder.forget_after(self._checkpoint)
         start = time.monotonic()
-        with progress:
-            trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
+        try:
+            with progress:
+                trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
+        except KeyboardInterrupt:
+            self._say(f"Interrupted. To go on: openenv train --resume {quote(str(self._folder.path))}")
+            raise
         return time.monotonic() - start
 
     def _steps_done(self) -> int:

@@ -20,6 +20,7 @@ class Score:
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
         episodes: How many episodes were played to their end.
+        sample_seed: The seed of the episode in ``sample``.
         sample: The turns of one episode: what was shown, what was done, the reward.
     """
 
@@ -28,12 +29,20 @@ class Score:
     mean_length: float
     illegal_actions: float
     episodes: int
+    sample_seed: int
     sample: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, episodes: Sequence[Episode]) -> "Score":
-        """Score some episodes; those in which the environment failed are left out."""
+    def of(cls, episodes: Sequence[Episode], sample_seed: int | None = None) -> "Score":
+        """Score some episodes; those in which the environment failed are left out.
+
+        Args:
+            episodes: The episodes; the environment failed in some of them at most.
+            sample_seed: Seed of the episode to take as the sample; ``None`` for the one that went worst.
+        """
         counted = [episode for episode in episodes if episode.error is None]
+        worst = min(counted, key=lambda episode: episode.reward)
+        sample = next((episode for episode in counted if episode.seed == sample_seed), worst)
         rewards = [episode.reward for episode in counted]
         mean = sum(rewards) / len(rewards)
         variance = sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1)
@@ -43,5 +52,6 @@ class Score:
             mean_length=sum(len(episode.turns) for episode in counted) / len(counted),
             illegal_actions=sum(episode.illegal_actions for episode in counted) / len(counted),
             episodes=len(counted),
-            sample=[asdict(turn) for turn in counted[0].turns],
+            sample_seed=sample.seed,
+            sample=[asdict(turn) for turn in sample.turns],
         )

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -136,14 +136,12 @@ async def _reset_all(clients: Sequence[Client], seeds: Sequence[int]) -> list[St
 
 
 async def _step_all(clients: Sequence[Client], actions: Sequence[Any]) -> list[StepResult[Any] | OpenEnvError]:
-    return await asyncio.gather(*(_step(client, action) for client, action in zip(clients, actions, strict=True)))
-
-
-async def _step(client: Client, action: Any) -> StepResult[Any] | OpenEnvError:
-    try:
-        return await client.step(action)
-    except OpenEnvError as error:
-        return error
+    steps = (client.step(action) for client, action in zip(clients, actions, strict=True))
+    outcomes = await asyncio.gather(*steps, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, OpenEnvError):
+            raise outcome
+    return cast("list[StepResult[Any] | OpenEnvError]", outcomes)
 
 
 def _host(url: str) -> str:

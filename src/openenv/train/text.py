@@ -29,6 +29,7 @@ from openenv.core.exceptions import ConfigurationError
 __all__ = ["ActionText", "Reading", "observation_fields", "observation_text"]
 
 MAX_CHOICES = 1000
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 
 
@@ -58,11 +59,21 @@ def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
         >>> observation_text({"ball": 3, "legal": ["left", "right"], "done": False})
         'ball 3\nlegal left right'
     """
-    own = observation.get("text") if isinstance(observation, Mapping) else getattr(observation, "text", None)
+    fields = _plain_fields(observation) if isinstance(observation, BaseModel) else observation
+    own = fields.get("text")
     if isinstance(own, str):
         return own
-    fields = observation_fields(observation)
+    fields = observation_fields(fields)
     return "\n".join(f"{name} {_value_text(value)}".rstrip() for name, value in fields.items())
+
+
+def _plain_fields(observation: BaseModel) -> Mapping[str, Any]:
+    """Return the fields as JSON values; most observations hold nothing else, and then nothing is converted."""
+    fields = observation.__dict__
+    plain = all(type(value) in _PLAIN or name in _NOT_SHOWN for name, value in fields.items())
+    if plain and not observation.model_extra:
+        return fields
+    return observation.model_dump(mode="json")
 
 
 @dataclass(frozen=True)
@@ -333,7 +344,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if type(value) in (int, float):
-        return repr(value)
+        return str(value)
     if isinstance(value, Sequence) and all(isinstance(item, str | int | float) for item in value):
         return " ".join(map(_value_text, value))
     return json.dumps(value, ensure_ascii=False, default=str)

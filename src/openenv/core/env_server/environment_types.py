@@ -63,10 +63,13 @@ def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
         fills them.
 
     Example:
-        >>> class Game(Environment[ActT, Board, State]): ...
-        >>> class Chess(Game[Move]): ...
-        >>> generic_arguments(Chess, Environment)  # doctest: +SKIP
-        (Move, Board, State)
+        >>> from typing import Generic, TypeVar
+        >>> A, B = TypeVar("A"), TypeVar("B")
+        >>> class Pair(Generic[A, B]): ...
+        >>> class Named(Pair[str, B]): ...
+        >>> class Age(Named[int]): ...
+        >>> generic_arguments(Age, Pair)
+        (<class 'str'>, <class 'int'>)
     """
     for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
         origin = get_origin(base) or base

@@ -1,0 +1,130 @@
+"""``openenv train`` as a person uses it."""
+
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner, Result
+
+from openenv.cli import train as command
+from openenv.cli.__main__ import build_app
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.train.config import TrainConfig, load_config
+from openenv.train.run import train
+from openenv.train.run_folder import RunFolder
+
+OPENENV = [sys.executable, "-m", "openenv.cli"]
+SMALL: dict[str, Any] = {"rollouts": 16, "group_size": 4, "steps": 9, "checkpoint_every": 3, "eval_episodes": 16}
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(build_app(), ["train", *arguments])
+
+
+def options(settings: dict[str, Any]) -> list[str]:
+    return [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def test_help_comes_at_once() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from openenv.cli.__main__ import build_app; "
+        "print(CliRunner().invoke(build_app(), ['train', '--help']).output); "
+        "print([name for name in ('torch', 'transformers', 'trl', 'matplotlib') if name in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "--group-size" in shown
+    assert shown.splitlines()[-1] == "[]"
+
+
+def test_every_option_is_a_setting() -> None:
+    shown = invoke("--help").output
+    named = {name.replace("-", "_") for name in re.findall(r"--([a-z-]+)", shown)}
+    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume"}
+
+
+def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name in ("trl", "torch") else name)
+    result = invoke("catch")
+    assert isinstance(result.exception, ConfigurationError)
+    assert str(result.exception) == 'Training needs torch, trl: pip install "openenv-core[train]"'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (["no_such_environment"], EnvironmentNotFoundError, "No environment is called 'no_such_environment'"),
+        ([], ConfigurationError, "environment is missing"),
+        (["catch", "--steps", "0"], ConfigurationError, "steps: Input should be greater than or equal to 1"),
+        (["catch", "--rollouts", "12"], ConfigurationError, "must be a multiple of group_size"),
+        (["catch", "--config", "none.yaml"], ConfigurationError, "There is no file none.yaml"),
+        (["--resume", "none"], ConfigurationError, "none is no run's folder"),
+        (["catch", "--fallback", "fly", "--output-dir", "{}"], ConfigurationError, "The fallback 'fly' is no legal"),
+    ],
+)
+def test_a_mistake_is_told(tmp_path: Path, arguments: list[str], kind: type[Exception], message: str) -> None:
+    result = invoke(*(argument.format(tmp_path) for argument in arguments))
+    assert isinstance(result.exception, kind)
+    assert message in str(result.exception)
+
+
+def test_resume_takes_no_other_setting(tmp_path: Path) -> None:
+    for arguments in (["--seed", "0"], ["--config", "x.yaml"], ["catch"]):
+        result = invoke("--resume", str(tmp_path), *arguments)
+        assert result.exit_code == 2
+        assert "--resume takes its settings from the run's config.yaml; leave out" in " ".join(result.output.split())
+
+
+def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """The whole way, in real processes: Catch on its own server, ``kill -9``, resume, and what is shown at the end."""
+    start = [*OPENENV, "train", "catch", *options({**SMALL, "output_dir": tmp_path, "name": "cut"})]
+    folder = RunFolder(tmp_path / "cut")
+    with subprocess.Popen(start, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 100
+        while len(folder.read_metrics()) < 5:
+            assert process.poll() is None, "the training ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.kill()
+    resumed = subprocess.run(
+        [*OPENENV, "train", "--resume", str(folder.path)], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert resumed.stderr == "", "nothing of the libraries' own reaches the user"
+    config = load_config(environment="catch", output_dir=tmp_path, name="whole", **SMALL)
+    undisturbed = train(config)
+    models = [AutoModelForCausalLM.from_pretrained(str(each.model)) for each in (folder, undisturbed.folder)]
+    states = [{name: tensor.tolist() for name, tensor in model.state_dict().items()} for model in models]
+    assert states[0] == states[1]
+    assert folder.read_scores() == undisturbed.scores
+    check_ending(resumed.stdout, folder)
+
+
+def check_ending(shown: str, folder: RunFolder) -> None:
+    """Check what is printed at the end: scores, places that exist, and commands that work."""
+    for player in ("before training", "after training", "random player", "scripted player"):
+        assert re.search(rf"{player} +[+-]\d\.\d\d\d\n", shown), player
+    assert folder.read_scores()["scripted player"].mean_reward == 1.0
+    for what in ("curve", "report", "model", "checkpoints"):
+        place = re.findall(rf"^{what} +(.+)$", shown, re.MULTILINE)[-1]
+        assert Path(place).exists()
+    commands = shown.partition("Next:\n")[2].splitlines()
+    assert commands == [
+        "  openenv train catch --model tiny --seed 2",
+        "  openenv play catch",
+        "  openenv init my_env",
+    ]
+    for line in commands:
+        assert CliRunner().invoke(build_app(), [*shlex.split(line)[1:], "--help"]).exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
+    result = train(load_config(environment="catch", output_dir=tmp_path))
+    assert result.scores["before training"].mean_reward < 0
+    assert result.scores["after training"].mean_reward >= 0.97
