@@ -135,7 +135,26 @@ def test_a_call_that_raises_does_not_hold_up_those_behind_it() -> None:
     background.loop.call_soon_threadsafe(background.loop.stop)
 
 
-@pytest.mark.parametrize("which", ["new", "inherited"])
+def test_a_call_that_raises_does_not_hold_up_one_that_came_with_it() -> None:
+    background = BackgroundLoop()
+    reported: list[dict[str, Any]] = []
+    background.loop.set_exception_handler(lambda _loop, context: reported.append(context))
+    done = threading.Event()
+
+    def fail() -> None:
+        raise LookupError
+
+    def come_together() -> None:
+        background.call(fail)
+        background.call(done.set)
+
+    background.loop.call_soon_threadsafe(come_together)  # on the loop itself, so that both wait for one waking
+    assert done.wait(2)
+    assert len(reported) == 1
+    background.loop.call_soon_threadsafe(background.loop.stop)
+
+
+@pytest.mark.parametrize("which", ["new", "inherited", "closed"])
 def test_a_forked_child_plays_in_a_session_of_its_own(counter_server: RunningServer, which: str) -> None:
     arguments = [sys.executable, str(PROGRAMS / "forking.py"), counter_server.url, which]
     ended = subprocess.run(arguments, capture_output=True, text=True, timeout=20)

@@ -20,6 +20,7 @@ from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
+    InvalidAnswerError,
     OpenEnvError,
     ResponseTimeoutError,
 )
@@ -179,7 +180,7 @@ class TestAnswers:
 
         with answering(handler) as url:
             client = blocking(base_url=url, message_timeout_s=3)
-            with pytest.raises(OpenEnvError):
+            with pytest.raises(InvalidAnswerError, match="Expected the server to answer"):
                 client.reset()
             client.close()
 
@@ -206,9 +207,29 @@ class TestAnswers:
 
         with answering(handler) as url:
             client = blocking(base_url=url, max_message_size_mb=0.1, message_timeout_s=5)
-            with pytest.raises(OpenEnvError, match="max_message_size_mb"):
+            with pytest.raises(InvalidAnswerError, match=r"max_message_size_mb.* 200\d\d\d bytes .* 104857 bytes"):
                 client.reset()
             client.close()
+
+    def test_an_answer_in_a_binary_frame_is_taken(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                connection.send(OBSERVATION.encode())
+
+        with answering(handler) as url, GenericEnvClient(base_url=url).sync() as client:
+            assert client.reset().observation == {"total": 1}
+
+    def test_after_an_answer_that_is_none_the_session_goes_on(self) -> None:
+        def handler(connection: ServerConnection) -> None:
+            for answer in ("not json", OBSERVATION):
+                connection.recv()
+                connection.send(answer)
+            connection.recv()
+
+        with answering(handler) as url, GenericEnvClient(base_url=url).sync() as client:
+            with pytest.raises(InvalidAnswerError, match="'not json'"):
+                client.reset()
+            assert client.reset().observation == {"total": 1}
 
     def test_a_large_answer_below_the_limit_arrives(self) -> None:
         def handler(connection: ServerConnection) -> None:
@@ -300,6 +321,21 @@ class TestLoss:
             assert len(connections) == 2
             client.close()
 
+    async def test_a_call_that_waits_when_its_client_is_closed_does_not_blame_the_server(self) -> None:
+        asked = threading.Semaphore(0)
+
+        def handler(connection: ServerConnection) -> None:
+            for _ in connection:
+                asked.release()
+
+        with answering(handler) as url:
+            client = GenericEnvClient(base_url=url)
+            waiting = asyncio.ensure_future(client.reset())
+            await asyncio.to_thread(asked.acquire)
+            await client.close()
+            with pytest.raises(ConnectionLostError, match=r"^The client closed"):
+                await waiting
+
     async def test_no_answer_in_time_ends_every_call_that_waits_behind_it(self) -> None:
         def handler(connection: ServerConnection) -> None:
             for _ in connection:
@@ -356,7 +392,7 @@ class TestLoss:
             client.reset()
             server.process.send_signal(19)  # SIGSTOP
             begun = time.monotonic()
-            with pytest.raises(ConnectionLostError):
+            with pytest.raises(ConnectionLostError, match="websocket_ping_timeout_s"):
                 client.step({"amount": 1})
             assert time.monotonic() - begun < 5
             server.process.send_signal(18)  # SIGCONT

@@ -172,6 +172,29 @@ class TestRule:
         for _ in range(3):
             assert asyncio.run(use()) == [0] * 5
 
+    @pytest.mark.usefixtures("abandoned_loops")
+    @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+    @pytest.mark.parametrize("closed", [True, False], ids=["closed", "stopped"])
+    @pytest.mark.parametrize("library", ["asyncio", "uvloop"])
+    def test_a_hand_over_from_any_loop_gives_the_old_place_back(self, serve: Serve, library: str, closed: bool) -> None:
+        module = pytest.importorskip(library, reason="uvloop is not made for this platform")
+        server = serve(SingleSessionEnvironment, max_concurrent_envs=1)
+        client: Any = GenericEnvClient(base_url=server.url)
+
+        async def use() -> None:
+            await client.reset()
+
+        loops = [module.new_event_loop() for _ in range(2)]
+        for loop in loops:
+            loop.run_until_complete(use())
+            if closed:
+                loop.close()
+        assert total(client.reset()) == 0
+        client.close()
+        server.wait_for_sessions(0)
+        for loop in loops:
+            loop.close()
+
     def test_closing_from_a_loop_what_was_used_in_blocking_code_gives_the_place_back(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=1)
         client: Any = GenericEnvClient(base_url=server.url)
@@ -180,10 +203,7 @@ class TestRule:
         async def close() -> None:
             await client.close()
 
-        try:
-            asyncio.run(close())
-        except ClientModeError:
-            client.close()
+        asyncio.run(close())
         server.wait_for_sessions(0)
 
     def test_the_first_calls_of_many_threads_open_one_session(self, serve: Serve) -> None:

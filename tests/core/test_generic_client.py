@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 from tests.environments import Add, PlainAdd
 from tests.servers import RunningServer
 
@@ -56,6 +57,14 @@ def test_an_action_that_is_sent_is_not_changed() -> None:
     payload = GenericEnvClient(base_url="h")._step_payload(action)  # part of the public interface
     payload["x"] = 1
     assert action == {"amount": [1]}
+
+
+def test_a_model_is_sent_under_the_names_that_its_schema_shows() -> None:
+    class Named(BaseModel):
+        class_name: str = Field(alias="className")
+
+    payload = GenericEnvClient(base_url="h")._step_payload(Named(className="x"))  # part of the public interface
+    assert payload == {"className": "x"}
 
 
 def test_metadata_is_the_payload_s() -> None:

@@ -9,7 +9,7 @@ from tests.conftest import Serve
 from tests.servers import RunningServer
 
 from openenv.core.background_loop import blocks_outside_loop
-from openenv.core.exceptions import EpisodeOrderError
+from openenv.core.exceptions import ClientModeError, EpisodeOrderError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
@@ -97,6 +97,19 @@ async def test_the_client_s_own_methods_inside_a_running_loop(counter_server: Ru
         client.reset()
         assert client.twice(2) == 4
         assert client.once(1) == 5
+
+
+def test_a_blocking_call_from_a_client_s_own_coroutine_is_an_error_and_no_deadlock(
+    counter_server: RunningServer,
+) -> None:
+    class Impatient(GenericEnvClient):
+        async def play(self) -> Any:
+            return self.sync().reset()
+
+    with Impatient(base_url=counter_server.url).sync() as client:
+        with pytest.raises(ClientModeError, match="Await"):
+            client.play()
+        assert client.reset().observation["total"] == 0
 
 
 @pytest.mark.parametrize("name", ["function", "self", "args"])

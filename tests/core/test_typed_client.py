@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import pytest
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, Field, ValidationError, computed_field
 from tests.conftest import Serve
 from tests.environments import (
     Add,
@@ -22,7 +22,7 @@ from tests.servers import RunningServer
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
+from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError
 from openenv.core.typed_client import TypedEnvClient, client_for
 
 pytestmark = pytest.mark.timeout(30)
@@ -208,8 +208,9 @@ class TestClientFor:
         class StrictEnv(TypedEnvClient[Do, Strict, State]):
             """Expects a number."""
 
-        with StrictEnv(base_url=server.url).sync() as client, pytest.raises(OpenEnvError):
+        with StrictEnv(base_url=server.url).sync() as client, pytest.raises(InvalidAnswerError, match="Strict") as bad:
             client.reset()
+        assert isinstance(bad.value.__cause__, ValidationError)
 
 
 class TestTypedEnvClient:
@@ -243,6 +244,25 @@ class TestTypedEnvClient:
 
         with Filled(base_url=counter_server.url).sync() as client:
             assert client.reset().observation == Total(total=0)
+
+    def test_bases_that_fill_one_parameter_each(self) -> None:
+        act = TypeVar("act", bound=BaseModel)
+        obs = TypeVar("obs", bound=BaseModel)
+
+        class Open(TypedEnvClient[act, obs, State], Generic[obs, act]):
+            """Names the parameters in an order of its own."""
+
+        class Half(Open[Total, act], Generic[act]):
+            """Leaves the action open."""
+
+        class Filled(Half[Add]):
+            """Fills it in."""
+
+        assert (Filled.action_class, Filled.observation_class, Filled.state_class) == (Add, Total, State)
+
+    def test_an_answer_without_an_observation_is_a_typed_error(self) -> None:
+        with pytest.raises(InvalidAnswerError, match="Expected an observation"):
+            CounterEnv(base_url="h")._parse_result({"reward": 1.0, "done": False})  # part of the public interface
 
     @pytest.mark.parametrize("action", [{"amount": 1}, None, 3, Add], ids=repr)
     def test_an_action_that_is_no_model_is_a_type_error(self, action: Any) -> None:

@@ -54,8 +54,6 @@ def jackdaws(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 """,
         },
     )
-    manifest = folder / "openenv.yaml"
-    manifest.write_text(manifest.read_text() + "\nplayer: player:make_player\n")
     return folder
 
 

@@ -47,6 +47,16 @@ def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
     assert all(turn.problem is None for episode in episodes for turn in episode.turns)
 
 
+def test_a_scripted_player_teaches_its_words(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "rook_env")
+    said = "RookAction(message='caw caw')"
+    (folder / "player.py").write_text(
+        f"from .models import RookAction\n\ndef make_player(seed):\n    return lambda observation: {said}\n"
+    )
+    with Sessions.open(str(folder), 2) as sessions:
+        assert "caw" in make_policy(config(), sessions).tokenizer.get_vocab()
+
+
 def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None:
     policy = make_policy(config(), stairs)
     policy.model.save_pretrained(tmp_path)

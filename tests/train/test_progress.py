@@ -28,11 +28,11 @@ def clock(seconds: float) -> Callable[[], float]:
 
 
 def test_a_terminal_has_one_live_line() -> None:
-    console = Console(file=StringIO(), force_terminal=True, width=120)
+    console = Console(file=StringIO(), force_terminal=True, width=80)
     with TrainingProgress(console, total_steps=30, rollouts=16) as shown:
         steps(shown, range(1, 31))
     written = console.file.getvalue()  # type: ignore[attr-defined]
-    for news in ("training", "30/30", "reward +0.500", "length 9.0", "steps/s", "0:00 left"):
+    for news in ("30/30", "reward +0.500", "length 9.0", "steps/s", "0:00 left"):
         assert news in written
     assert "\nstep " not in written
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import wraps
 from inspect import iscoroutine
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import Any, ParamSpec, TypeVar, cast
+
+from openenv.core.exceptions import ClientModeError
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
@@ -27,7 +29,8 @@ class BackgroundLoop:
         self.loop = _new_event_loop()
         self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
-        Thread(target=self._run, name="openenv-clients", daemon=True).start()
+        self._thread = Thread(target=self._run, name="openenv-clients", daemon=True)
+        self._thread.start()
 
     def call(self, function: Callable[..., None], *args: Any) -> None:
         """Have the loop call a function soon. Calls from many threads share one waking of the loop."""
@@ -37,7 +40,16 @@ class BackgroundLoop:
             self.loop.call_soon_threadsafe(self._call_all)
 
     def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run a coroutine on the loop and wait for its result."""
+        """Run a coroutine on the loop and wait for its result.
+
+        Raises:
+            ClientModeError: This is the loop's own thread, which would wait for itself.
+        """
+        if current_thread() is self._thread:
+            coroutine.close()
+            raise ClientModeError(
+                "A client's coroutine called a blocking method. Await the client's own method instead."
+            )
         future: Future[ResultT] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
@@ -132,6 +144,7 @@ def blocks_outside_loop(
     ``EnvClient.sync()``.
 
     Example:
+        >>> from openenv import GenericEnvClient
         >>> class NotesEnv(GenericEnvClient):
         ...     @blocks_outside_loop
         ...     async def write(self, text: str) -> None:

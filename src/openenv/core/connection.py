@@ -95,7 +95,7 @@ class Connection(ClientConnection):
         self._unasked: deque[bytes] = deque()
         self._fragments: list[bytes] = []
         self._process = os.getpid()
-        # Cleared, by any thread, when nothing is to be asked any more.
+        # Cleared, by any thread, once this side has let go of it.
         self.usable = True
 
     @property
@@ -170,10 +170,11 @@ class Connection(ClientConnection):
         if self._process != os.getpid():
             _of_the_parent.append(self)
             return
-        descriptor: socket.socket | None = self.transport.get_extra_info("socket")
-        if descriptor is not None:  # uvloop has closed it with the loop
-            with suppress(OSError):
-                descriptor.shutdown(socket.SHUT_RDWR)
+        # The transport's abort() needs the loop. With a loop that was closed, uvloop has closed the socket too: None.
+        own: socket.socket | None = self.transport.get_extra_info("socket")
+        if own is not None:
+            with suppress(OSError), socket.socket(fileno=os.dup(own.fileno())) as duplicate:
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     def process_event(self, event: Any) -> None:
         """Take a message's frames; leave the handshake and the control frames to the library."""
@@ -189,7 +190,6 @@ class Connection(ClientConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who waits that no answer will come."""
         super().connection_lost(exc)
-        self.usable = False
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
@@ -209,21 +209,27 @@ class Connection(ClientConnection):
             self.drop()
 
     def _lost(self) -> OpenEnvError:
-        too_long, received, sent = self.protocol.parser_exc, self.protocol.close_rcvd, self.protocol.close_sent
+        """Make the error for a request that gets no answer, saying which side ended the connection and why."""
+        too_long, received = self.protocol.parser_exc, self.protocol.close_rcvd
         if isinstance(too_long, PayloadTooBig):
             return InvalidAnswerError(
                 f"The server's answer is longer than the client's max_message_size_mb allows: {too_long}. Make the "
                 "client with a larger one. The connection was dropped; the next call opens a new session."
             )
-        if sent is not None and sent.code == CloseCode.INTERNAL_ERROR and received is None:
-            return ConnectionLostError(
-                f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s). The "
-                "connection was dropped; the next call opens a new session."
-            )
-        how = "without a closing handshake" if received is None else f"with code {received.code} {received.reason}"
-        return ConnectionLostError(
-            f"The server closed the connection {how.rstrip()} before it answered. The next call opens a new session."
-        )
+        if received is not None and self.protocol.close_rcvd_then_sent:
+            end = f"The server closed the connection with code {received.code} {received.reason}".rstrip()
+        elif not self.usable:
+            end = "The client closed the connection, by close() or since another call got no answer in time,"
+        elif self._pong_is_overdue():
+            end = f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s)"
+        else:
+            end = "The server closed the connection without a closing handshake"
+        return ConnectionLostError(f"{end} before the answer came. The next call opens a new session.")
+
+    def _pong_is_overdue(self) -> bool:
+        """Whether the library has ended the connection for want of a pong."""
+        sent = self.protocol.close_sent
+        return sent is not None and sent.code == CloseCode.INTERNAL_ERROR
 
 
 # To collect these in a forked child would take the parent's loop the sockets that it waits on.

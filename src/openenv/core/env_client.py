@@ -127,6 +127,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """Open the session now instead of with the first call.
 
         Raises:
+            ConfigurationError: The address or a header is none.
             ConnectionFailedError: There is no server, or it refused.
             ProviderError: The provider could not start one.
         """

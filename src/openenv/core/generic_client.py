@@ -32,7 +32,7 @@ class GenericEnvClient(EnvClient[Any, dict[str, Any], dict[str, Any]]):
     def _step_payload(self, action: Any) -> dict[str, Any]:
         if isinstance(action, Mapping):
             return dict(action)
-        return action.model_dump(mode="json") if isinstance(action, BaseModel) else vars(action)
+        return action.model_dump(mode="json", by_alias=True) if isinstance(action, BaseModel) else vars(action)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         return StepResult(

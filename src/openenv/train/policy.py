@@ -1,7 +1,6 @@
 """The policy that a run trains: a model, its tokenizer, and how it speaks with the environment."""
 
-import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
-from openenv.train.players import RandomPlayer, play_players
+from openenv.train.players import Player, RandomPlayer, play_players
 from openenv.train.rollout import ModelPlayer
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions
@@ -59,7 +58,8 @@ def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
 
     Args:
         config: The run's settings.
-        sessions: The environment; the tiny policy's vocabulary is gathered by playing it at random.
+        sessions: The environment; the tiny policy's vocabulary is gathered by playing it at random, and with its
+            scripted player if it has one.
 
     Returns:
         The policy.
@@ -118,13 +118,24 @@ def _instructions(sessions: Sessions, actions: ActionText) -> str:
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
-    """Yield what an environment says in some random episodes, and what may be said to it."""
-    count = min(len(sessions), VOCABULARY_EPISODES)
-    seeds = training_seeds(config.seed, count)
+    """Yield what an environment says in some episodes, and what is said to it: its words are the vocabulary."""
+    seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
     openings = [observation_text(result.observation) for result in sessions.reset(seeds)]
     yield from openings
     words = words_of(openings) or list("abc")
-    shuffled = random.Random(derived_seed(config.seed, "vocabulary"))  # noqa: S311  # repeatable is what is wanted
-    players = [RandomPlayer(actions, shuffled.randrange(2**30), words) for _ in seeds]
+    numbers = [derived_seed(config.seed, "vocabulary", seed) for seed in seeds]
+    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], seeds, sessions, config)
+    if sessions.package is not None:
+        players = [sessions.package.make_player(number) for number in numbers]
+        yield from _texts_of([player for player in players if player is not None], seeds, sessions, config)
+
+
+def _texts_of(
+    players: Sequence[Player], seeds: Sequence[int], sessions: Sessions, config: TrainConfig
+) -> Iterator[str]:
+    if not players:
+        return
     for episode in play_players(sessions, players, seeds, max_turns=config.max_turns):
-        yield from (turn.observation for turn in episode.turns)
+        for turn in episode.turns:
+            yield turn.observation
+            yield turn.action

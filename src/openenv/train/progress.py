@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from transformers import TrainerCallback
 
 if TYPE_CHECKING:
@@ -48,12 +48,10 @@ class TrainingProgress(TrainerCallback):
         self._ends: deque[float] = deque(maxlen=AVERAGED_STEPS + 1)
         self._last_line = 0.0
         self._bar = Progress(
-            TextColumn("training"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=14),
             MofNCompleteColumn(),
             TextColumn("{task.fields[news]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[left]}", style="progress.remaining"),
             console=console,
             disable=not console.is_terminal,
         )
