@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from openenv.core.containers.base import ContainerProvider as ContainerProvider
     from openenv.core.containers.base import RuntimeProvider as RuntimeProvider
     from openenv.core.containers.local_process import LocalProcessProvider as LocalProcessProvider
-
-__all__, __getattr__ = lazy_exports(
-    __name__,
-    {
-        "openenv.core.containers.base": ("ContainerProvider", "RuntimeProvider"),
-        "openenv.core.containers.local_process": ("LocalProcessProvider",),
-    },
-)
+else:
+    __all__, __getattr__ = lazy_exports(
+        __name__,
+        {
+            "openenv.core.containers.base": ("ContainerProvider", "RuntimeProvider"),
+            "openenv.core.containers.local_process": ("LocalProcessProvider",),
+        },
+    )
