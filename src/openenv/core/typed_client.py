@@ -1,13 +1,13 @@
 """Clients that are made from an environment's classes, without a line of parsing by hand."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, cast, get_args, get_origin
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel
 
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.env_server.environment_types import environment_types, generic_arguments
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -25,30 +25,18 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
     observation_class: ClassVar[type[BaseModel]]
     state_class: ClassVar[type[BaseModel]]
 
-    # The same three where a generic base leaves some of them open, as type variables.
-    _parameters: ClassVar[tuple[Any, ...]] = ()
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Note the classes that a subclass names.
+        """Note the classes that a subclass names; a generic one may leave some of them open.
 
         Raises:
             ConfigurationError: One of them is no pydantic model.
         """
         super().__init_subclass__(**kwargs)
-        for base in cls.__dict__.get("__orig_bases__", ()):
-            origin = get_origin(base)
-            if isinstance(origin, type) and issubclass(origin, TypedEnvClient):
-                cls._fill(origin, get_args(base))
-
-    @classmethod
-    def _fill(cls, base: Any, arguments: tuple[Any, ...]) -> None:
-        filled = dict(zip(base.__parameters__, arguments, strict=True))
-        inherited = base._parameters or base.__parameters__
-        cls._parameters = tuple(filled.get(parameter, parameter) for parameter in inherited)
-        for name, parameter in zip(("action_class", "observation_class", "state_class"), cls._parameters, strict=True):
-            if not isinstance(parameter, TypeVar):
-                _check_model(cls, parameter)
-                setattr(cls, name, parameter)
+        named = generic_arguments(cls, TypedEnvClient) or ()
+        for name, model in zip(("action_class", "observation_class", "state_class"), named, strict=False):
+            if not isinstance(model, TypeVar):
+                _check_model(cls, model)
+                setattr(cls, name, model)
 
     def _step_payload(self, action: ActT) -> dict[str, Any]:
         if not isinstance(action, BaseModel):

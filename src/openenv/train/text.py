@@ -59,21 +59,20 @@ def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
         >>> observation_text({"ball": 3, "legal": ["left", "right"], "done": False})
         'ball 3\nlegal left right'
     """
-    fields = _plain_fields(observation) if isinstance(observation, BaseModel) else observation
+    fields = _json_fields(observation) if isinstance(observation, BaseModel) else observation
     own = fields.get("text")
     if isinstance(own, str):
         return own
-    fields = observation_fields(fields)
-    return "\n".join(f"{name} {_value_text(value)}".rstrip() for name, value in fields.items())
+    lines = (f"{name} {_value_text(value)}" for name, value in fields.items() if name not in _NOT_SHOWN)
+    return "\n".join(map(str.rstrip, lines))
 
 
-def _plain_fields(observation: BaseModel) -> Mapping[str, Any]:
-    """Return the fields as JSON values; most observations hold nothing else, and then nothing is converted."""
-    fields = observation.__dict__
-    plain = all(type(value) in _PLAIN or name in _NOT_SHOWN for name, value in fields.items())
-    if plain and not observation.model_extra:
-        return fields
-    return observation.model_dump(mode="json")
+def _json_fields(observation: BaseModel) -> Mapping[str, Any]:
+    """Return the fields as JSON values. Most observations hold nothing else, and then nothing is converted."""
+    for name, value in observation.__dict__.items():
+        if type(value) not in _PLAIN and name not in _NOT_SHOWN:
+            return observation.model_dump(mode="json")
+    return observation.model_dump(mode="json") if observation.model_extra else observation.__dict__
 
 
 @dataclass(frozen=True)
