@@ -21,6 +21,8 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "rollouts": 32,
     "micro_batch": 4,
     "learning_rate": 2e-6,
+    "adam_beta2": 0.999,
+    "entropy_coef": 0.0,
     "max_turns": 16,
     "max_action_tokens": 256,
     "max_context": 4096,
@@ -56,11 +58,13 @@ class TrainConfig(BaseModel):
     micro_batch: int | None = Field(default=None, ge=1, description="episodes in one backward pass; default: all")
     learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start")
     lr_schedule: Literal["linear", "cosine", "constant"] = Field(default="linear", description="how the rate changes")
+    adam_beta2: float = Field(default=0.95, gt=0, lt=1, description="memory of AdamW for the size of gradients")
     max_grad_norm: float = Field(default=1.0, gt=0, description="gradients are scaled down to this norm")
     scale_rewards: Literal["batch", "group", "none"] = Field(
         default="batch", description="what advantages are divided by"
     )
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
+    entropy_coef: float = Field(default=0.05, ge=0, description="reward for a policy that keeps trying other actions")
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
     temperature: float = Field(default=1.0, gt=0, description="of sampling, in training and in evaluation")

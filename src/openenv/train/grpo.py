@@ -173,10 +173,12 @@ def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
         # How it is learned
         learning_rate=config.learning_rate,
         lr_scheduler_type=config.lr_schedule,
+        adam_beta2=config.adam_beta2,
         max_grad_norm=config.max_grad_norm,
         temperature=config.temperature,
         scale_rewards=config.scale_rewards,
         loss_type=config.loss_type,
+        entropy_coef=config.entropy_coef,
         beta=config.beta,
         # Where it is computed
         use_cpu=not on_gpu,

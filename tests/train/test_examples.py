@@ -1,0 +1,17 @@
+"""The training examples run, in a small size."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_train_with_trl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["train_with_trl.py", "--steps", "2", "--rollouts", "16"])
+    runpy.run_path(str(EXAMPLES / "train_with_trl.py"), run_name="__main__")
+    last_line = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"mean reward [+-]\d\.\d{3} in the first step, [+-]\d\.\d{3} in the last", last_line)
