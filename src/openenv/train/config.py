@@ -64,10 +64,13 @@ class TrainConfig(BaseModel):
         default="batch", description="what advantages are divided by"
     )
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
-    entropy_coef: float = Field(default=0.05, ge=0, description="reward for a policy that keeps trying other actions")
+    entropy_coef: float = Field(default=0.02, ge=0, description="reward for a policy that keeps trying other actions")
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
-    temperature: float = Field(default=1.0, gt=0, description="of sampling, in training and in evaluation")
+    temperature: float = Field(default=1.0, gt=0, description="of sampling in training")
+    eval_temperature: float = Field(
+        default=0.0, ge=0, description="of sampling in evaluation; 0 takes the most likely token"
+    )
     max_turns: int = Field(default=32, ge=1, description="actions after which an episode is cut off")
     max_action_tokens: int = Field(default=8, ge=1, description="tokens a model may write for one action")
     max_context: int = Field(default=2048, ge=16, description="tokens of an episode after which it is cut off")

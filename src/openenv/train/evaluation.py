@@ -16,7 +16,7 @@ __all__ = ["evaluate_policy", "evaluate_random_player", "evaluate_scripted_playe
 
 
 def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sample_seed: int | None = None) -> Score:
-    """Score a language model, sampling from it at the run's temperature.
+    """Score a language model, playing at the run's ``eval_temperature``.
 
     Args:
         policy: The model and its dialogue.
@@ -31,7 +31,7 @@ def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sam
     generator = torch.Generator(policy.model.device).manual_seed(derived_seed(config.seed, "evaluation"))
     episodes = []
     for seeds in _batches(sessions, config):
-        episodes += player.play(seeds, temperature=config.temperature, generator=generator)
+        episodes += player.play(seeds, temperature=config.eval_temperature, generator=generator)
     return Score.of(episodes, sample_seed)
 
 
