@@ -9,6 +9,7 @@
     │   ├── InvalidRequestError                 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR: nothing happened
     │   │   └── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that refuses an action
     │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
+    │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
     │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
     │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
@@ -140,6 +141,22 @@ class MessageTooLargeError(RequestError):
         super().__init__(f"The message has {size} bytes; this server accepts {limit}.", size=size, limit=limit)
 
 
+class AnswerTooLargeError(RequestError):
+    """An answer above what the client takes; what it was asked for has happened."""
+
+    code = "TOO_LARGE"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            f"The answer has {size} bytes; the client takes {limit} (its max_message_size_mb, in bytes).",
+            size=size,
+            limit=limit,
+            may_have_happened=True,
+        )
+
+
 class ResetNeededError(RequestError):
     """A step before the first reset, or after the episode ended; nothing was executed."""
 
@@ -263,7 +280,11 @@ class ServerError(OpenEnvError, RuntimeError):
         """
         details = {key: value for key, value in data.items() if key not in ("message", "code")}
         code = str(data.get("code", "UNKNOWN"))
-        kind = EpisodeOrderError if details.get("reset_needed") else _ERRORS_BY_CODE.get(code, ServerError)
+        kind = _ERRORS_BY_CODE.get(code, ServerError)
+        if details.get("reset_needed"):
+            kind = EpisodeOrderError
+        elif code == "TOO_LARGE" and details.get("may_have_happened"):  # the answer was, not the request
+            kind = ServerError
         return kind(str(data.get("message", "")), code, details)
 
 

@@ -15,11 +15,11 @@ from openenv.core.env_server.protocol import (
     Request,
     decode,
     decode_action,
+    encode,
     encode_error,
-    encode_mcp_refusal,
-    encode_outcome,
-    encode_state,
+    mcp_refusal_json,
     outcome_json,
+    state_json,
 )
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, RequestError
@@ -110,7 +110,7 @@ class TestDecode:
 class TestOutcome:
     def test_the_public_form(self) -> None:
         outcome = outcome_of(Total(total=1, reward=2, done=True, metadata={"m": 1}))
-        assert encode_outcome(outcome) == (
+        assert encode("observation", outcome_json(outcome)) == (
             '{"type":"observation","data":{"observation":{"metadata":{"m":1},"total":1},'
             '"reward":2,"done":true,"metadata":{"m":1}}}'
         )
@@ -128,21 +128,21 @@ class TestOutcome:
     )
     def test_a_round_trip(self, value: Any, reward: Any, done: bool, metadata: dict[str, Any]) -> None:
         outcome = outcome_of(Shown(value=value, reward=reward, done=done, metadata=metadata))
-        data = json.loads(encode_outcome(outcome))["data"]
+        data = json.loads(outcome_json(outcome))
         assert data["observation"] == {"metadata": metadata, "value": value}
         assert (data["reward"], data["done"], data.get("metadata", {})) == (reward, done, metadata)
 
     @given(st.recursive(st.floats(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10))
     def test_numbers_that_json_has_not_are_null(self, value: Any) -> None:
         outcome = Outcome(Shown(value=value), metadata={"value": value})
-        data = json.loads(encode_outcome(outcome), parse_constant=lambda name: pytest.fail(f"sent {name}"))["data"]
+        data = json.loads(outcome_json(outcome), parse_constant=lambda name: pytest.fail(f"sent {name}"))
         assert data["observation"]["value"] == nulled(value)
         assert data["metadata"]["value"] == nulled(value)
 
     @given(JSON)
     def test_whatever_cannot_be_sent_is_a_typed_error(self, value: Any) -> None:
         try:
-            text = encode_outcome(Outcome(Shown(value=value), metadata={"value": value}))
+            text = encode("observation", outcome_json(Outcome(Shown(value=value), metadata={"value": value})))
         except EnvironmentFailedError as error:
             text = encode_error(error)
         assert json.loads(text.encode())["type"] in ("observation", "error")
@@ -151,24 +151,21 @@ class TestOutcome:
         class Nested(Observation):
             inner: dict[str, Any] = Field(default_factory=dict)
 
-        shown = json.loads(encode_outcome(Outcome(Nested(inner={"reward": 1, "done": 2}))))
-        assert shown["data"]["observation"]["inner"] == {"reward": 1, "done": 2}
+        shown = json.loads(outcome_json(Outcome(Nested(inner={"reward": 1, "done": 2}))))
+        assert shown["observation"]["inner"] == {"reward": 1, "done": 2}
 
 
 class TestState:
     def test_a_model_keeps_further_fields(self) -> None:
         state = State.model_validate({"episode_id": "e", "target": "crane"})
-        assert json.loads(encode_state(state)) == {
-            "type": "state",
-            "data": {"episode_id": "e", "step_count": 0, "target": "crane"},
-        }
+        assert json.loads(state_json(state)) == {"episode_id": "e", "step_count": 0, "target": "crane"}
 
     def test_a_mapping(self) -> None:
-        assert encode_state({"a": float("nan")}) == '{"type":"state","data":{"a":null}}'
+        assert encode("state", state_json({"a": float("nan")})) == '{"type":"state","data":{"a":null}}'
 
     def test_what_has_no_form(self) -> None:
         with pytest.raises(EnvironmentFailedError, match="state cannot be sent"):
-            encode_state({"a": object()})
+            state_json({"a": object()})
 
 
 class TestErrors:
@@ -178,9 +175,9 @@ class TestErrors:
 
     @given(st.dictionaries(st.text(), SENDABLE))
     def test_an_mcp_refusal_names_the_request(self, data: dict[str, Any]) -> None:
-        answer = json.loads(encode_mcp_refusal(data))
-        assert answer["data"]["id"] == data.get("id")
-        assert answer["data"]["error"]["code"] == -32603
+        answer = json.loads(mcp_refusal_json(data))
+        assert answer["id"] == data.get("id")
+        assert answer["error"]["code"] == -32603
 
     def test_the_class_of_an_action_may_be_any_model(self) -> None:
         class Loose(BaseModel):

@@ -32,7 +32,7 @@ from openenv.core.exceptions import (
 logger = logging.getLogger(__name__)
 
 # What most calls return, and nobody has to await.
-_FINAL = (BaseModel, tuple)
+FINAL = (BaseModel, tuple)
 
 
 class Place(ABC):
@@ -171,6 +171,9 @@ class Runner:
         environment: The instance.
         place: Where its plain methods run.
         keep: Whether ``close`` leaves the instance alone, because other sessions use it too.
+
+    Attributes:
+        inline: Whether ``reset`` and ``step`` can be called on the event loop at once.
     """
 
     def __init__(self, environment: Any, place: Place, *, keep: bool = False) -> None:
@@ -180,8 +183,7 @@ class Runner:
         environment_class: type = type(environment)
         self._reset = environment_method(environment_class, "reset")
         self._step = environment_method(environment_class, "step")
-        inline = isinstance(place, InlinePlace) and not self._step.awaited
-        self._inline_step = getattr(environment, self._step.name) if inline else None
+        self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
 
     @classmethod
     async def make(cls, factory: EnvironmentFactory, place: Place) -> "Runner":
@@ -215,14 +217,19 @@ class Runner:
 
     async def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Call ``step`` with the action and those of the options that it accepts, and return what it returns."""
-        if options or self._inline_step is None:
-            return await _answered("step", timeout_s, self._call, self._step, (action,), options)
-        # The shortest way, for steps of microseconds: each coroutine between here and there costs one of them.
-        try:
-            result = self._inline_step(action)
-        except BaseException as error:
-            raise _failure(error, "step") from error
-        return result if isinstance(result, _FINAL) else await _answered("step", None, _resolved, result)
+        return await _answered("step", timeout_s, self._call, self._step, (action,), options)
+
+    def reset_now(self, arguments: Mapping[str, Any]) -> Any:
+        """As ``reset``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
+        return self._call_now("reset", self._reset, (), arguments)
+
+    def step_now(self, action: Any, options: Mapping[str, Any]) -> Any:
+        """As ``step``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
+        return self._call_now("step", self._step, (action,), options)
+
+    async def finish(self, operation: str, result: Any) -> Any:
+        """Await what ``reset_now`` or ``step_now`` returned."""
+        return await _answered(operation, None, _resolved, result)
 
     async def state(self) -> Any:
         """Read the state, which may be a property or a method."""
@@ -243,14 +250,29 @@ class Runner:
         finally:
             self._place.leave()
 
+    def _call_now(
+        self, operation: str, method: EnvironmentMethod, args: tuple[Any, ...], values: Mapping[str, Any]
+    ) -> Any:
+        try:
+            if not values:
+                return getattr(self.environment, method.name)(*args)
+            return getattr(self.environment, method.name)(*args, **_accepted(method, values))
+        except BaseException as error:
+            raise _failure(error, operation) from error
+
     def _call(self, method: EnvironmentMethod, args: tuple[Any, ...], values: Mapping[str, Any]) -> Awaitable[Any]:
-        if values and method.arguments is not None:
-            values = {name: value for name, value in values.items() if name in method.arguments}
+        values = _accepted(method, values)
         function = getattr(self.environment, method.name)
         if method.awaited:
             awaited: Awaitable[Any] = function(*args, **values)
             return awaited
         return self._place.run(function, *args, **values)
+
+
+def _accepted(method: EnvironmentMethod, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not values or method.arguments is None:
+        return values
+    return {name: value for name, value in values.items() if name in method.arguments}
 
 
 def _make_into(made: list[Any], factory: EnvironmentFactory) -> None:
@@ -276,7 +298,7 @@ async def _answered(
             result = await start(*args)
         else:
             result = await _within(operation, timeout_s, start(*args))
-        return result if isinstance(result, _FINAL) else await _resolved(result)
+        return result if isinstance(result, FINAL) else await _resolved(result)
     except Raised as parcel:
         raise _failure(parcel.error, operation) from parcel.error
     except EnvironmentTimeoutError:

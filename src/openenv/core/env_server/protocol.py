@@ -1,12 +1,13 @@
-"""The wire without any input or output: frames to messages, outcomes to frames.
+"""The wires without any input or output: frames to requests, outcomes to frames.
 
-This is the wire that the public clients and servers speak: one JSON object in a text frame,
-``{"type": ..., "data": ...}``, answered in order. Nothing here knows a socket, a session or an event loop, so that
-every transport can share it and it can be tested alone.
+On the **legacy** wire, which the public clients and servers speak, a text frame is one JSON object,
+``{"type": ..., "data": ...}``, and requests are answered in order. On **v1** a frame is such a message or an array of
+them, and each names a session and carries a number by which its answer is known. Nothing here knows a socket, a session
+or an event loop, so that every transport can share it and it can be tested alone.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +16,7 @@ from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.types import (
+    OpenMessage,
     WSCloseMessage,
     WSMCPMessage,
     WSResetMessage,
@@ -56,9 +58,46 @@ _MOST_FAULTS = 20
 
 _JSON_RPC_INTERNAL_ERROR = -32603
 
+V1 = "openenv.v1"
+"""The WebSocket subprotocol that a client offers, and a server that has it chooses."""
+
+_LARGEST_ID = 2**53 - 1  # what every JSON implementation can count to
+# Characters after which no further message is put into a frame: larger ones gain nothing and hold up what follows.
+_FULL_FRAME = 64 * 1024
+
+
+class V1Request(NamedTuple):
+    """What a client asks for on v1.
+
+    Attributes:
+        type: ``open``, or one of the legacy wire's.
+        data: As on the legacy wire.
+        id: Number of the request, for its answer.
+        session: The session that it is for; empty for ``open``.
+    """
+
+    type: str
+    data: dict[str, Any]
+    id: int
+    session: str
+
+
+class Refusal(NamedTuple):
+    """A message of v1 that makes no request.
+
+    Attributes:
+        error: What is wrong with it.
+        id: Its number, where it has one.
+        session: Its session, where it names one.
+    """
+
+    error: RequestError
+    id: int | None
+    session: str | None
+
 
 def decode(frame: str) -> Request:
-    """Read one frame from a client.
+    """Read one frame from a client on the legacy wire.
 
     Args:
         frame: The frame's text.
@@ -72,6 +111,10 @@ def decode(frame: str) -> Request:
     document = _parse(frame)
     if not isinstance(document, dict):
         raise InvalidRequestError(f'Expected a JSON object such as {{"type": "reset"}}, got {_json_type(document)}.')
+    return _read_legacy(document)
+
+
+def _read_legacy(document: dict[str, Any]) -> Request:
     kind, data = document.get("type", ""), document.get("data")
     if kind == "step" and isinstance(data, dict) and len(document) == 2:
         return Request(kind, data)  # training sends little else, and the model could find nothing wrong with it
@@ -80,6 +123,59 @@ def decode(frame: str) -> Request:
         raise InvalidRequestError(f"Unknown message type: {kind!s:.{_LONGEST_QUOTE}}", code="UNKNOWN_TYPE")
     _validated(message_class, document)
     return Request(kind, data or {})
+
+
+def decode_v1(frame: str) -> list[V1Request | Refusal]:
+    """Read one frame from a client on v1.
+
+    Args:
+        frame: The frame's text: a message or an array of them.
+
+    Returns:
+        A request, or what is wrong with it, for each message.
+
+    Raises:
+        InvalidRequestError: The frame is no JSON, or an empty array.
+    """
+    document = _parse(frame)
+    if not isinstance(document, list):
+        return [_read_v1(document)]
+    if not document:
+        raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
+    return [_read_v1(message) for message in document]
+
+
+def _read_v1(message: Any) -> V1Request | Refusal:
+    number = session = None
+    if isinstance(message, dict):
+        number, session = message.get("id"), message.get("session")
+        number = number if type(number) is int and 0 <= number <= _LARGEST_ID else None
+        session = session if isinstance(session, str) else None
+        if number is not None and session is not None and len(message) == 4 and message.get("type") == "step":
+            data = message.get("data")
+            if isinstance(data, dict):
+                return V1Request("step", data, number, session)  # training sends little else
+    try:
+        return _checked_v1(message, number, session)
+    except InvalidRequestError as error:
+        return Refusal(error, number, session)
+
+
+def _checked_v1(message: Any, number: int | None, session: str | None) -> V1Request:
+    if not isinstance(message, dict):
+        example = '{"type": "open", "id": 1}'
+        raise InvalidRequestError(f"Expected a message such as {example}, got {_json_type(message)}.")
+    if number is None:
+        got = f"{message.get('id')!r:.{_LONGEST_QUOTE}}"
+        raise InvalidRequestError(f"Expected an id from 0 to {_LARGEST_ID}, got {got}.")
+    if message.get("type") == "open":
+        request = _validated(OpenMessage, message)
+        return V1Request("open", request.data.model_dump(), number, "")
+    if session is None:
+        raise InvalidRequestError("Expected the session that this message is for; open one first.")
+    inner = {name: value for name, value in message.items() if name not in ("id", "session")}
+    request_type, data = _read_legacy(inner)
+    return V1Request(request_type, data, number, session)
 
 
 def decode_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
@@ -132,9 +228,47 @@ def _json_type(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def encode_outcome(outcome: Outcome) -> str:
-    """Write the answer to a reset or a step."""
-    return f'{{"type":"observation","data":{outcome_json(outcome)}}}'
+def encode(kind: str, data: str) -> str:
+    """Write an answer on the legacy wire.
+
+    Args:
+        kind: Its ``type``.
+        data: Its ``data``, as JSON.
+    """
+    return f'{{"type":"{kind}","data":{data}}}'
+
+
+def encode_v1(kind: str, data: str, number: int, session: str) -> str:
+    """Write an answer on v1.
+
+    Args:
+        kind: Its ``type``.
+        data: Its ``data``, as JSON.
+        number: The request's.
+        session: Name of the session, as its server has made it.
+    """
+    return f'{{"type":"{kind}","id":{number},"session":"{session}","data":{data}}}'
+
+
+def frames_v1(messages: Iterable[str]) -> Iterator[str]:
+    """Put messages into as few frames as make sense.
+
+    Args:
+        messages: JSON, in the order in which they are to arrive.
+
+    Returns:
+        The frames' texts: a message alone, or an array of some.
+    """
+    ready: list[str] = []
+    size = 0
+    for message in messages:
+        ready.append(message)
+        size += len(message)
+        if size >= _FULL_FRAME:
+            yield ready[0] if len(ready) == 1 else f"[{','.join(ready)}]"
+            ready, size = [], 0
+    if ready:
+        yield ready[0] if len(ready) == 1 else f"[{','.join(ready)}]"
 
 
 def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
@@ -160,11 +294,6 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
     return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
 
 
-def encode_state(state: Any) -> str:
-    """Write the answer to a state message."""
-    return f'{{"type":"state","data":{state_json(state)}}}'
-
-
 def state_json(state: Any) -> str:
     """Write a state: a pydantic model, a dataclass or a mapping.
 
@@ -182,8 +311,18 @@ def state_json(state: Any) -> str:
 
 
 def encode_error(error: RequestError) -> str:
-    """Write the answer to a request that failed."""
-    return error_json({"type": "error", "data": {"message": error.message, "code": error.code, **error.details}})
+    """Write the answer to a request that failed, on the legacy wire."""
+    return error_json({"type": "error", "data": _error_data(error)})
+
+
+def encode_error_v1(error: RequestError, number: int | None, session: str | None) -> str:
+    """Write the answer to a request that failed, on v1, with as much of its number and session as is known."""
+    known = {name: value for name, value in (("id", number), ("session", session)) if value not in (None, "")}
+    return error_json({"type": "error", **known, "data": _error_data(error)})
+
+
+def _error_data(error: RequestError) -> dict[str, Any]:
+    return {"message": error.message, "code": error.code, **error.details}
 
 
 def error_json(value: Any) -> str:
@@ -202,10 +341,10 @@ def _encodable(value: Any) -> Any:
     return [_encodable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def encode_mcp_refusal(call: Mapping[str, Any]) -> str:
-    """Write the answer of an environment that has no tools to a JSON-RPC request."""
+def mcp_refusal_json(call: Mapping[str, Any]) -> str:
+    """Write the ``data`` with which an environment that has no tools answers a JSON-RPC request."""
     error = {"code": _JSON_RPC_INTERNAL_ERROR, "message": "Environment does not support MCP", "data": None}
-    return _dump({"type": "mcp", "data": {"jsonrpc": "2.0", "id": call.get("id"), "error": error}})
+    return _dump({"jsonrpc": "2.0", "id": call.get("id"), "error": error})
 
 
 def _dump(value: Any) -> str:

@@ -7,7 +7,7 @@ lets one request at a time reach its environment. Transports call these and know
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -15,8 +15,10 @@ from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
+from pydantic import BaseModel
+
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.execution import Place, Runner, SharedThreadPlace, place_for
+from openenv.core.env_server.execution import FINAL, Place, Runner, SharedThreadPlace, place_for
 from openenv.core.env_server.outcomes import Outcome, outcome_of
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.types import ServerCapacityStatus, SessionInfo
@@ -100,6 +102,7 @@ class Session:
         self._runner = runner
         self._action_class = types.action
         self._limits = limits
+        self._step_options = _NONE if limits.step_timeout_s is None else {"timeout_s": limits.step_timeout_s}
         self._phase = Phase.NEW
         self._turn = asyncio.Lock()
 
@@ -124,10 +127,13 @@ class Session:
         """
         async with self._turn:
             self._touch()
-            outcome = outcome_of(await self._runner.reset(arguments, self._limits.reset_timeout_s))
-            self.step_count = 0
-            self._phase = Phase.DONE if outcome.done else Phase.PLAYING
-            return outcome
+            return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
+
+    def reset_now(self, arguments: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
+        """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
+        self._touch()
+        result = self._runner.reset_now(arguments)
+        return self._began(result) if isinstance(result, FINAL) else self._finished("reset", result, self._began)
 
     async def step(
         self, fields: Mapping[str, Any], options: Mapping[str, Any] | None = None, timeout_s: float | None = None
@@ -146,17 +152,35 @@ class Session:
         """
         async with self._turn:
             self._touch()
-            action = decode_action(fields, self._action_class)
-            self._check_order()
+            action = self._checked_action(fields)
             limit_s = self._limits.step_timeout_s
             if timeout_s is not None or limit_s is not None:
                 timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
                 options = {**(options or {}), "timeout_s": timeout_s}
-            outcome = outcome_of(await self._runner.step(action, options or _NONE, timeout_s))
-            self.step_count += 1
-            if outcome.done:
-                self._phase = Phase.DONE
-            return outcome
+            return self._stepped(await self._runner.step(action, options or _NONE, timeout_s))
+
+    def step_now(self, fields: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
+        """Do one action at once, without a coroutine; only where ``at_once`` holds.
+
+        For steps of microseconds: each coroutine between a transport and the environment costs one of them.
+
+        Args:
+            fields: The action's fields.
+
+        Returns:
+            The outcome, or what to await for it: a plain ``step`` may yet return something to await.
+
+        Raises:
+            RequestError: As ``step`` does.
+        """
+        self._touch()
+        result = self._runner.step_now(self._checked_action(fields), self._step_options)
+        return self._stepped(result) if isinstance(result, FINAL) else self._finished("step", result, self._stepped)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether ``reset_now`` and ``step_now`` may be called now: the environment never blocks, and nobody waits."""
+        return self._runner.inline and not self._turn.locked()
 
     async def state(self) -> Any:
         """Read the environment's state; this is allowed at any time."""
@@ -189,6 +213,28 @@ class Session:
             raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
         self.last_activity = time.monotonic()
 
+    def _began(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        self.step_count = 0
+        self._phase = Phase.DONE if outcome.done else Phase.PLAYING
+        return outcome
+
+    def _stepped(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        self.step_count += 1
+        if outcome.done:
+            self._phase = Phase.DONE
+        return outcome
+
+    async def _finished(self, operation: str, result: Any, note: Callable[[Any], Outcome]) -> Outcome:
+        async with self._turn:
+            return note(await self._runner.finish(operation, result))
+
+    def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
+        action = decode_action(fields, self._action_class)
+        self._check_order()
+        return action
+
     def _check_order(self) -> None:
         if not self.enforces_order or self._phase is Phase.PLAYING:
             return
@@ -205,6 +251,9 @@ class Sessions:
         types: The classes that they speak in.
         limits: What the server grants.
 
+    Attributes:
+        worker_count: Of how many processes like this one the server is.
+
     Raises:
         ConcurrencyConfigurationError: More than one session is granted to a class that supports one.
     """
@@ -213,6 +262,7 @@ class Sessions:
         self.factory = factory
         self.types = types
         self.limits = limits
+        self.worker_count = 1
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}

@@ -274,6 +274,24 @@ WSIncomingMessage = Annotated[
 ]
 
 
+class OpenArguments(BaseMessage):
+    """What a client may say when it opens a session.
+
+    Attributes:
+        max_message_bytes: Longest answer that it takes, in bytes of UTF-8; ``None`` for any.
+    """
+
+    max_message_bytes: int | None = Field(default=None, ge=1)
+
+
+class OpenMessage(BaseMessage):
+    """Open a session, on v1 only; the answer names it."""
+
+    type: Literal["open"] = "open"
+    id: int
+    data: OpenArguments = Field(default_factory=OpenArguments)
+
+
 class WSObservationResponse(BaseMessage):
     """Answer to a reset or a step."""
 

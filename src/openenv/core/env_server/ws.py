@@ -1,21 +1,31 @@
-"""The WebSocket transport at ``/ws``: one session per socket, JSON in text frames, answered in order.
+"""The WebSocket transport at ``/ws``: v1 for the clients that offer it, else the legacy wire.
 
-It is an ASGI application of its own and not a FastAPI route, because each layer between the socket and the session
-costs every step some microseconds.
+On the legacy wire a socket is a session, and its frames are answered in order; ``ws_v1.py`` has the other one. This is
+an ASGI application of its own and not a FastAPI route, because each layer between the socket and the session costs
+every step some microseconds.
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
 
-from openenv.core.env_server.protocol import decode, encode_error, encode_mcp_refusal, encode_outcome, encode_state
+from openenv.core.env_server.dispatch import answer, answer_now
+from openenv.core.env_server.protocol import V1, decode, encode, encode_error, outcome_json
 from openenv.core.env_server.sessions import Session, Sessions
+from openenv.core.env_server.ws_v1 import V1Socket
 from openenv.core.exceptions import InvalidRequestError, MessageTooLargeError, RequestError
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+
+WORKERS_HEADER = b"x-openenv-workers"
+"""Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
 
 _NORMAL_CLOSURE = 1000
 # A request that takes longer than this is worth a look at whether its client is still there.
@@ -38,10 +48,22 @@ class WebSocketTransport:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from its handshake to its end."""
         await receive()  # websocket.connect
+        session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
+        if V1 in scope["subprotocols"] and session_id is None:
+            await send({"type": "websocket.accept", "subprotocol": V1, "headers": self._headers()})
+            await V1Socket(self._sessions, send).serve(receive, self._text)
+        else:
+            await self._serve_legacy(session_id, receive, send)
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        count = self._sessions.worker_count
+        return [(WORKERS_HEADER, str(count).encode())] if count > 1 else []
+
+    async def _serve_legacy(self, session_id: str | None, receive: Receive, send: Send) -> None:
         inbox = _Inbox(receive)
         try:
-            await send({"type": "websocket.accept"})
-            await self._serve(scope, inbox, send)
+            await send({"type": "websocket.accept", "headers": self._headers()})
+            await self._serve(session_id, inbox, send)
             await send({"type": "websocket.close", "code": _NORMAL_CLOSURE})
         except _Disconnected:
             logger.debug("a client disconnected")
@@ -54,9 +76,8 @@ class WebSocketTransport:
         finally:
             inbox.close()
 
-    async def _serve(self, scope: Scope, inbox: "_Inbox", send: Send) -> None:
+    async def _serve(self, session_id: str | None, inbox: "_Inbox", send: Send) -> None:
         """Answer a socket's messages. Capacity and factory errors are its first and only frame."""
-        session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         try:
             session = await self._open(inbox) if session_id is None else self._sessions.attach(session_id)
         except RequestError as error:
@@ -71,36 +92,34 @@ class WebSocketTransport:
                 session.attached = False
 
     async def _open(self, inbox: "_Inbox") -> Session:
-        self._watch.add(inbox)
-        try:
-            return await self._sessions.open()
-        finally:
-            self._watch.remove(inbox)
+        return await self._watched(self._sessions.open(), inbox)
 
     async def _answer_all(self, session: Session, inbox: "_Inbox", send: Send) -> None:
         while not session.closed:
             event = await inbox.next()
-            self._watch.add(inbox)
             try:
-                answer = await self._answer(session, event)
+                kind, data = decode(self._text(event))
+                if kind == "close":
+                    return
+                frame = await self._answer(session, kind, data, inbox)
             except RequestError as error:
-                answer = encode_error(error)
-            finally:
-                self._watch.remove(inbox)
-            if answer is None:
-                return
-            await send({"type": "websocket.send", "text": answer})
+                frame = encode_error(error)
+            await send({"type": "websocket.send", "text": frame})
 
-    async def _answer(self, session: Session, event: Message) -> str | None:
-        """Answer one frame; ``None`` where the client asked to close."""
-        kind, data = decode(self._text(event))
-        if kind == "step":
-            return encode_outcome(await session.step(data))
-        if kind == "reset":
-            return encode_outcome(await session.reset(data))
-        if kind == "state":
-            return encode_state(await session.state())
-        return encode_mcp_refusal(data) if kind == "mcp" else None
+    async def _answer(self, session: Session, kind: str, data: dict[str, Any], inbox: "_Inbox") -> str:
+        if session.at_once and kind in ("step", "reset"):
+            observation = answer_now(session, kind, data)
+            if isinstance(observation, str):
+                return encode("observation", observation)
+            return encode("observation", outcome_json(await self._watched(observation, inbox)))
+        return encode(*await self._watched(answer(session, kind, data), inbox))
+
+    async def _watched(self, awaitable: Awaitable[ResultT], inbox: "_Inbox") -> ResultT:
+        self._watch.add(inbox)
+        try:
+            return await awaitable
+        finally:
+            self._watch.remove(inbox)
 
     def _text(self, event: Message) -> str:
         text: str | None = event.get("text")
