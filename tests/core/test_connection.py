@@ -290,9 +290,9 @@ class TestLoss:
             for _ in range(20):
                 result = await client.reset()
                 assert result.observation == {"total": 1}
-                connection = client._connection  # nothing public shows that the server has closed
-                assert connection is not None
-                await connection.wait_closed()
+                link = client._link  # nothing public shows that the server has closed
+                assert link is not None
+                await link.connection.wait_closed()
             await client.close()
 
     def test_no_answer_in_time_drops_the_connection_and_a_late_answer_pairs_with_nothing(self) -> None:

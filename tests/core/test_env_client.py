@@ -713,9 +713,9 @@ class TestLeaks:
             if number % 2:
                 client.close()
             else:
-                connection = client.async_client._connection  # to cut it off as a crash does
-                assert connection is not None
-                connection.loop.call_soon_threadsafe(connection.transport.abort)
+                link = client.async_client._link  # to cut it off as a crash does
+                assert link is not None
+                link.connection.loop.call_soon_threadsafe(link.connection.transport.abort)
 
         play(1)
         server.wait_for_sessions(0)
@@ -730,13 +730,14 @@ class TestLeaks:
         tasks: list[int] = []
 
         async def play(number: int) -> None:
-            client = GenericEnvClient(base_url=server.url)
+            # With headers of its own it has a connection of its own.
+            client = GenericEnvClient(base_url=server.url, headers={"X-Number": str(number)})
             await client.reset()
             if number % 2:
                 await client.close()
             else:
-                assert client._connection is not None  # to cut it off as a crash does
-                client._connection.transport.abort()
+                assert client._link is not None  # to cut it off as a crash does
+                client._link.connection.transport.abort()
 
         async def play_all() -> None:
             for start in range(0, 200, 20):

@@ -2,17 +2,19 @@
 
 import asyncio
 import copy
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from pydantic_core import ValidationError, from_json, to_json
+from pydantic_core import ValidationError, to_json
 
+from openenv.core.answers import ThreadAnswer
 from openenv.core.background_loop import background_loop, blocks_outside_loop, in_event_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
-from openenv.core.connection import Connection, ThreadAnswer, open_connection, timed_out
+from openenv.core.connection import ConnectionSettings
 from openenv.core.containers.base import Provider
 from openenv.core.exceptions import (
     ClientModeError,
@@ -24,9 +26,12 @@ from openenv.core.exceptions import (
     ServerFactoryError,
     ServerSessionError,
 )
+from openenv.core.links import Link, open_link, timed_out
+from openenv.core.schemas import fetch_schemas
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
+    from openenv.core.vector_client import VectorEnv
 
 _MODES = ("simulation", "production")
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
@@ -95,9 +100,10 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._provider = provider
         self._mode = _checked_mode(mode)
         self._headers = headers
-        self._connection: Connection | None = None
+        self._link: Link | None = None
         self._connecting: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._children: list[Self] = []
+        self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
         self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
 
     @abstractmethod
@@ -118,6 +124,11 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         return self._base_url
 
     @property
+    def message_timeout_s(self) -> float | None:
+        """Seconds that an answer may take; ``None`` for no limit."""
+        return self._message_timeout_s
+
+    @property
     def mode(self) -> str:
         """``simulation`` or ``production``."""
         return self._mode
@@ -131,20 +142,22 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ConnectionFailedError: There is no server, or it refused.
             ProviderError: The provider could not start one.
         """
-        await self._connected()
+        await self._linked()
         return self
 
     @blocks_outside_loop
     async def disconnect(self) -> None:
         """End the session. The next call opens a new one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.end()
+        link, self._link = self._link, None
+        if link is not None:
+            await link.end()
 
     @blocks_outside_loop
     async def close(self) -> None:
-        """End the session and those opened by ``new_session``, and stop the provider's server."""
+        """End the session and those opened by ``new_session`` and ``vector``, and stop the provider's server."""
         try:
+            while self._vectors:
+                await self._vectors.pop().close()
             while self._children:
                 await self._children.pop().close()
             await self.disconnect()
@@ -156,13 +169,67 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
-        await self._connected()
+        await self._linked()
         child = copy.copy(self)
-        child._connection, child._provider, child._children = None, None, []  # the same class
+        child._link, child._provider, child._children, child._vectors = None, None, [], []  # the same class
         child._connecting = child._facade = None
         self._children.append(child)
-        await child._connected()
+        await child._linked()
         return child
+
+    def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
+        """Open many sessions on the server, to be stepped together; they are closed with this client.
+
+        Args:
+            count: How many.
+            autoreset: Whether a step resets a session whose episode has ended, instead of stepping it.
+
+        Returns:
+            The sessions. Where no event loop runs, it is a ``SyncVectorEnv``, as from ``sync().vector(count)``.
+
+        Raises:
+            ConfigurationError: ``count`` is below 1, or the address or a header is none.
+            ConnectionFailedError: There is no server, or it refused.
+            ServerError: The server grants fewer sessions, or could not make the environments.
+
+        Example:
+            >>> async with CatchEnv(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     games = await env.vector(64)
+            ...     results = await games.reset(seeds=range(64))
+        """
+        from openenv.core.vector_client import SyncVectorEnv  # it imports this module
+
+        opening = self._open_vector(count, autoreset)
+        if in_event_loop():
+            return opening
+        blocking = SyncVectorEnv(background_loop().run(opening))
+        return cast("Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]", blocking)
+
+    async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":
+        from openenv.core.vector_client import VectorEnv  # it imports this module
+
+        async with self._connecting_here():
+            settings = await self._connection_settings()
+        vector = VectorEnv(self, settings, count, autoreset=autoreset)
+        await vector.open()
+        self._vectors.append(vector)
+        return vector
+
+    @blocks_outside_loop
+    async def schemas(self) -> dict[str, dict[str, Any]]:
+        """Read the JSON Schemas that the server publishes.
+
+        Returns:
+            The schemas of ``action``, ``observation`` and ``state``.
+
+        Raises:
+            ConnectionFailedError: There is no server, or it has no schemas.
+            ProviderError: The provider could not start one.
+        """
+        async with self._connecting_here():
+            await self._connection_settings()  # which starts the server if that is still to be done
+        assert self._base_url is not None
+        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers)
 
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
@@ -180,7 +247,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "reset", "data": kwargs}, "observation", self._parse_result)
+        return self._exchange(b"reset", to_json(kwargs), "observation", self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -199,7 +266,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "step", "data": self._step_payload(action)}, "observation", self._parse_result)
+        data = to_json(self._step_payload(action))
+        return self._exchange(b"step", data, "observation", self._parse_result)
 
     def state(self) -> Coroutine[Any, Any, StateT]:
         """Read where the episode stands.
@@ -210,7 +278,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange({"type": "state"}, "state", self._parse_state)
+        return self._exchange(b"state", None, "state", self._parse_state)
 
     def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
         """Return a facade with the same methods, blocking and typed so."""
@@ -222,7 +290,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        await self._connected()
+        await self._linked()
         return self
 
     async def __aexit__(
@@ -243,54 +311,57 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         wait_for(self.close)
 
     def _exchange(
-        self, request: dict[str, Any], expected: str, parse: Callable[[dict[str, Any]], ResultT]
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> Coroutine[Any, Any, ResultT]:
         """Send a request and parse its answer, following the one rule for when a call blocks."""
-        text = to_json(request).decode()
         if in_event_loop():
-            return self._exchange_async(text, expected, parse)
-        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(text, expected, parse))
+            return self._exchange_async(kind, data, expected, parse)
+        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(kind, data, expected, parse))
 
-    async def _exchange_async(self, text: str, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
-        connection = await self._connected()
-        return _read(connection, await connection.exchange(text, self._message_timeout_s), expected, parse)
+    async def _exchange_async(
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    ) -> ResultT:
+        link = self._link_here() or await self._linked()
+        return read_answer(link, await link.exchange(kind, data, self._message_timeout_s), expected, parse)
 
-    def _exchange_blocking(self, text: str, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
-        """Hand the text to the loop's thread and do all else in this one: no task, no future."""
+    def _exchange_blocking(
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    ) -> ResultT:
+        """Hand the request to the loop's thread and do all else in this one: no task, no future."""
         background = background_loop()
-        connection = self._connection
-        if connection is None or not connection.answers or connection.loop is not background.loop:
-            connection = background.run(self._connected())
+        link = self._link
+        if link is None or not link.answers or link.connection.loop is not background.loop:
+            link = background.run(self._linked())
         answer = ThreadAnswer()
-        background.call(connection.ask, text, answer)
-        reply = answer.wait(self._message_timeout_s)
-        if reply is None:
-            connection.usable = False  # at once: this thread's next call must not find it
-            background.call(connection.drop)
+        background.call(link.ask, kind, data, answer)
+        message = answer.wait(self._message_timeout_s)
+        if message is None:
+            link.usable = False  # at once: this thread's next call must not find it
+            background.call(link.drop)
             raise timed_out(self._message_timeout_s)
-        return _read(connection, reply, expected, parse)
+        return read_answer(link, message, expected, parse)
 
-    async def _connected(self) -> Connection:
-        """Return the connection, opening one where there is none that answers."""
-        connection = self._connection_here()
-        if connection is None:
+    async def _linked(self) -> Link:
+        """Return the session, opening one where there is none that answers."""
+        link = self._link_here()
+        if link is None:
             async with self._connecting_here():  # of calls that come together, the first one connects
-                connection = self._connection_here()
-                if connection is None:
-                    connection = self._connection = await self._open_connection()
-        return connection
+                link = self._link_here()
+                if link is None:
+                    link = self._link = await self._open_link()
+        return link
 
-    def _connection_here(self) -> Connection | None:
-        """Return the connection if it answers in this loop; let go of one whose loop has ended."""
-        connection = self._connection
-        if connection is None or not connection.answers:
+    def _link_here(self) -> Link | None:
+        """Return the session if it answers in this loop; let go of one whose loop has ended."""
+        link = self._link
+        if link is None or not link.answers:
             return None
-        if connection.loop is asyncio.get_running_loop():
-            return connection
-        if connection.orphaned:
-            connection.abandon()
+        if link.connection.loop is asyncio.get_running_loop():
+            return link
+        if link.connection.orphaned:
+            link.connection.abandon()
             return None
-        way = "sync" if connection.loop is background_loop().loop else "async"
+        way = "sync" if link.connection.loop is background_loop().loop else "async"
         raise ClientModeError(
             f"{type(self).__name__} is already being used in {way} mode. "
             "Create a separate client instance when mixing sync and async code."
@@ -303,17 +374,21 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             self._connecting = loop, asyncio.Lock()
         return self._connecting[1]
 
-    async def _open_connection(self) -> Connection:
+    async def _open_link(self) -> Link:
+        return await open_link(await self._connection_settings())
+
+    async def _connection_settings(self) -> ConnectionSettings:
+        """Say where to connect to, having the server started if that is still to be done; needs the lock."""
         if self._base_url is None:
             assert self._provider is not None
             self._base_url = await asyncio.to_thread(self._provider.launch)
-        return await open_connection(
-            convert_to_ws_url(self._base_url),
+        return ConnectionSettings(
+            url=convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
             max_message_bytes=self._max_message_bytes,
             ping_interval_s=self._ping_interval_s,
             ping_timeout_s=self._ping_timeout_s,
-            headers=self._headers,
+            headers=tuple((self._headers or {}).items()),
         )
 
 
@@ -334,26 +409,22 @@ def convert_to_ws_url(url: str) -> str:
     return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
 
 
-def _read(connection: Connection, reply: bytes, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
     """Parse an answer, or raise the error that it carries."""
     try:
-        return parse(_answer_data(reply, expected))
+        return parse(_answer_data(message, expected))
     except ValidationError as error:
         raise InvalidAnswerError(
             f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
         ) from error
     except _LAST_WORDS as error:
         if not isinstance(error, EpisodeOrderError):
-            connection.retire()
+            link.retire()
         raise
 
 
-def _answer_data(reply: bytes, expected: str) -> dict[str, Any]:
+def _answer_data(message: Any, expected: str) -> dict[str, Any]:
     """Return an answer's ``data``, or raise the error that it carries."""
-    try:
-        message = from_json(reply)
-    except ValueError:
-        message = None
     if isinstance(message, dict):
         kind, data = message.get("type"), message.get("data")
         if isinstance(data, dict):
@@ -361,10 +432,10 @@ def _answer_data(reply: bytes, expected: str) -> dict[str, Any]:
                 return data
             if kind == "error":
                 raise ServerError.from_frame(data)
-    shown = reply[:_LONGEST_QUOTE].decode(errors="replace")
+    shown = message.decode(errors="replace") if isinstance(message, bytes) else json.dumps(message)
     raise InvalidAnswerError(
-        f'Expected the server to answer {{"type": "{expected}", "data": {{...}}}} or an error, got {shown!r}. '
-        "Is it an OpenEnv server?"
+        f'Expected the server to answer {{"type": "{expected}", "data": {{...}}}} or an error, got '
+        f"{shown!r:.{_LONGEST_QUOTE}}. Is it an OpenEnv server?"
     )
 
 

@@ -6,9 +6,10 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
-from openenv.core.background_loop import wait_for
+from openenv.core.background_loop import background_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
+from openenv.core.vector_client import SyncVectorEnv, VectorEnv
 
 ResultT = TypeVar("ResultT")
 
@@ -58,6 +59,11 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """Open a further session on the same server; it is closed with this one."""
         child: EnvClient[ActT, ObsT, StateT] = wait_for(self.async_client.new_session)
         return child.sync()
+
+    def vector(self, count: int, *, autoreset: bool = False) -> SyncVectorEnv[ActT, ObsT, StateT]:
+        """Open many sessions on the server, to be stepped together; see ``EnvClient.vector``."""
+        vector: VectorEnv[ActT, ObsT, StateT] = background_loop().run(self.async_client._open_vector(count, autoreset))
+        return SyncVectorEnv(vector)
 
     def __enter__(self) -> Self:
         """Connect."""

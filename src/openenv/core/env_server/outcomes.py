@@ -15,11 +15,18 @@ _FORMS = (
 )
 
 
+@dataclass(slots=True, frozen=True)
+class WrittenJson:
+    """An observation or a state that another process has written as JSON already."""
+
+    text: str
+
+
 @dataclass(slots=True)
 class Outcome:
     """An observation with its reward, its done flag and what was reported beside it."""
 
-    observation: BaseModel
+    observation: BaseModel | WrittenJson
     reward: Scalar | None = None
     done: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -30,7 +37,8 @@ def outcome_of(returned: Any) -> Outcome:
 
     Args:
         returned: An observation, or a tuple in one of the forms that ``Environment`` lists. Of Gymnasium's five values,
-            ``terminated`` and ``truncated`` are kept apart in the metadata, and ``done`` is either.
+            ``terminated`` and ``truncated`` are kept apart in the metadata, and ``done`` is either. An outcome stays
+            what it is.
 
     Raises:
         EnvironmentFailedError: It has none of the forms, or the reward is no finite number.
@@ -41,6 +49,8 @@ def outcome_of(returned: Any) -> Outcome:
         return _from_plain_model(returned)
     if isinstance(returned, tuple) and returned and isinstance(returned[0], BaseModel):
         return _from_tuple(returned)
+    if isinstance(returned, Outcome):
+        return returned
     if isinstance(returned, tuple):
         shape = ", ".join(type(value).__name__ for value in returned)
         raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")

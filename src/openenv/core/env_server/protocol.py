@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.outcomes import Outcome
+from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.types import (
     OpenMessage,
     WSCloseMessage,
@@ -23,7 +23,7 @@ from openenv.core.env_server.types import (
     WSStateMessage,
     WSStepMessage,
 )
-from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, RequestError
+from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -62,6 +62,9 @@ V1 = "openenv.v1"
 """The WebSocket subprotocol that a client offers, and a server that has it chooses."""
 
 _LARGEST_ID = 2**53 - 1  # what every JSON implementation can count to
+ARRAY_BYTES = 128 * 1024
+"""How much longer than the longest message a frame of v1 may be that holds an array of them, in bytes."""
+
 # Characters after which no further message is put into a frame: larger ones gain nothing and hold up what follows.
 _FULL_FRAME = 64 * 1024
 
@@ -96,19 +99,21 @@ class Refusal(NamedTuple):
     session: str | None
 
 
-def decode(frame: str) -> Request:
+def decode(frame: str | None, max_bytes: int | None = None) -> Request:
     """Read one frame from a client on the legacy wire.
 
     Args:
-        frame: The frame's text.
+        frame: The frame's text; ``None`` for a binary frame.
+        max_bytes: The longest frame to accept, in bytes of UTF-8; ``None`` for any.
 
     Returns:
         The request.
 
     Raises:
         InvalidRequestError: The frame is no JSON, no object, of no known type, or has missing or unknown fields.
+        MessageTooLargeError: It is too long.
     """
-    document = _parse(frame)
+    document = _parse(_checked_frame(frame, max_bytes))
     if not isinstance(document, dict):
         raise InvalidRequestError(f'Expected a JSON object such as {{"type": "reset"}}, got {_json_type(document)}.')
     return _read_legacy(document)
@@ -125,24 +130,43 @@ def _read_legacy(document: dict[str, Any]) -> Request:
     return Request(kind, data or {})
 
 
-def decode_v1(frame: str) -> list[V1Request | Refusal]:
+def decode_v1(frame: str | None, max_bytes: int | None = None) -> list[V1Request | Refusal]:
     """Read one frame from a client on v1.
 
     Args:
-        frame: The frame's text: a message or an array of them.
+        frame: The frame's text, a message or an array of them; ``None`` for a binary frame.
+        max_bytes: The longest message to accept, in bytes of UTF-8; ``None`` for any. An array may have
+            ``ARRAY_BYTES`` more.
 
     Returns:
         A request, or what is wrong with it, for each message.
 
     Raises:
         InvalidRequestError: The frame is no JSON, or an empty array.
+        MessageTooLargeError: It is too long.
     """
-    document = _parse(frame)
-    if not isinstance(document, list):
-        return [_read_v1(document)]
-    if not document:
-        raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
-    return [_read_v1(message) for message in document]
+    text = _checked_frame(frame, None if max_bytes is None else max_bytes + ARRAY_BYTES)
+    document = _parse(text)
+    if isinstance(document, list):
+        if not document:
+            raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
+        return [_read_v1(message) for message in document]
+    request = _read_v1(document)
+    try:
+        _checked_frame(text, max_bytes)
+    except MessageTooLargeError as error:
+        return [Refusal(error, request.id, request.session)]
+    return [request]
+
+
+def _checked_frame(frame: str | None, max_bytes: int | None) -> str:
+    if frame is None:
+        raise InvalidRequestError("Expected a text frame with JSON, got a binary frame.")
+    if max_bytes is not None and len(frame) * 4 > max_bytes:  # only then can it be longer than allowed
+        size = len(frame.encode())
+        if size > max_bytes:
+            raise MessageTooLargeError(size, max_bytes)
+    return frame
 
 
 def _read_v1(message: Any) -> V1Request | Refusal:
@@ -281,10 +305,8 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
     Raises:
         EnvironmentFailedError: Some value has no form in JSON. NaN and infinity become ``null``.
     """
-    observation = outcome.observation
     try:
-        # What model_dump_json calls, without the checks of its arguments, which take as long again.
-        shown = type(observation).__pydantic_serializer__.to_json(observation, exclude=_BESIDE, warnings=False).decode()
+        shown = observation_json(outcome.observation)
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
         raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
@@ -294,12 +316,26 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
     return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
 
 
+def observation_json(observation: BaseModel | WrittenJson) -> str:
+    """Write an observation without its reward and done flag, which travel beside it.
+
+    Raises:
+        ValueError: Some value has no form in JSON; or ``TypeError``.
+    """
+    if isinstance(observation, WrittenJson):
+        return observation.text
+    # What model_dump_json calls, without the checks of its arguments, which take as long again.
+    return type(observation).__pydantic_serializer__.to_json(observation, exclude=_BESIDE, warnings=False).decode()
+
+
 def state_json(state: Any) -> str:
     """Write a state: a pydantic model, a dataclass or a mapping.
 
     Raises:
         EnvironmentFailedError: It is something else, or some value has no form in JSON.
     """
+    if isinstance(state, WrittenJson):
+        return state.text
     if not isinstance(state, BaseModel | Mapping) and not is_dataclass(state):
         raise EnvironmentFailedError(
             f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."

@@ -18,7 +18,7 @@ from openenv.core.env_server.dispatch import answer, answer_now
 from openenv.core.env_server.protocol import V1, decode, encode, encode_error, outcome_json
 from openenv.core.env_server.sessions import Session, Sessions
 from openenv.core.env_server.ws_v1 import V1Socket
-from openenv.core.exceptions import InvalidRequestError, MessageTooLargeError, RequestError
+from openenv.core.exceptions import RequestError
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class WebSocketTransport:
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         if V1 in scope["subprotocols"] and session_id is None:
             await send({"type": "websocket.accept", "subprotocol": V1, "headers": self._headers()})
-            await V1Socket(self._sessions, send).serve(receive, self._text)
+            await V1Socket(self._sessions, send, self._max_message_bytes).serve(receive)
         else:
             await self._serve_legacy(session_id, receive, send)
 
@@ -98,7 +98,7 @@ class WebSocketTransport:
         while not session.closed:
             event = await inbox.next()
             try:
-                kind, data = decode(self._text(event))
+                kind, data = decode(event.get("text"), self._max_message_bytes)
                 if kind == "close":
                     return
                 frame = await self._answer(session, kind, data, inbox)
@@ -120,17 +120,6 @@ class WebSocketTransport:
             return await awaitable
         finally:
             self._watch.remove(inbox)
-
-    def _text(self, event: Message) -> str:
-        text: str | None = event.get("text")
-        if text is None:
-            raise InvalidRequestError("Expected a text frame with a JSON object, got a binary frame.")
-        size = len(text)
-        if size * 4 > self._max_message_bytes:  # only then can it be longer than allowed
-            size = len(text.encode())
-            if size > self._max_message_bytes:
-                raise MessageTooLargeError(size, self._max_message_bytes)
-        return text
 
 
 class _Inbox:

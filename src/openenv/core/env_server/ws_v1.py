@@ -7,10 +7,10 @@ session, which works through the session's requests in their order. Answers that
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
-from starlette.types import Message, Receive, Send
+from starlette.types import Receive, Send
 
 from openenv.core.env_server.dispatch import answer, answer_now
 from openenv.core.env_server.outcomes import Outcome
@@ -57,11 +57,14 @@ class V1Socket:
     Args:
         sessions: Where sessions are opened; those opened here are closed when the socket ends.
         send: The socket's own.
+        max_message_bytes: Longest message that is read, in bytes of UTF-8.
     """
 
-    def __init__(self, sessions: Sessions, send: Send) -> None:
+    def __init__(self, sessions: Sessions, send: Send, max_message_bytes: int) -> None:
         self._sessions = sessions
         self._send = send
+        self._max_message_bytes = max_message_bytes
+        self._opened_data = f'{{"max_message_bytes":{max_message_bytes}}}'
         self._seats: dict[str, _Seat] = {}
         self._ready: list[str] = []
         self._sending = False
@@ -70,17 +73,16 @@ class V1Socket:
         self._room.set()
         self._tasks: asyncio.TaskGroup
 
-    async def serve(self, receive: Receive, text_of: Callable[[Message], str]) -> None:
+    async def serve(self, receive: Receive) -> None:
         """Answer requests until the client goes.
 
         Args:
             receive: The socket's own.
-            text_of: Takes the text out of an event, or raises a ``RequestError``.
         """
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 while (event := await receive())["type"] != "websocket.disconnect":
-                    await self._take(event, text_of)
+                    await self._take(event.get("text"))
                     await self._room.wait()
                 raise _ClientGoneError  # ends the tasks
         except* (_ClientGoneError, OSError) as gone:  # the latter is what ASGI servers raise on sending too late
@@ -89,10 +91,10 @@ class V1Socket:
             for seat in self._seats.values():
                 self._sessions.close(seat.session)
 
-    async def _take(self, event: Message, text_of: Callable[[Message], str]) -> None:
+    async def _take(self, frame: str | None) -> None:
         """Answer one frame's requests, or start on them."""
         try:
-            requests = decode_v1(text_of(event))
+            requests = decode_v1(frame, self._max_message_bytes)
         except RequestError as error:
             self._ready.append(encode_error_v1(error, None, None))
             requests = []
@@ -174,7 +176,7 @@ class V1Socket:
             self._ended(encode_error_v1(error, request.id, None))
             return
         self._seats[session.id] = _Seat(session, request.data["max_message_bytes"])
-        self._ended(encode_v1("opened", "{}", request.id, session.id))
+        self._ended(encode_v1("opened", self._opened_data, request.id, session.id))
 
     def _encoded(self, seat: _Seat, request: V1Request, kind: str, data: str) -> str:
         limit = seat.longest_answer
