@@ -1,0 +1,52 @@
+"""The JSON Schemas that a server publishes of its environment's types."""
+
+import json
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.request import Request
+
+from openenv.core.containers.health import opener_for
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+
+TIMEOUT_S = 10.0
+_HTTP_SCHEMES = {"ws": "http", "wss": "https"}
+_PARTS = frozenset({"action", "observation", "state"})
+
+
+def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Ask a server for its schemas. This blocks.
+
+    Args:
+        base_url: The server's address: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+        headers: Further headers of the request.
+
+    Returns:
+        The schemas of ``action``, ``observation`` and ``state``.
+
+    Raises:
+        ConfigurationError: The address is none.
+        ConnectionFailedError: There is no server, or it has no schemas.
+    """
+    address = _schema_address(base_url)
+    if not address.startswith(("http://", "https://")):
+        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    request = Request(address, headers=dict(headers or {}))  # noqa: S310  # the scheme was checked above
+    try:
+        with opener_for(address).open(request, timeout=TIMEOUT_S) as answer:
+            document = json.load(answer)
+    except (OSError, HTTPException, ValueError) as error:
+        raise ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {error!r}.") from error
+    if not isinstance(document, dict) or not document.keys() >= _PARTS:
+        raise ConnectionFailedError(
+            f"Expected the environment's schemas at {address}, got {document!r:.200}. Is it an OpenEnv server?"
+        )
+    return {part: schema for part, schema in document.items() if isinstance(schema, dict)}
+
+
+def _schema_address(base_url: str) -> str:
+    scheme, separator, rest = base_url.rstrip("/").partition("://")
+    if not separator:
+        return f"http://{scheme}/schema"
+    scheme = scheme.lower()
+    return f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}/schema"
