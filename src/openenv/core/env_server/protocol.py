@@ -17,6 +17,7 @@ from pydantic_core import from_json, to_json
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.types import (
     OpenMessage,
+    Scalar,
     WSCloseMessage,
     WSMCPMessage,
     WSResetMessage,
@@ -170,15 +171,17 @@ def _checked_frame(frame: str | None, max_bytes: int | None) -> str:
 
 
 def _read_v1(message: Any) -> V1Request | Refusal:
-    number = session = None
-    if isinstance(message, dict):
+    if not isinstance(message, dict):
+        number = session = None
+    else:
         number, session = message.get("id"), message.get("session")
-        number = number if type(number) is int and 0 <= number <= _LARGEST_ID else None
-        session = session if isinstance(session, str) else None
-        if number is not None and session is not None and len(message) == 4 and message.get("type") == "step":
+        if type(number) is not int or not 0 <= number <= _LARGEST_ID:
+            number = None
+        elif type(session) is str and len(message) == 4 and message.get("type") == "step":
             data = message.get("data")
-            if isinstance(data, dict):
+            if type(data) is dict:
                 return V1Request("step", data, number, session)  # training sends little else
+        session = session if isinstance(session, str) else None
     try:
         return _checked_v1(message, number, session)
     except InvalidRequestError as error:
@@ -310,7 +313,7 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
         raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
-    reward = "null" if outcome.reward is None else _dump(outcome.reward)
+    reward = _scalar(outcome.reward)
     done = "true" if outcome.done else "false"
     beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
     return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
@@ -326,6 +329,11 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
         return observation.text
     # What model_dump_json calls, without the checks of its arguments, which take as long again.
     return type(observation).__pydantic_serializer__.to_json(observation, exclude=_BESIDE, warnings=False).decode()
+
+
+def _scalar(value: Scalar | None) -> str:
+    # Python writes a finite number as JSON does, in a tenth of the time.
+    return repr(value) if type(value) in (float, int) else _dump(value)
 
 
 def state_json(state: Any) -> str:
