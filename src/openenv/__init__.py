@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
     from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
     from openenv.core.typed_client import client_for as client_for
+    from openenv.core.vector_client import SyncVectorEnv as SyncVectorEnv
+    from openenv.core.vector_client import VectorEnv as VectorEnv
 else:
     __all__, __getattr__ = lazy_exports(
         __name__,
@@ -42,6 +44,7 @@ else:
             "openenv.core.sync_client": ("SyncEnvClient",),
             "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
             "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
+            "openenv.core.vector_client": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client_types": ("StepResult",),
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
             "openenv.core.env_server.app": ("create_app", "serve"),

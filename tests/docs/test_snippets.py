@@ -27,7 +27,7 @@ def names(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def echo_port() -> Iterator[int]:
-    with LocalProcessProvider("echo", max_sessions=16) as provider:
+    with LocalProcessProvider("echo", max_sessions=80) as provider:
         provider.wait_for_ready()
         yield int(provider.base_url.rpartition(":")[2])
 

@@ -1,14 +1,19 @@
-"""The exchanges on the page about the wire are what an echo server says, word for word."""
+"""The exchanges on the pages about the wires are what an echo server says, word for word."""
 
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from tests.docs.snippets import blocks_of
-from tests.servers import Wire
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
 from openenv.core.containers.local_process import LocalProcessProvider
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "wire.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 EXCHANGE = re.compile(r"^> (?P<request>.*)\n< (?P<answer>.*)$", re.MULTILINE)
 
 
@@ -17,20 +22,46 @@ def matches(shown: str, answer: str) -> bool:
     return re.fullmatch(".*".join(re.escape(part) for part in shown.split("...")), answer) is not None
 
 
-def test_the_echo_server_answers_as_the_page_says() -> None:
-    exchanges = [
-        match.groups()
-        for block in blocks_of(PAGE)
-        if block.language == "text"
-        for match in EXCHANGE.finditer(block.text)
-    ]
-    assert len(exchanges) == 6
+def receive_as(shown: str, socket: ClientConnection) -> str:
+    """Receive as many messages as are shown; the server may put them into several frames."""
+    count = len(re.findall(r'"type":"(?:opened|observation|state|mcp|closed|error)"', shown))
+    messages: list[Any] = []
+    while len(messages) < count:
+        received = json.loads(socket.recv(timeout=5))
+        messages += received if isinstance(received, list) else [received]
+    return json.dumps(messages if shown.startswith("[") else messages[0], separators=(",", ":"), ensure_ascii=False)
+
+
+def exchanges(page: str) -> Iterator[tuple[str, str]]:
+    for block in blocks_of(DOCS / page):
+        if block.language == "text":
+            yield from ((match["request"], match["answer"]) for match in EXCHANGE.finditer(block.text))
+
+
+def with_sessions(text: str, names: dict[str, str]) -> str:
+    for name, session in names.items():
+        text = text.replace(name, session)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("page", "subprotocols", "count"), [("wire.md", None, 6), ("wire-v1.md", [Subprotocol("openenv.v1")], 8)]
+)
+def test_the_echo_server_answers_as_the_page_says(
+    page: str, subprotocols: list[Subprotocol] | None, count: int
+) -> None:
+    shown_exchanges = list(exchanges(page))
+    assert len(shown_exchanges) == count
 
     with LocalProcessProvider("echo") as provider:
         provider.wait_for_ready()
-        with Wire(provider.base_url.replace("http:", "ws:") + "/ws") as wire:
-            for request, shown in exchanges:
-                wire.send(request)
-                answer = wire.socket.recv(timeout=5)
-                assert isinstance(answer, str)
-                assert matches(shown, answer), f"{request}\nshown:    {shown}\nanswered: {answer}"
+        url = provider.base_url.replace("http:", "ws:") + "/ws"
+        names: dict[str, str] = {}
+        with connect(url, subprotocols=subprotocols, proxy=None) as socket:
+            for request, shown in shown_exchanges:
+                socket.send(with_sessions(request, names))
+                answer = receive_as(shown, socket)
+                shown_here = with_sessions(shown, names)
+                assert matches(shown_here, answer), f"{request}\nshown:    {shown_here}\nanswered: {answer}"
+                if '"opened"' in answer:
+                    names = dict(zip(("FIRST", "SECOND"), re.findall(r'"session":"([^"]+)"', answer), strict=True))

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
     from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
     from openenv.core.typed_client import client_for as client_for
+    from openenv.core.vector_client import SyncVectorEnv as SyncVectorEnv
+    from openenv.core.vector_client import VectorEnv as VectorEnv
 else:
     __all__, __getattr__ = lazy_exports(
         __name__,
@@ -22,6 +24,7 @@ else:
             "openenv.core.sync_client": ("SyncEnvClient",),
             "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
             "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
+            "openenv.core.vector_client": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client_types": ("StepResult",),
             "openenv.core.env_server": tuple(env_server.__all__),
         },
