@@ -47,6 +47,11 @@ class WebSocketTransport:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from its handshake to its end."""
+        # In a task of its own: to wake a coroutine costs as much again for each one that awaits it, and there are some
+        # fifteen between here and the ASGI server.
+        await asyncio.create_task(self._serve_socket(scope, receive, send))
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         if V1 in scope["subprotocols"] and session_id is None:
