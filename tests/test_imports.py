@@ -9,7 +9,7 @@ from tests.modules import MODULES
 
 SERVER = {"fastapi", "starlette", "uvicorn"}
 COMMAND_LINE = {"rich", "typer"}
-EXTRAS = {"datasets", "matplotlib", "torch", "transformers", "trl"}
+EXTRAS = {"datasets", "gymnasium", "matplotlib", "numpy", "torch", "transformers", "trl"}
 WIRE = {"pydantic", "websockets"}
 
 
@@ -54,6 +54,7 @@ def test_types_load_no_socket_library() -> None:
         "from openenv.core.env_server import create_app, serve",
         "from openenv import find_environment, list_environments, make",
         "import openenv.cli.__main__",
+        "import openenv.adapters",
     ],
 )
 def test_servers_discovery_and_commands_load_no_extra(statement: str) -> None:
@@ -93,13 +94,23 @@ def import_each_alone(modules: list[str], before: str = "") -> dict[str, str]:
 def test_every_module_can_be_the_first_one_imported() -> None:
     assert len(MODULES) > 20
     # Other people's large packages may well be there before: they know nothing of OpenEnv, and take seconds.
-    large = "import datasets, matplotlib.pyplot, torch, transformers, trl.trainer.grpo_trainer\n"
+    large = "import datasets, gymnasium, matplotlib.pyplot, torch, transformers, trl.trainer.grpo_trainer\n"
     assert import_each_alone(MODULES, before=large) == {}
 
 
-def test_all_but_training_works_without_the_extras() -> None:
+def test_what_an_extra_is_for_says_which_one_it_needs() -> None:
+    hidden = "import sys\nsys.modules['gymnasium'] = None\n"
+    failed = import_each_alone(["openenv.adapters.gymnasium"], before=hidden)
+    assert (
+        failed["openenv.adapters.gymnasium"]
+        .strip()
+        .endswith('ImportError: This needs Gymnasium: pip install "openenv-core[gymnasium]"')
+    )
+
+
+def test_all_but_training_and_adapters_works_without_the_extras() -> None:
     hidden = f"import sys\nsys.modules.update(dict.fromkeys({sorted(EXTRAS)!r}))\n"
-    modules = [name for name in MODULES if not name.startswith("openenv.train.")]
+    modules = [name for name in MODULES if not name.startswith(("openenv.train.", "openenv.adapters."))]
 
     assert import_each_alone(modules, before=hidden) == {}
     # What is hidden is hidden: the check above would otherwise say nothing.

@@ -12,6 +12,7 @@
     │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
     │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
+    │   │   └── EnvironmentProcessEndedError    EXECUTION_ERROR: the process that it ran in has ended
     │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
     │   ├── EnvironmentFactoryError             FACTORY_ERROR: no instance could be made
     │   ├── SessionCapacityError                CAPACITY_REACHED: every session is taken
@@ -29,6 +30,7 @@
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
+    ├── SlotError (RuntimeError)                some sessions of a vector failed, where one error stands for all
     ├── ClientModeError (RuntimeError)          one client used from blocking and from async code at once
     ├── ProviderError (RuntimeError)            a server could not be started, or died
     └── EnvironmentNotFoundError (LookupError)  no environment of that name
@@ -173,16 +175,34 @@ class EnvironmentFailedError(RequestError):
     code = "EXECUTION_ERROR"
 
 
+class EnvironmentProcessEndedError(EnvironmentFailedError):
+    """The process that the environment ran in has ended, and the episode with it; a reset starts anew.
+
+    Attributes:
+        how: How it ended, as in ``exited with status 3``.
+        may_have_happened: Whether the call had been given to the environment.
+    """
+
+    def __init__(self, operation: str, how: str, *, may_have_happened: bool) -> None:
+        self.how = how
+        self.may_have_happened = may_have_happened
+        fate = "may have happened" if may_have_happened else "was not executed"
+        super().__init__(
+            f"The environment's process {how}; the {operation} {fate}. A reset starts a new episode in a new process.",
+            may_have_happened=may_have_happened,
+        )
+
+
 class EnvironmentTimeoutError(RequestError):
     """The environment took longer than it was given. Whether the call took effect is not known."""
 
     code = "TIMEOUT"
 
-    def __init__(self, operation: str, timeout_s: float) -> None:
+    def __init__(self, operation: str, timeout_s: float, message: str | None = None) -> None:
         self.operation = operation
         self.timeout_s = timeout_s
         super().__init__(
-            f"{operation} did not finish within {timeout_s:g} s; it may still take effect.",
+            message or f"{operation} did not finish within {timeout_s:g} s; it may still take effect.",
             operation=operation,
             timeout_s=timeout_s,
             may_have_happened=True,
@@ -357,6 +377,22 @@ class ConnectionLostError(OpenEnvError, ConnectionError):
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):
     """No answer came within the client's ``message_timeout_s``; whether the request was executed is not known."""
+
+
+class SlotError(OpenEnvError, RuntimeError):
+    """Some sessions of a vector failed, where a caller can't be given an error for each of them.
+
+    Attributes:
+        errors: What each of them failed with, by its slot.
+        num_envs: Sessions in the vector.
+    """
+
+    def __init__(self, errors: Mapping[int, OpenEnvError], num_envs: int) -> None:
+        self.errors = dict(errors)
+        self.num_envs = num_envs
+        slot, error = next(iter(self.errors.items()))
+        slots = ", ".join(map(str, self.errors))
+        super().__init__(f"{len(self.errors)} of {num_envs} slots failed: {slots}. Slot {slot}: {error}")
 
 
 class ClientModeError(OpenEnvError, RuntimeError):

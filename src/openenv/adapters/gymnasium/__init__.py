@@ -1,0 +1,12 @@
+"""Served environments as Gymnasium environments: ``GymnasiumVectorEnv`` for many, ``GymnasiumEnv`` for one."""
+
+try:
+    import gymnasium as _gymnasium  # noqa: F401  # said here once, in place of a traceback from the depths
+except ImportError as error:
+    raise ImportError('This needs Gymnasium: pip install "openenv-core[gymnasium]"') from error
+
+from openenv.adapters.gymnasium.env import GymnasiumEnv
+from openenv.adapters.gymnasium.spaces import action_codec, observation_codec
+from openenv.adapters.gymnasium.vector_env import GymnasiumVectorEnv
+
+__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "action_codec", "observation_codec"]

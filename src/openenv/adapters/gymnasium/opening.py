@@ -1,0 +1,44 @@
+"""From what an environment may be named by to a client."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from openenv.auto.discovery import find_environment
+from openenv.auto.making import is_url
+from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.env_client import EnvClient
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.sync_client import SyncEnvClient
+
+Client = EnvClient[Any, Any, Any]
+Source = str | Path | Client | SyncEnvClient[Any, Any, Any]
+"""Name of an installed environment, its folder, a server's URL, or a client of one's own."""
+
+
+def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client:
+    """Return a client; one that is made here deals in plain dicts, and is closed by ``opened``.
+
+    Args:
+        environment: What to make it for.
+        sessions: Sessions that a server started for it must hold.
+        opened: Where to note what must be closed. A given client is its owner's to close.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+        ConfigurationError: The environment's manifest is not as it must be.
+    """
+    if isinstance(environment, SyncEnvClient):
+        return environment.async_client
+    if isinstance(environment, EnvClient):
+        return environment
+    client = _make_client(environment, sessions)
+    opened.callback(client.sync().close)
+    return client
+
+
+def _make_client(environment: str | Path, sessions: int) -> Client:
+    if is_url(environment):
+        return GenericEnvClient(base_url=str(environment))
+    folder = find_environment(environment).folder
+    return GenericEnvClient(provider=LocalProcessProvider(folder, max_sessions=sessions))
