@@ -3,8 +3,10 @@
 import os
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +16,15 @@ import psutil
 from benchmarks.public_package import ROOT
 
 START_TIMEOUT_S = 60.0
+# More than a server with workers gives these to end in order.
+END_TIMEOUT_S = 20.0
+
+_LINUX: bool = sys.platform == "linux"
+
+
+def every_core() -> set[int]:
+    """Return the cores that this process may use; empty where none can be chosen."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()  # only Linux has it
 
 
 def split_cores() -> tuple[set[int], set[int]]:
@@ -22,9 +33,7 @@ def split_cores() -> tuple[set[int], set[int]]:
     Returns:
         The server's core and the client's; both empty where there is one core only, or none can be chosen.
     """
-    if not hasattr(os, "sched_getaffinity"):  # only Linux has it
-        return set(), set()
-    cores = sorted(os.sched_getaffinity(0))
+    cores = sorted(every_core())
     return ({cores[0]}, {cores[1]}) if len(cores) > 1 else (set(), set())
 
 
@@ -32,6 +41,26 @@ def pin(process_id: int, cores: set[int]) -> None:
     """Keep a process on these cores; an empty set leaves it as it is. The process id 0 is this process."""
     if cores:
         os.sched_setaffinity(process_id, cores)
+
+
+@contextmanager
+def pinned(cores: set[int]) -> Iterator[None]:
+    """Keep this process, and what it starts, on these cores for a while."""
+    before = every_core()
+    pin(0, cores)
+    try:
+        yield
+    finally:
+        pin(0, before)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the CPU time that a process and its threads have used so far."""
+    if _LINUX:
+        # clock_getcpuclockid(3): the clock counts nanoseconds, where the times in /proc count hundredths of a second.
+        return time.clock_gettime((~process.pid << 3) | 2)
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def free_port() -> int:
@@ -63,24 +92,31 @@ class ServerProcess:
         self._wait_until_it_listens()
         return self
 
+    @property
+    def url(self) -> str:
+        """What clients connect to."""
+        return f"http://127.0.0.1:{self.port}"
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.terminate()
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the process and its threads have used so far."""
-        times = self._watched.cpu_times()
-        return float(times.user + times.system)
+        """Return the CPU time that the server and its worker processes have used so far."""
+        return sum(cpu_seconds(process) for process in self._processes())
 
     def memory_bytes(self) -> int:
-        """Return the memory that would be free if the process ended."""
-        return int(self._watched.memory_full_info().uss)
+        """Return the memory that would be free if the server ended."""
+        return sum(int(process.memory_full_info().uss) for process in self._processes())
+
+    def _processes(self) -> list[psutil.Process]:
+        return [self._watched, *self._watched.children(recursive=True)]
 
     def _wait_until_it_listens(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
 
+SERVERS = ("floor", "public", "gymnasium", "ours")
+"""Whose figures a row may have: the bare echo server, the public package, Gymnasium's AsyncVectorEnv, and ours."""
+
 
 class Floor(Enum):
     """A figure of the bare echo server that tells how fast this machine is, and its value where the budgets were set.
@@ -15,6 +18,10 @@ class Floor(Enum):
     ROUND_TRIP = 80e-6
 
 
+FLOOR_ROWS = {Floor.CPU: "cpu_non_blocking", Floor.ROUND_TRIP: "round_trip"}
+"""The rows whose figure for the bare echo server is the floor of that kind."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the table.
@@ -23,49 +30,72 @@ class Row:
         title: What is measured.
         unit: The unit to show.
         per_unit: The unit in seconds, bytes or as a plain number.
-        budget: The most (or least) that we allow ourselves, in seconds, bytes or as a plain number.
+        budget: The most (or least) that we allow ourselves, in seconds, bytes or as a plain number; ``None`` where the
+            row is there to be looked at only.
         floor: What the budget grows with; ``None`` where it is the same on every machine.
         more_is_better: Whether the budget is the least instead of the most.
+        times: The server whose figure the budget multiplies; ``None`` where the budget stands for itself.
     """
 
     title: str
     unit: str
     per_unit: float
-    budget: float
+    budget: float | None
     floor: Floor | None = None
     more_is_better: bool = False
+    times: str | None = None
 
 
 ROWS: dict[str, Row] = {
     "cpu_non_blocking": Row("server CPU per step, 64 sockets, BLOCKING = False", "µs", 1e-6, 30e-6, Floor.CPU),
     "cpu_threaded": Row("server CPU per step, 64 sockets, in threads", "µs", 1e-6, 60e-6, Floor.CPU),
+    "cpu_v1_64": Row("server CPU per step, 64 sessions on a socket (v1)", "µs", 1e-6, 8e-6, Floor.CPU),
+    "cpu_v1_1024": Row("server CPU per step, 1,024 sessions on a socket (v1)", "µs", 1e-6, 8e-6, Floor.CPU),
+    "cpu_growth": Row("CPU per step, 10,000 sessions over 100 (v1)", "times", 1, 1.25),
+    "workers": Row("steps/s of 2 workers over 1, 200 µs steps", "times", 1, 1.8, more_is_better=True),
     "round_trip": Row("round trip p50, bare client", "µs", 1e-6, 110e-6, Floor.ROUND_TRIP),
     "round_trip_async": Row("round trip p50, async client", "µs", 1e-6, 150e-6, Floor.ROUND_TRIP),
     "round_trip_sync": Row("round trip p50, sync client", "µs", 1e-6, 200e-6, Floor.ROUND_TRIP),
     "threaded_clients": Row("64 sync clients in 64 threads", "steps/s", 1, 15_000, Floor.CPU, more_is_better=True),
-    "session_memory": Row("memory per idle session", "KiB", 1024, 12 * 1024),
+    "vector": Row("a vector of 64", "steps/s", 1, 5, more_is_better=True, times="gymnasium"),
+    "rollout_turn": Row("a turn of 64 rollouts, 50 ms environment step", "s", 1, 0.1),
+    "open_reset": Row("open + reset of a session (v1)", "ms", 1e-3, 0.3e-3, Floor.ROUND_TRIP),
+    "open_reset_legacy": Row("open + reset of a session, a socket each", "ms", 1e-3, None),
+    "memory": Row("memory per idle session (v1)", "KiB", 1024, 12 * 1024),
+    "memory_legacy": Row("memory per idle session, a socket each", "KiB", 1024, None),
     "import_time": Row("import openenv.core", "s", 1, 0.4, Floor.CPU),
     "installed_size": Row("installed size of the core", "MB", 1e6, 90e6),
 }
 
-# The rows whose figure for the bare echo server is the floor of that kind.
-_FLOOR_ROWS = {Floor.CPU: "cpu_non_blocking", Floor.ROUND_TRIP: "round_trip"}
-
 
 @dataclass
 class Samples:
-    """What was measured: for each row and server, one figure a round."""
+    """What was measured.
+
+    Attributes:
+        figures: For each row and server, one figure a round.
+        curves: How something grows: for each curve and series the points, each with one figure a round.
+    """
 
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    curves: dict[str, dict[str, dict[int, list[float]]]] = field(default_factory=dict)
 
     def add(self, row: str, server: str, figure: float) -> None:
-        """Note one figure."""
+        """Note one figure of a row."""
         self.figures.setdefault(row, {}).setdefault(server, []).append(figure)
+
+    def add_point(self, curve: str, series: str, count: int, figure: float) -> None:
+        """Note one figure of a curve, for some number of sessions or workers."""
+        self.curves.setdefault(curve, {}).setdefault(series, {}).setdefault(count, []).append(figure)
 
     def middle(self, row: str, server: str) -> float | None:
         """Return the median over the rounds, or ``None`` where nothing was measured."""
         figures = self.figures.get(row, {}).get(server)
         return median(figures) if figures else None
+
+    def points(self, curve: str, series: str) -> dict[int, float]:
+        """Return the median over the rounds for each number of sessions or workers."""
+        return {count: median(figures) for count, figures in self.curves.get(curve, {}).get(series, {}).items()}
 
 
 @dataclass(frozen=True)
@@ -76,13 +106,14 @@ class Result:
     row: Row
     floor: float | None
     public: float | None
+    gymnasium: float | None
     ours: float | None
-    budget: float
+    budget: float | None
 
     @property
     def met(self) -> bool | None:
-        """Whether ours keeps the budget; ``None`` where ours was not measured."""
-        if self.ours is None:
+        """Whether ours keeps the budget; ``None`` where there is none or ours was not measured."""
+        if self.ours is None or self.budget is None:
             return None
         return self.ours >= self.budget if self.row.more_is_better else self.ours <= self.budget
 
@@ -97,19 +128,22 @@ def results(samples: Samples) -> list[Result]:
         Result(
             key,
             row,
-            floor=samples.middle(key, "floor"),
-            public=samples.middle(key, "public"),
-            ours=samples.middle(key, "ours"),
-            budget=_budget_here(row, samples),
+            **{server: samples.middle(key, server) for server in SERVERS},
+            budget=_budget_here(key, row, samples),
         )
         for key, row in ROWS.items()
         if key in samples.figures
     ]
 
 
-def _budget_here(row: Row, samples: Samples) -> float:
+def _budget_here(key: str, row: Row, samples: Samples) -> float | None:
+    if row.budget is None:
+        return None
+    if row.times is not None:
+        other = samples.middle(key, row.times)
+        return None if other is None else row.budget * other
     if row.floor is None:
         return row.budget
-    here = samples.middle(_FLOOR_ROWS[row.floor], "floor")
+    here = samples.middle(FLOOR_ROWS[row.floor], "floor")
     slowness = here / row.floor.value if here else 1.0
     return row.budget / slowness if row.more_is_better else row.budget * slowness

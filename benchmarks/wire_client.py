@@ -1,6 +1,7 @@
-"""The fastest client that we can make, so that what is measured is the server.
+"""The fastest clients that we can make, so that what is measured is the server.
 
-It speaks just enough of WebSocket (RFC 6455) for the legacy wire: text frames of one fragment, one request at a time.
+They speak just enough of WebSocket (RFC 6455): text frames of one fragment. Here is what both wires share and the
+legacy wire, one session for each socket; ``wire_client_v1.py`` has many sessions on a socket.
 """
 
 import asyncio
@@ -8,15 +9,21 @@ import json
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
+
+STEP_DATA = {"message": "hello there"}
+"""The action of every step."""
+
+STEP = {"type": "step", "data": STEP_DATA}
+"""The step of the legacy wire."""
 
 _HANDSHAKE = (
-    b"GET /ws HTTP/1.1\r\n"
-    b"Host: 127.0.0.1\r\n"
-    b"Upgrade: websocket\r\n"
-    b"Connection: Upgrade\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    b"Sec-WebSocket-Version: 13\r\n\r\n"
+    "GET /ws HTTP/1.1\r\n"
+    "Host: 127.0.0.1\r\n"
+    "Upgrade: websocket\r\n"
+    "Connection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    "Sec-WebSocket-Version: 13\r\n"
 )
 _FINAL_TEXT = 0x81
 _MASKED = 0x80
@@ -29,20 +36,15 @@ class UnexpectedAnswerError(RuntimeError):
 
 
 def text_frame(message: bytes) -> bytes:
-    """Put a message into one masked text frame, as a client sends it.
-
-    Args:
-        message: At most 65,535 bytes of UTF-8.
-
-    Raises:
-        ValueError: The message is longer.
-    """
+    """Put a message of UTF-8 into one masked text frame, as a client sends it."""
     size = len(message)
     if size < 126:
-        return bytes([_FINAL_TEXT, _MASKED | size]) + _ZERO_MASK + message
-    if size < 1 << 16:
-        return bytes([_FINAL_TEXT, _MASKED | 126]) + struct.pack("!H", size) + _ZERO_MASK + message
-    raise ValueError(f"expected a message of at most 65535 bytes, got {size}; send a shorter one")
+        head = bytes([_FINAL_TEXT, _MASKED | size])
+    elif size < 1 << 16:
+        head = bytes([_FINAL_TEXT, _MASKED | 126]) + struct.pack("!H", size)
+    else:
+        head = bytes([_FINAL_TEXT, _MASKED | 127]) + struct.pack("!Q", size)
+    return head + _ZERO_MASK + message
 
 
 def split_frame(received: bytes) -> tuple[bytes, bytes] | None:
@@ -67,22 +69,91 @@ def split_frame(received: bytes) -> tuple[bytes, bytes] | None:
     return (received[start:end], received[end:]) if len(received) >= end else None
 
 
-class WireSession(asyncio.Protocol):
-    """One socket to a server. It sends a frame, waits for the answer, and sends the next from the same callback."""
+class WireSocket(asyncio.Protocol):
+    """A WebSocket connection to a server on this machine; what its frames mean is up to the subclass."""
+
+    subprotocol = ""
 
     def __init__(self) -> None:
-        self.latencies: list[float] = []
         self._received = b""
         self._upgraded = False
-        self._frame = b""
+        self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(cls, port: int) -> Self:
+        """Open a connection.
+
+        Raises:
+            UnexpectedAnswerError: The server does not upgrade it, or has no such subprotocol.
+        """
+        connection = cls()
+        await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", port)
+        try:
+            await connection._answer
+        except UnexpectedAnswerError:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._transport.close()
+
+    def write(self, message: bytes) -> None:
+        """Send a message in a frame."""
+        self._transport.write(text_frame(message))
+
+    def frame_received(self, payload: bytes) -> None:
+        """Take what a frame from the server holds."""
+        raise NotImplementedError
+
+    def fail(self, reason: str) -> None:
+        """Fail whoever waits for an answer."""
+        if not self._answer.done():
+            self._answer.set_exception(UnexpectedAnswerError(reason))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask for the upgrade to WebSocket."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from it
+        offer = f"Sec-WebSocket-Protocol: {self.subprotocol}\r\n" if self.subprotocol else ""
+        self._transport.write(f"{_HANDSHAKE}{offer}\r\n".encode())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """There is nothing left to wait for."""
+        self.fail(f"the server closed the connection ({error})")
+
+    def data_received(self, data: bytes) -> None:
+        """Take off the frames that are complete."""
+        self._received = self._received + data if self._received else data
+        if not self._upgraded:
+            self._read_handshake()
+            return
+        while (split := split_frame(self._received)) is not None:
+            payload, self._received = split
+            self.frame_received(payload)
+
+    def _read_handshake(self) -> None:
+        head, end, rest = self._received.partition(b"\r\n\r\n")
+        if not end:
+            return
+        if not head.startswith(b"HTTP/1.1 101 "):
+            self.fail(f"expected an upgrade to WebSocket, got {head!r}")
+        elif self.subprotocol and self.subprotocol.encode() not in head:
+            self.fail(f"expected a server of {self.subprotocol}, got {head!r}")
+        else:
+            self._upgraded, self._received = True, rest
+            self._answer.set_result(None)
+
+
+class WireSession(WireSocket):
+    """A session of the legacy wire. It sends a frame, waits for the answer, sends the next from the same callback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.latencies: list[float] = []
+        self._message = b""
         self._remaining = 0
         self._sent_at = 0.0
-        self._answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    async def open(self, port: int) -> None:
-        """Connect to a server on this machine."""
-        await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", port)
-        await self._answer
 
     async def ask(self, message: Any, times: int = 1) -> Any:
         """Send a message, ``times`` over, each after the answer to the one before.
@@ -90,54 +161,24 @@ class WireSession(asyncio.Protocol):
         Returns:
             The last answer.
         """
-        self._frame = text_frame(json.dumps(message, separators=(",", ":")).encode())
+        self._message = json.dumps(message, separators=(",", ":")).encode()
         self._remaining = times
         self._answer = asyncio.get_running_loop().create_future()
         self._send()
         return json.loads(await self._answer)
 
-    def close(self) -> None:
-        """Drop the connection."""
-        self._transport.close()
+    def frame_received(self, payload: bytes) -> None:
+        """Send the next frame as soon as the answer is here."""
+        self.latencies.append(time.perf_counter() - self._sent_at)
+        self._remaining -= 1
+        if self._remaining > 0:
+            self._send()
+        elif not self._answer.done():
+            self._answer.set_result(payload)
 
     def _send(self) -> None:
         self._sent_at = time.perf_counter()
-        self._transport.write(self._frame)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the upgrade to WebSocket."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from it
-        self._transport.write(_HANDSHAKE)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Fail whoever waits for an answer."""
-        if not self._answer.done():
-            self._answer.set_exception(UnexpectedAnswerError(f"the server closed the connection ({error})"))
-
-    def data_received(self, data: bytes) -> None:
-        """Send the next frame as soon as the answer is complete."""
-        self._received += data
-        if not self._upgraded:
-            self._read_handshake()
-            return
-        while (split := split_frame(self._received)) is not None:
-            payload, self._received = split
-            self.latencies.append(time.perf_counter() - self._sent_at)
-            self._remaining -= 1
-            if self._remaining > 0:
-                self._send()
-            elif not self._answer.done():
-                self._answer.set_result(payload)
-
-    def _read_handshake(self) -> None:
-        head, end, rest = self._received.partition(b"\r\n\r\n")
-        if not end:
-            return
-        if not head.startswith(b"HTTP/1.1 101 "):
-            self._answer.set_exception(UnexpectedAnswerError(f"expected an upgrade to WebSocket, got {head!r}"))
-            return
-        self._upgraded, self._received = True, rest
-        self._answer.set_result(b"")
+        self.write(self._message)
 
 
 async def open_sessions(port: int, count: int) -> list[WireSession]:
@@ -145,10 +186,9 @@ async def open_sessions(port: int, count: int) -> list[WireSession]:
     sessions: list[WireSession] = []
     try:
         for _ in range(count):
-            session = WireSession()
-            await session.open(port)
+            session = await WireSession.connect(port)
             sessions.append(session)
-            _check(await session.ask({"type": "reset"}))
+            check_answer(await session.ask({"type": "reset"}))
     except UnexpectedAnswerError:
         for session in sessions:
             session.close()
@@ -164,13 +204,17 @@ async def step_all(sessions: Sequence[WireSession], steps: int) -> list[float]:
     """
     for session in sessions:
         session.latencies.clear()
-    step = {"type": "step", "data": {"message": "hello there"}}
-    for answer in await asyncio.gather(*[session.ask(step, steps) for session in sessions]):
-        _check(answer)
+    for answer in await asyncio.gather(*[session.ask(STEP, steps) for session in sessions]):
+        check_answer(answer)
     return [latency for session in sessions for latency in session.latencies]
 
 
-def _check(answer: Any) -> None:
+def check_answer(answer: Any) -> None:
+    """Check that a request was answered as it should be.
+
+    Raises:
+        UnexpectedAnswerError: It was not.
+    """
     # The bare echo server sends the request back.
-    if answer["type"] not in ("observation", "reset", "step"):
+    if answer["type"] not in ("opened", "observation", "open", "reset", "step"):
         raise UnexpectedAnswerError(f"expected an observation, got {answer}")

@@ -9,6 +9,8 @@ import json
 import statistics
 import threading
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 from benchmarks.programs.environment import EchoAction, EchoObservation
@@ -16,6 +18,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import State
 
+SESSIONS = 64
 HELLO = EchoAction(message="hello there")
 
 
@@ -59,10 +62,10 @@ def sync_round_trip(url: str, steps: int) -> float:
     return statistics.median(latencies)
 
 
-def threaded_rate(url: str, steps: int, threads: int) -> float:
+def threaded_rate(url: str, steps: int) -> float:
     """Return the steps per second of synchronous clients in a thread each, all stepping at once."""
-    start, end = threading.Barrier(threads + 1), threading.Barrier(threads + 1)
-    workers = [threading.Thread(target=_step_between, args=(url, steps, start, end)) for _ in range(threads)]
+    start, end = threading.Barrier(SESSIONS + 1), threading.Barrier(SESSIONS + 1)
+    workers = [threading.Thread(target=_step_between, args=(url, steps, start, end)) for _ in range(SESSIONS)]
     for worker in workers:
         worker.start()
     start.wait()
@@ -71,7 +74,7 @@ def threaded_rate(url: str, steps: int, threads: int) -> float:
     seconds = time.perf_counter() - started
     for worker in workers:
         worker.join()
-    return threads * steps / seconds
+    return SESSIONS * steps / seconds
 
 
 def _step_between(url: str, steps: int, start: threading.Barrier, end: threading.Barrier) -> None:
@@ -89,17 +92,46 @@ def _step_between(url: str, steps: int, start: threading.Barrier, end: threading
         raise
 
 
+async def together_rate(url: str, steps: int) -> float:
+    """Return the steps per second of async clients that step together: the next step waits for the last of them."""
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(EchoClient(base_url=url)) for _ in range(SESSIONS)]
+        await asyncio.gather(*[client.reset() for client in clients])
+        started = time.perf_counter()
+        for _ in range(steps):
+            await asyncio.gather(*[client.step(HELLO) for client in clients])
+        return SESSIONS * steps / (time.perf_counter() - started)
+
+
+def turn(url: str, steps: int) -> float:
+    """Return the median seconds in which synchronous clients, one after another, each do one step."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(EchoClient(base_url=url).sync()) for _ in range(SESSIONS)]
+        for client in clients:
+            client.reset()
+        return statistics.median([_timed_turn(clients) for _ in range(steps)])
+
+
+def _timed_turn(clients: Sequence[Any]) -> float:
+    started = time.perf_counter()
+    for client in clients:
+        client.step(HELLO)
+    return time.perf_counter() - started
+
+
+MODES: dict[str, Callable[[str, int], Any]] = {
+    "async": async_round_trip,
+    "sync": sync_round_trip,
+    "threads": threaded_rate,
+    "together": together_rate,
+    "turn": turn,
+}
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=("async", "sync", "threads"))
+    parser.add_argument("mode", choices=list(MODES))
     parser.add_argument("--url", required=True)
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=64)
     arguments = parser.parse_args()
-    if arguments.mode == "async":
-        figure = asyncio.run(async_round_trip(arguments.url, arguments.steps))
-    elif arguments.mode == "sync":
-        figure = sync_round_trip(arguments.url, arguments.steps)
-    else:
-        figure = threaded_rate(arguments.url, arguments.steps, arguments.threads)
-    print(json.dumps(figure))
+    figure = MODES[arguments.mode](arguments.url, arguments.steps)
+    print(json.dumps(asyncio.run(figure) if asyncio.iscoroutine(figure) else figure))

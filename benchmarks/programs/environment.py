@@ -1,10 +1,15 @@
-"""The environment that is served by both packages: a step that costs next to nothing.
+"""The environments that are served by both packages, made of names that both have."""
 
-It uses only names that both packages have.
-"""
+import time
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
+
+SLEEP_S = 0.05
+"""What a step of the sleeping environment takes."""
+
+BUSY_S = 200e-6
+"""What a step of the busy environment takes of a core."""
 
 
 class EchoAction(Action):
@@ -20,7 +25,7 @@ class EchoObservation(Observation):
 
 
 class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
-    """Sends each message back; a tenth of its length is the reward."""
+    """Sends each message back; a tenth of its length is the reward. A step costs next to nothing."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -48,3 +53,33 @@ class NonBlockingEchoEnvironment(EchoEnvironment):
     """The same, declared to never block; the public package has no such notion and takes no notice."""
 
     BLOCKING = False
+
+
+class SleepingEchoEnvironment(EchoEnvironment):
+    """The same, whose step waits as one does that asks another machine."""
+
+    def step(self, action: EchoAction) -> EchoObservation:
+        """Wait, then echo the message."""
+        time.sleep(SLEEP_S)
+        return super().step(action)
+
+
+class BusyEchoEnvironment(NonBlockingEchoEnvironment):
+    """The same, whose step computes."""
+
+    def step(self, action: EchoAction) -> EchoObservation:
+        """Use the processor, then echo the message."""
+        # Time on the processor, not on the wall: whatever else this machine does, a step costs the same.
+        end = time.thread_time() + BUSY_S
+        while time.thread_time() < end:
+            pass
+        return super().step(action)
+
+
+ENVIRONMENTS: dict[str, type[EchoEnvironment]] = {
+    "threaded": EchoEnvironment,
+    "non-blocking": NonBlockingEchoEnvironment,
+    "sleeping": SleepingEchoEnvironment,
+    "busy": BusyEchoEnvironment,
+}
+"""What the servers call them."""

@@ -7,24 +7,44 @@ from pathlib import Path
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
-from benchmarks.rows import ROWS
+
+# One of each kind of measurement. Those left out start the public package's server or client once more, which takes
+# seconds each time; ``test_drive_client.py`` has what they alone run.
+ROWS = ("cpu_non_blocking", "cpu_v1_64", "cpu_growth", "workers", "vector", "open_reset")
 
 
-@pytest.mark.timeout(300)
-def test_a_quick_run_measures_every_row_but_the_size(tmp_path: Path) -> None:
+def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the benchmarks with a few rounds of everything."""
+    command = [sys.executable, "-m", "benchmarks", "--quick", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.timeout(400)
+def test_a_quick_run_measures_rows_of_every_kind(tmp_path: Path) -> None:
     try:
         public_python()
     except PublicPackageError as error:
         pytest.skip(f"{error}\nInstall it with: {COMMAND}")
 
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--output", str(tmp_path)]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    finished = bench(*(part for row in ROWS for part in ("--only", row)), "--output", str(tmp_path))
 
     assert finished.returncode == 0, finished.stderr
     assert "server CPU per step" in finished.stdout
     document = json.loads((tmp_path / "benchmarks.json").read_text())
-    assert {row["key"] for row in document["rows"]} == ROWS.keys() - {"installed_size"}
-    for row in document["rows"]:
-        assert row["ours"] > 0, row
-        assert row["public"] > 0, row
+    rows = {row["key"]: row for row in document["rows"]}
+    assert rows.keys() == set(ROWS)
+    assert all(row["ours"] > 0 for row in rows.values())
+    assert all(rows[key]["public"] > 0 for key in ("cpu_non_blocking", "vector", "open_reset"))
+    assert rows["vector"]["gymnasium"] > 0
+    assert rows["cpu_v1_64"]["floor"] > 0
+    assert {len(points) for points in document["curves"]["cpu_per_step"].values()} == {3, 5}
     assert (tmp_path / "benchmarks.png").exists()
+    assert (tmp_path / "growth.png").exists()
+
+
+def test_an_unknown_row_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    finished = bench("--only", "cpu", "--output", str(tmp_path))
+
+    assert finished.returncode == 2
+    assert "cpu_v1_64" in finished.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,5 @@
 """Budgets grow with how slow the machine is, and nothing else does."""
 
-import math
-
 import pytest
 from benchmarks.rows import ROWS, Samples, results
 
@@ -27,7 +25,7 @@ def test_a_figure_is_the_median_of_its_rounds() -> None:
 def test_a_budget_in_seconds_is_stretched_by_the_floor(slowness: float, budget: float) -> None:
     (result,) = results(sampled(cpu_non_blocking={"floor": [17e-6 * slowness], "ours": [1e-6]}))
 
-    assert math.isclose(result.budget, budget)
+    assert result.budget == pytest.approx(budget)
 
 
 def test_a_rate_is_asked_less_of_on_a_slower_machine() -> None:
@@ -51,7 +49,34 @@ def test_sizes_are_the_same_on_every_machine() -> None:
 
 
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    (result,) = results(sampled(session_memory={"public": [80_000]}))
+    (result,) = results(sampled(memory={"public": [80_000]}))
 
     assert result.met is None
     assert result.ratio_to(result.public) is None
+
+
+def test_a_budget_may_be_a_multiple_of_another_servers_figure() -> None:
+    (vector,) = results(sampled(vector={"gymnasium": [10_000.0, 14_000.0, 90_000.0], "ours": [69_999.0]}))
+    (alone,) = results(sampled(vector={"ours": [1e9]}))
+
+    assert vector.budget == 5 * 14_000
+    assert not vector.met
+    assert alone.budget is None
+    assert alone.met is None
+
+
+def test_a_row_without_a_budget_is_neither_met_nor_missed() -> None:
+    (result,) = results(sampled(memory_legacy={"ours": [27_000.0]}))
+
+    assert result.budget is None
+    assert result.met is None
+
+
+def test_a_point_of_a_curve_is_the_median_of_its_rounds() -> None:
+    samples = Samples()
+    for figure in (5e-6, 90e-6, 20e-6):
+        samples.add_point("cpu_per_step", "ours", 64, figure)
+    samples.add_point("cpu_per_step", "ours", 1024, 8e-6)
+
+    assert samples.points("cpu_per_step", "ours") == {64: 20e-6, 1024: 8e-6}
+    assert samples.points("cpu_per_step", "public") == {}

@@ -1,0 +1,69 @@
+"""The CPU time that a step takes of the server's process."""
+
+import uvloop
+
+from benchmarks.bench import Bench
+from benchmarks.processes import ServerProcess
+from benchmarks.wire_client import open_sessions, step_all
+from benchmarks.wire_client_v1 import connect_v1, step_all_v1
+
+SESSIONS = 64
+WARM_UP_STEPS = 20
+
+
+def floor(bench: Bench) -> None:
+    """Measure the bare echo server, with which the other budgets grow."""
+    figure = uvloop.run(legacy_cpu_per_step(bench.server("floor"), SESSIONS, bench.effort.cpu_steps))
+    for row in ("cpu_non_blocking", "cpu_threaded"):
+        bench.samples.add(row, "floor", figure)
+
+
+def legacy_wire(bench: Bench) -> None:
+    """Step 64 sockets at once."""
+    steps = bench.effort.cpu_steps
+    # The public package has one way to run an environment: its figure serves both rows.
+    public = uvloop.run(legacy_cpu_per_step(bench.server("public"), SESSIONS, steps))
+    for row, server in (("cpu_non_blocking", "ours"), ("cpu_threaded", "ours_threaded")):
+        if row in bench.rows:
+            bench.samples.add(row, "public", public)
+            bench.samples.add(row, "ours", uvloop.run(legacy_cpu_per_step(bench.server(server), SESSIONS, steps)))
+
+
+async def legacy_cpu_per_step(server: ServerProcess, sessions: int, steps: int) -> float:
+    """Return the seconds of CPU that a step takes of a server with as many sockets as sessions, stepped at once."""
+    opened = await open_sessions(server.port, sessions)
+    await step_all(opened, WARM_UP_STEPS)
+    each = max(1, steps // sessions)
+    before = server.cpu_seconds()
+    await step_all(opened, each)
+    spent = server.cpu_seconds() - before
+    for session in opened:
+        session.close()
+    return spent / (sessions * each)
+
+
+def v1_64(bench: Bench) -> None:
+    """Step 64 sessions of one socket at once."""
+    _v1_row(bench, "cpu_v1_64", SESSIONS)
+
+
+def v1_1024(bench: Bench) -> None:
+    """Step 1,024 sessions of one socket at once."""
+    _v1_row(bench, "cpu_v1_1024", 1024)
+
+
+def _v1_row(bench: Bench, row: str, sessions: int) -> None:
+    for name in ("floor", "ours"):
+        bench.samples.add(row, name, uvloop.run(v1_cpu_per_step(bench.server(name), sessions, bench.effort.cpu_steps)))
+
+
+async def v1_cpu_per_step(server: ServerProcess, sessions: int, steps: int) -> float:
+    """Return the seconds of CPU that a step takes of a server with all sessions on one socket, stepped at once."""
+    sockets = await connect_v1(server.port, 1, sessions)
+    await step_all_v1(sockets, WARM_UP_STEPS)
+    each = max(1, steps // sessions)
+    before = server.cpu_seconds()
+    await step_all_v1(sockets, each)
+    spent = server.cpu_seconds() - before
+    sockets[0].close()
+    return spent / (sessions * each)
