@@ -10,12 +10,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.environment_folders import public_environment, scaffold
+from tests.processes import children_of, wait_until_gone
 from tests.servers import eventually
 
 from openenv import GenericEnvClient
@@ -114,6 +115,26 @@ def test_max_sessions_is_the_limit(tmp_path: Path) -> None:
             second.reset()
 
 
+def test_isolation_runs_environments_in_other_processes(tmp_path: Path) -> None:
+    options = ("--isolation", "process", "--sessions-per-process", 2)
+    with (
+        serving("echo", "-p", 0, *options, cwd=tmp_path) as server,
+        GenericEnvClient(base_url=server.url).sync() as client,
+    ):
+        client.reset()
+        assert client.step({"message": "hello"}).reward == 0.5
+        (template,) = children_of(server.process.pid)
+        (process,) = children_of(template)
+        assert server.end(signal.SIGTERM) == -signal.SIGTERM
+        wait_until_gone(template, process)
+
+
+def test_sessions_per_process_needs_isolation(openenv: Any) -> None:
+    ended = openenv("serve", "echo", "--sessions-per-process", 2)
+    assert ended.returncode == 2
+    assert "it needs --isolation process" in ended.stderr
+
+
 def test_a_taken_port_is_told_before_anything_is_announced(openenv: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -188,16 +209,64 @@ def greeting(url: str) -> str | None:
         return None
 
 
+def test_workers_serve_one_port(tmp_path: Path) -> None:
+    with (
+        serving("echo", "-p", 0, "--workers", 2, "--max-sessions", 3, cwd=tmp_path) as server,
+        ExitStack() as opened,
+    ):
+        clients = [opened.enter_context(GenericEnvClient(base_url=server.url).sync()) for _ in range(4)]
+        for client in clients[:3]:
+            client.reset()
+            assert client.step({"message": "hello"}).reward == 0.5
+        with pytest.raises(ServerCapacityError, match="3/3"):
+            clients[3].reset()
+        assert server.end(signal.SIGINT) == 130
+
+
+def test_workers_take_an_inherited_socket_and_stop_when_its_input_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        early = socket.create_connection(listener.getsockname(), timeout=30)
+        early.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        settings = {"pass_fds": [listener.fileno()], "stdin": subprocess.PIPE, "start_new_session": True}
+        arguments = ("echo", "--fd", listener.fileno(), "--workers", 2, "--stop-on-eof")
+        with serving(*arguments, cwd=tmp_path, **settings) as server, early:
+            assert server.url == url
+            assert early.recv(12) == b"HTTP/1.1 200"
+            assert server.process.stdin is not None
+            server.process.stdin.close()
+            assert server.process.wait(30) == -signal.SIGTERM
+            # The workers were in its process group.
+            eventually(lambda: group_is_gone(server.process.pid), "no worker is left")
+
+
+def group_is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_reload_and_workers_exclude_each_other(openenv: Any) -> None:
+    ended = openenv("serve", "echo", "--reload", "--workers", 2)
+    assert ended.returncode == 2
+    assert "--reload starts one process anew" in ended.stderr
+
+
 def test_reload_and_a_given_socket_exclude_each_other(openenv: Any) -> None:
     ended = openenv("serve", "echo", "--reload", "--fd", 0)
     assert ended.returncode == 2
     assert "--reload opens its own socket" in ended.stderr
 
 
-def test_a_missing_dependency_is_one_line(openenv: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_missing_dependency_is_one_line(openenv: Any, tmp_path: Path, workers: int) -> None:
     folder = scaffold(tmp_path, "my_env")
     (folder / "models.py").write_text("import no_such_library\n")
-    ended = openenv("serve", "my_env", "-p", 0)
+    ended = openenv("serve", "my_env", "-p", 0, "--workers", workers)
     assert ended.returncode == 1
+    assert ended.stdout == ""
     assert ended.stderr.startswith("Error: ")
+    assert ended.stderr.count("\n") == 1
     assert "'no_such_library', which is not installed" in ended.stderr

@@ -57,8 +57,8 @@ def weights(policy: Policy) -> torch.Tensor:
 def gradients(run: RunFolder) -> torch.Tensor:
     """A run's first gradient, scaled: what Adam's first moment is after one step.
 
-    The weights would not do: Adam's first step is as long for a gradient of 1e-9 as for one of 1, so that the last bit of a
-    sum decides where some weights go.
+    The weights would not do: Adam's first step is as long for a gradient of 1e-9 as for one of 1, so that the last bit
+    of a sum decides where some weights go.
     """
     checkpoint = run.last_checkpoint()
     assert checkpoint is not None

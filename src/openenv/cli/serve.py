@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from functools import partial
 from types import FrameType
 from typing import Annotated, Literal, NoReturn
 
@@ -13,10 +14,8 @@ import typer
 from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.containers.health import is_loopback
-from openenv.core.env_server.app import run_app
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.env_server.app import listen, run_app, run_workers
 
-BACKLOG = 2048
 STOP_GRACE_S = 10.0
 SERVED = "OPENENV_SERVED"
 """With ``--reload``: the environment to serve, for the processes that are started anew."""
@@ -29,6 +28,14 @@ MaxSessions = Annotated[int | None, typer.Option(min=1, help="Sessions at once. 
 LogLevel = Annotated[
     Literal["critical", "error", "warning", "info", "debug"], typer.Option(help="Least severe log message to show.")
 ]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.")]
+Isolation = Annotated[
+    Literal["none", "process"] | None,
+    typer.Option(help="Whether environments run in processes of their own.  [default: none]", show_default=False),
+]
+SessionsPerProcess = Annotated[
+    int | None, typer.Option(min=1, help="With --isolation process: sessions that share one.  [default: 1]")
+]
 Fd = Annotated[int | None, typer.Option(min=0, help="Number of an inherited listening socket, for --host and --port.")]
 StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.")]
 
@@ -39,6 +46,9 @@ def serve(
     host: Host = "127.0.0.1",
     reload: Reload = False,
     max_sessions: MaxSessions = None,
+    workers: Workers = 1,
+    isolation: Isolation = None,
+    sessions_per_process: SessionsPerProcess = None,
     log_level: LogLevel = "warning",
     fd: Fd = None,
     stop_on_eof: StopOnEof = False,
@@ -46,33 +56,36 @@ def serve(
     """Serve an environment on this machine until Ctrl-C."""
     if reload and fd is not None:
         raise typer.BadParameter("--reload opens its own socket; leave out --fd.")
+    if reload and workers > 1:
+        raise typer.BadParameter("--reload starts one process anew; leave out --workers, or --reload.")
+    if sessions_per_process is not None and (isolation or os.environ.get("OPENENV_ISOLATION")) != "process":
+        raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
     if max_sessions is not None:
         os.environ["MAX_CONCURRENT_ENVS"] = str(max_sessions)
+    if isolation is not None:
+        os.environ["OPENENV_ISOLATION"] = isolation
+    if sessions_per_process is not None:
+        os.environ["OPENENV_SESSIONS_PER_PROCESS"] = str(sessions_per_process)
     package = find_environment(environment)
     if reload:
         _serve_reloading(package, host, port, log_level)
         return
-    app = package.app()
+    app = package.app() if workers == 1 else None
     with _listener(host, port, fd) as listener:
-        _announce(package, *listener.getsockname()[:2])
-        run_app(app, listener=listener, log_level=log_level)
+        announce = partial(_announce, package, *listener.getsockname()[:2])
+        if app is None:
+            run_workers(package.app, workers, listener, log_level=log_level, on_ready=announce)
+        else:
+            announce()
+            run_app(app, listener=listener, log_level=log_level)
 
 
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:
     """Open the socket here rather than in uvicorn: a taken port is then told before anything is announced."""
-    if fd is not None:
-        return socket.socket(fileno=fd)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (")[0]  # what follows repeats the address
-        raise ConfigurationError(
-            f"Can't listen on {host}:{port}: {reason}. Choose another --port (0 takes a free one) or --host."
-        ) from error
+    return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 
 def _serve_reloading(package: EnvironmentPackage, host: str, port: int, log_level: str) -> None:

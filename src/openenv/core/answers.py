@@ -1,7 +1,12 @@
-"""Who waits for the answers to a client's requests, in a coroutine or in a thread."""
+"""Who waits for the answers to a client's requests, in a coroutine or in a thread; and what is no answer."""
 
+import json
 from threading import Lock
 from typing import Any, Protocol
+
+from openenv.core.exceptions import InvalidAnswerError
+
+_LONGEST_QUOTE = 200
 
 
 class Answer(Protocol):
@@ -53,3 +58,17 @@ class ThreadAnswer:
         if self._error is not None:
             raise self._error
         return self._message
+
+
+def invalid_answer(expected: str, message: Any) -> InvalidAnswerError:
+    """Make the error for what is no answer.
+
+    Args:
+        expected: The ``type`` that was expected.
+        message: What came, as ``Answer.set_result`` takes it.
+    """
+    shown = message.decode(errors="replace") if isinstance(message, bytes) else json.dumps(message)
+    return InvalidAnswerError(
+        f'Expected the server to answer {{"type": "{expected}", "data": {{...}}}} or an error, got '
+        f"{shown!r:.{_LONGEST_QUOTE}}. Is it an OpenEnv server?"
+    )

@@ -73,6 +73,20 @@ class BackgroundLoop:
                 self.loop.call_soon(self._call_all)
 
 
+class LoopLock:
+    """A lock that may be used in one event loop after another; asyncio's own belong to one."""
+
+    def __init__(self) -> None:
+        self._of_loop: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    def here(self) -> asyncio.Lock:
+        """Return the lock for the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._of_loop is None or self._of_loop[0] is not loop:
+            self._of_loop = loop, asyncio.Lock()
+        return self._of_loop[1]
+
+
 def _new_event_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop

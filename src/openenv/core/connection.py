@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidState, PayloadTooBig, WebSocketException
@@ -80,6 +81,7 @@ class Connection(ClientConnection):
         self._fragments: list[bytes] = []
         self._process = os.getpid()
         self.usable = True
+        _connections.add(self)
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +92,11 @@ class Connection(ClientConnection):
     def orphaned(self) -> bool:
         """Whether its loop runs no more, or runs in the process that this one was forked from."""
         return self._process != os.getpid() or not self.loop.is_running()
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether its loop may run again where it does not."""
+        return self._process == os.getpid() and not self.loop.is_closed()
 
     def hand_over(self, receiver: Receiver) -> None:
         """Give what has come, and what will, to a receiver."""
@@ -125,7 +132,6 @@ class Connection(ClientConnection):
         """Let go of an orphaned connection. The server learns of it, unless the parent process goes on using it."""
         self.usable = False
         if self._process != os.getpid():
-            _of_the_parent.append(self)
             return
         # The transport's abort() needs the loop. With a loop that was closed, uvloop has closed the socket too: None.
         own: socket.socket | None = self.transport.get_extra_info("socket")
@@ -177,8 +183,17 @@ class Connection(ClientConnection):
         return sent is not None and sent.code == CloseCode.INTERNAL_ERROR
 
 
+_connections: WeakSet[Connection] = WeakSet()
 # To collect these in a forked child would take the parent's loop the sockets that it waits on.
 _of_the_parent: list[Connection] = []
+
+
+def _keep_those_of_the_parent() -> None:
+    _of_the_parent.extend(_connections)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_those_of_the_parent)
 
 
 async def open_connection(settings: ConnectionSettings) -> Connection:

@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import ValidationError, to_json
 
-from openenv.core.answers import ThreadAnswer
-from openenv.core.background_loop import background_loop, blocks_outside_loop, in_event_loop, wait_for
+from openenv.core.answers import ThreadAnswer, invalid_answer
+from openenv.core.background_loop import LoopLock, background_loop, blocks_outside_loop, in_event_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
 from openenv.core.containers.base import Provider
@@ -26,7 +25,8 @@ from openenv.core.exceptions import (
     ServerFactoryError,
     ServerSessionError,
 )
-from openenv.core.links import Link, open_link, timed_out
+from openenv.core.hubs import open_link
+from openenv.core.links import Link, timed_out
 from openenv.core.schemas import fetch_schemas
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _MODES = ("simulation", "production")
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # With these the server says that there is no session (any more), and closes the connection.
 _LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError)
-_LONGEST_QUOTE = 200
 ResultT = TypeVar("ResultT")
 
 
@@ -101,7 +100,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._mode = _checked_mode(mode)
         self._headers = headers
         self._link: Link | None = None
-        self._connecting: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._connecting = LoopLock()
         self._children: list[Self] = []
         self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
         self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
@@ -172,7 +171,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         await self._linked()
         child = copy.copy(self)
         child._link, child._provider, child._children, child._vectors = None, None, [], []  # the same class
-        child._connecting = child._facade = None
+        child._connecting, child._facade = LoopLock(), None
         self._children.append(child)
         await child._linked()
         return child
@@ -208,11 +207,11 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":
         from openenv.core.vector_client import VectorEnv  # it imports this module
 
-        async with self._connecting_here():
+        async with self._connecting.here():
             settings = await self._connection_settings()
         vector = VectorEnv(self, settings, count, autoreset=autoreset)
         await vector.open()
-        self._vectors.append(vector)
+        self._vectors = [other for other in self._vectors if not other.closed] + [vector]
         return vector
 
     @blocks_outside_loop
@@ -226,7 +225,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ConnectionFailedError: There is no server, or it has no schemas.
             ProviderError: The provider could not start one.
         """
-        async with self._connecting_here():
+        async with self._connecting.here():
             await self._connection_settings()  # which starts the server if that is still to be done
         assert self._base_url is not None
         return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers)
@@ -345,7 +344,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """Return the session, opening one where there is none that answers."""
         link = self._link_here()
         if link is None:
-            async with self._connecting_here():  # of calls that come together, the first one connects
+            async with self._connecting.here():  # of calls that come together, the first one connects
                 link = self._link_here()
                 if link is None:
                     link = self._link = await self._open_link()
@@ -353,29 +352,10 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     def _link_here(self) -> Link | None:
         """Return the session if it answers in this loop; let go of one whose loop has ended."""
-        link = self._link
-        if link is None or not link.answers:
-            return None
-        if link.connection.loop is asyncio.get_running_loop():
-            return link
-        if link.connection.orphaned:
-            link.connection.abandon()
-            return None
-        way = "sync" if link.connection.loop is background_loop().loop else "async"
-        raise ClientModeError(
-            f"{type(self).__name__} is already being used in {way} mode. "
-            "Create a separate client instance when mixing sync and async code."
-        )
-
-    def _connecting_here(self) -> asyncio.Lock:
-        """Return the lock for connecting; asyncio's locks belong to one loop, and a client may outlive that."""
-        loop = asyncio.get_running_loop()
-        if self._connecting is None or self._connecting[0] is not loop:
-            self._connecting = loop, asyncio.Lock()
-        return self._connecting[1]
+        return link_here(self._link, type(self).__name__)
 
     async def _open_link(self) -> Link:
-        return await open_link(await self._connection_settings())
+        return await open_link(await self._connection_settings(), self._message_timeout_s)
 
     async def _connection_settings(self) -> ConnectionSettings:
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""
@@ -409,6 +389,30 @@ def convert_to_ws_url(url: str) -> str:
     return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
 
 
+def link_here(link: Link | None, user: str) -> Link | None:
+    """Return a session if it answers in this loop, and let go of one whose loop has ended.
+
+    Args:
+        link: The session.
+        user: What uses it.
+
+    Raises:
+        ClientModeError: It is another loop's.
+    """
+    if link is None or not link.answers:
+        return None
+    if link.connection.loop is asyncio.get_running_loop():
+        return link
+    if link.connection.orphaned:
+        link.abandon()
+        return None
+    way = "sync" if link.connection.loop is background_loop().loop else "async"
+    raise ClientModeError(
+        f"{user} is already being used in {way} mode. "
+        "Create a separate client instance when mixing sync and async code."
+    )
+
+
 def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
     """Parse an answer, or raise the error that it carries."""
     try:
@@ -432,11 +436,7 @@ def _answer_data(message: Any, expected: str) -> dict[str, Any]:
                 return data
             if kind == "error":
                 raise ServerError.from_frame(data)
-    shown = message.decode(errors="replace") if isinstance(message, bytes) else json.dumps(message)
-    raise InvalidAnswerError(
-        f'Expected the server to answer {{"type": "{expected}", "data": {{...}}}} or an error, got '
-        f"{shown!r:.{_LONGEST_QUOTE}}. Is it an OpenEnv server?"
-    )
+    raise invalid_answer(expected, message)
 
 
 def _checked_mode(mode: str | None) -> str:

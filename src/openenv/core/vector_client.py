@@ -1,24 +1,28 @@
 """Many sessions of one environment, reset and stepped together: what a trainer holds."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 
 from pydantic_core import to_json
 
-from openenv.core.background_loop import background_loop
+from openenv.core.background_loop import LoopLock, background_loop
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
-from openenv.core.env_client import read_answer
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
-from openenv.core.links import Hub, Link, V1Link, open_link, timed_out
+from openenv.core.env_client import link_here, read_answer
+from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, OpenEnvError, RequestRejectedError
+from openenv.core.hubs import Hub, V1Link, open_link
+from openenv.core.links import Link, given_up, timed_out
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
 
 SlotResult: TypeAlias = StepResult[ObsT] | OpenEnvError | None
 """What a slot gave: a result, its error, or ``None`` where it was left out."""
+
+_Request: TypeAlias = tuple[bytes, bytes]
 
 
 class VectorEnv(Generic[ActT, ObsT, StateT]):
@@ -38,6 +42,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     Attributes:
         num_envs: How many slots there are.
+        closed: Whether it was closed; it can't be used again then.
 
     Raises:
         ConfigurationError: ``count`` is below 1.
@@ -49,14 +54,17 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
         self.num_envs = count
+        self.closed = False
         self._client = client
         self._settings = settings
         self._timeout_s = client.message_timeout_s
         self._autoreset = autoreset
         self._links: list[Link | None] = [None] * count
-        self._tasks: list[Mapping[str, Any]] = [{}] * count
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The arguments of each slot's last reset, without its seed, as JSON.
+        self._tasks = [b"{}"] * count
         self._ended = [False] * count
-        self._turn = asyncio.Lock()
+        self._turn = LoopLock()
 
     def __len__(self) -> int:
         """How many slots there are."""
@@ -70,6 +78,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             ServerError: It grants fewer sessions, or could not make the environments.
         """
         try:
+            self._come_to_this_loop()
             for error in await self._open(range(self.num_envs)):
                 if error is not None:
                     raise error
@@ -95,17 +104,21 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             One entry for each slot: its first observation, its error, or ``None`` where it was left out.
 
         Raises:
-            ConfigurationError: There are not as many seeds or tasks as slots, or no such slot.
+            ClientModeError: The vector is used in another event loop.
+            ConfigurationError: There are not as many seeds or tasks as slots, no such slot, or the vector was closed.
         """
         chosen = self._chosen(slots)
         given_seeds = _as_many("seeds", seeds, len(chosen))
         given_tasks = _as_many("tasks", tasks, len(chosen))
+        tasks_json = [to_json(task or {}) for task in given_tasks]
         requests: dict[int, _Request] = {}
-        for slot, seed, task in zip(chosen, given_seeds, given_tasks, strict=True):
-            self._tasks[slot] = task or {}
-            arguments = self._tasks[slot] if seed is None else {**self._tasks[slot], "seed": int(seed)}
-            requests[slot] = (b"reset", to_json(arguments))
-        return await self._exchange(requests)
+        for slot, seed, task, task_json in zip(chosen, given_seeds, given_tasks, tasks_json, strict=True):
+            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)})
+            requests[slot] = (b"reset", data)
+        async with self._turn.here():
+            for slot, task_json in zip(chosen, tasks_json, strict=True):
+                self._tasks[slot] = task_json
+            return await self._exchange(requests)
 
     async def step(self, actions: Sequence[ActT | None]) -> list[SlotResult[ObsT]]:
         """Do one action in every slot.
@@ -119,20 +132,24 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             the task of the last one and no seed.
 
         Raises:
-            ConfigurationError: There are not as many actions as slots.
+            ClientModeError: The vector is used in another event loop.
+            ConfigurationError: There are not as many actions as slots, or the vector was closed.
         """
-        requests: dict[int, _Request] = {}
-        for slot, action in enumerate(_as_many("actions", actions, self.num_envs)):
-            if action is None:
-                continue
-            if self._autoreset and self._ended[slot]:
-                requests[slot] = (b"reset", to_json(self._tasks[slot]))
-            else:
-                requests[slot] = (b"step", to_json(self._client._step_payload(action)))
-        return await self._exchange(requests)
+        given = _as_many("actions", actions, self.num_envs)
+        async with self._turn.here():  # of calls that come together, one after another
+            requests: dict[int, _Request] = {}
+            for slot, action in enumerate(given):
+                if action is None:
+                    continue
+                if self._autoreset and self._ended[slot]:
+                    requests[slot] = (b"reset", self._tasks[slot])
+                else:
+                    requests[slot] = (b"step", to_json(self._client._step_payload(action)))
+            return await self._exchange(requests)
 
     async def close(self) -> None:
-        """End the sessions."""
+        """End the sessions. The vector can't be used again."""
+        self.closed = True
         links, self._links = self._links, [None] * self.num_envs
         await asyncio.gather(*(link.end() for link in links if link is not None))
 
@@ -153,48 +170,62 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             raise ConfigurationError(f"Expected different slots from 0 to {self.num_envs - 1}, got {list(slots)}.")
         return slots
 
-    async def _open(self, slots: Sequence[int]) -> list[OpenEnvError | None]:
-        links = await asyncio.gather(*(open_link(self._settings) for _ in slots), return_exceptions=True)
-        errors: list[OpenEnvError | None] = []
-        for slot, link in zip(slots, links, strict=True):
-            errors.append(self._seat(slot, link))
-        return errors
+    def _come_to_this_loop(self) -> None:
+        """Let go of the sessions of a loop that has ended.
 
-    def _seat(self, slot: int, link: Link | BaseException) -> OpenEnvError | None:
-        if isinstance(link, OpenEnvError):
-            return link
-        if isinstance(link, BaseException):
-            raise link
+        Raises:
+            ClientModeError: That loop still runs.
+            ConfigurationError: The vector was closed.
+        """
+        if self.closed:
+            raise ConfigurationError("The vector was closed; open another one with the client's vector().")
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._links = [link_here(link, type(self).__name__) for link in self._links]
+            self._loop = loop
+
+    async def _open(self, slots: Iterable[int]) -> list[OpenEnvError | None]:
+        return await asyncio.gather(*(self._open_slot(slot) for slot in slots))
+
+    async def _open_slot(self, slot: int) -> OpenEnvError | None:
+        try:
+            link = await open_link(self._settings, self._timeout_s)
+        except OpenEnvError as error:
+            return error
         refusal = link.refusal()
         if refusal is not None:
             return _error_of(link, refusal)
+        if self.closed:  # meanwhile
+            await link.end()
+            return given_up()
         self._links[slot] = link
         return None
 
-    async def _exchange(self, requests: "Mapping[int, _Request]") -> list[SlotResult[ObsT]]:
-        """Send the requests together and gather what becomes of them."""
-        async with self._turn:  # of calls that come together, one after another
-            results: list[SlotResult[ObsT]] = [None] * self.num_envs
-            batch = _Batch(self._client._parse_result, results, asyncio.get_running_loop())
-            closed = [slot for slot in requests if not self._is_open(slot)]
-            if closed:
-                for slot, error in zip(closed, await self._open(closed), strict=True):
-                    results[slot] = error
-            self._send(requests, batch)
-            await self._all_answered(batch)
-            for slot in requests:
-                self._note(slot, results[slot])
-            return results
+    async def _exchange(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
+        """Send the requests together and gather what becomes of them; needs the turn."""
+        self._come_to_this_loop()
+        batch = _Batch(self.num_envs, self._client._parse_result, self._note)
+        closed = [slot for slot in requests if not self._is_open(slot)]
+        if closed:
+            for slot, error in zip(closed, await self._open(closed), strict=True):
+                if error is not None:
+                    batch.settle(slot, error)
+        self._send(requests, batch)
+        await self._all_answered(batch)
+        return batch.results
 
     def _is_open(self, slot: int) -> bool:
         link = self._links[slot]
         return link is not None and link.answers
 
-    def _send(self, requests: "Mapping[int, _Request]", batch: "_Batch[ObsT]") -> None:
+    def _send(self, requests: Mapping[int, _Request], batch: "_Batch[ObsT]") -> None:
         outboxes: dict[Hub, list[bytes]] = {}
         for slot, (kind, data) in requests.items():
             link = self._links[slot]
-            if link is None or batch.results[slot] is not None:  # it could not be opened
+            if batch.results[slot] is not None:  # it could not be opened
+                continue
+            if link is None:  # the vector was closed while others were opened
+                batch.settle(slot, given_up())
                 continue
             answer = batch.expect(slot, link)
             if isinstance(link, V1Link):
@@ -213,8 +244,8 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 await batch.complete()
         except TimeoutError:
             for answer in batch.missing():
-                answer.link.drop()
                 answer.set_exception(timed_out(self._timeout_s))
+                answer.link.drop()
 
     def _note(self, slot: int, result: SlotResult[ObsT]) -> None:
         if isinstance(result, StepResult):
@@ -223,29 +254,27 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             self._ended[slot] = True
 
 
-_Request: TypeAlias = tuple[bytes, bytes]
-
-
 class _Batch(Generic[ObsT]):
     """The answers to requests that were sent together.
 
     Args:
+        count: How many slots there are.
         parse: Makes a result from an answer's ``data``.
-        results: Takes what becomes of each slot.
-        loop: The loop that they come in.
+        note: Learns of each slot's result, also when nobody waits for it any more.
     """
 
     def __init__(
         self,
+        count: int,
         parse: Callable[[dict[str, Any]], StepResult[ObsT]],
-        results: list[SlotResult[ObsT]],
-        loop: asyncio.AbstractEventLoop,
+        note: Callable[[int, SlotResult[ObsT]], None],
     ) -> None:
         self.parse = parse
-        self.results = results
+        self.results: list[SlotResult[ObsT]] = [None] * count
+        self._note = note
         self._expected: list[_SlotAnswer[ObsT]] = []
         self._outstanding = 0
-        self._complete: asyncio.Future[None] = loop.create_future()
+        self._complete: asyncio.Future[None] | None = None
 
     def expect(self, slot: int, link: Link) -> "_SlotAnswer[ObsT]":
         """Make the answer that a slot waits for."""
@@ -254,10 +283,15 @@ class _Batch(Generic[ObsT]):
         self._outstanding += 1
         return answer
 
+    def settle(self, slot: int, result: SlotResult[ObsT]) -> None:
+        """Note what became of a slot."""
+        self.results[slot] = result
+        self._note(slot, result)
+
     def arrived(self) -> None:
-        """Note that one of them has come."""
+        """Note that an answer has come."""
         self._outstanding -= 1
-        if self._outstanding == 0 and not self._complete.done():
+        if self._outstanding == 0 and self._complete is not None and not self._complete.done():
             self._complete.set_result(None)
 
     def missing(self) -> list["_SlotAnswer[ObsT]"]:
@@ -265,8 +299,9 @@ class _Batch(Generic[ObsT]):
         return [answer for answer in self._expected if not answer.done()]
 
     async def complete(self) -> None:
-        """Wait until all have come."""
+        """Wait until all have come; all must have been expected by now."""
         if self._outstanding:
+            self._complete = asyncio.get_running_loop().create_future()
             await self._complete
 
 
@@ -287,6 +322,9 @@ class _SlotAnswer(Generic[ObsT]):
             result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parse)
         except OpenEnvError as error:
             result = error
+        except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots
+            result = InvalidAnswerError(f"The client could not read the server's answer: {error!r}")
+            result.__cause__ = error
         self._settle(result)
 
     def set_exception(self, error: BaseException) -> None:
@@ -302,7 +340,7 @@ class _SlotAnswer(Generic[ObsT]):
         if self._done:
             return
         self._done = True
-        self._batch.results[self._slot] = result
+        self._batch.settle(self._slot, result)
         self._batch.arrived()
 
 

@@ -129,6 +129,47 @@ class TestMode:
             create_app(CounterEnvironment, Add, Total, mode="training")
 
 
+class TestIsolation:
+    """What is said about it when the server is built; ``isolation/`` tests what it does."""
+
+    def build(self, **settings: Any) -> HTTPEnvServer:
+        return HTTPEnvServer(CounterEnvironment, Add, Total, **settings)
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"isolation": "thread"}, "Expected the isolation .* 'none' or 'process', got 'thread'"),
+            ({"isolation": "process", "sessions_per_process": 0}, "number above 0, got 0"),
+            ({"isolation": "process", "sessions_per_process": -1}, "number above 0, got -1"),
+            ({"sessions_per_process": 2}, 'it needs isolation="process"'),
+            ({"isolation": "none", "sessions_per_process": 2}, 'it needs isolation="process"'),
+        ],
+    )
+    def test_settings_that_make_no_sense(self, settings: dict[str, Any], said: str) -> None:
+        with pytest.raises(ConfigurationError, match=said):
+            self.build(**settings)
+
+    def test_the_environment_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENENV_SESSIONS_PER_PROCESS", "many")
+        self.build()  # says nothing of isolation
+        monkeypatch.setenv("OPENENV_ISOLATION", "process")
+        with pytest.raises(ConfigurationError, match=r"OPENENV_SESSIONS_PER_PROCESS.* got many"):
+            self.build()
+        self.build(sessions_per_process=2)
+        self.build(isolation="none")
+        monkeypatch.setenv("OPENENV_ISOLATION", "always")
+        with pytest.raises(ConfigurationError, match=r"OPENENV_ISOLATION.* got 'always'"):
+            self.build()
+
+    def test_serve_makes_no_environment_to_learn_its_class(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"annotate it, as in `def make_fails\(\) -> MyEnvironment`"):
+            serve(make_fails, isolation="process")
+
+
+def make_fails():  # type: ignore[no-untyped-def]  # which is the point
+    raise AssertionError("made in the server")
+
+
 def test_an_application_is_described() -> None:
     app = create_app(CounterEnvironment, Add, Total)
     assert (app.title, app.version) == ("OpenEnv Environment HTTP API", "1.0.0")

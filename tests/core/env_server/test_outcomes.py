@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from tests.environments import PlainTotal, Total
 
-from openenv.core.env_server.outcomes import outcome_of
+from openenv.core.env_server.outcomes import Outcome, WrittenJson, outcome_of
 from openenv.core.exceptions import EnvironmentFailedError
 
 SEEN = Total(total=1, reward=0.5, metadata={"own": 1})
@@ -141,3 +141,8 @@ def test_done_is_either_of_gymnasium_s_two(terminated: bool, truncated: bool, in
     outcome = outcome_of((PlainTotal(total=1), 0.0, terminated, truncated, info))
     assert outcome.done is (terminated or truncated)
     assert outcome.metadata == info | {"terminated": terminated, "truncated": truncated}
+
+
+def test_an_outcome_from_another_process_stays_what_it_is() -> None:
+    outcome = Outcome(WrittenJson('{"total":1}'), 1, True, {"own": 1})
+    assert outcome_of(outcome) is outcome

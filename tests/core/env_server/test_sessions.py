@@ -45,7 +45,7 @@ class TestTurns:
         session = await sessions.open()
         await session.reset({})
         outcomes = await asyncio.gather(*(session.step({"amount": 1}) for _ in range(9)))
-        assert [outcome.observation.total for outcome in outcomes] == list(range(1, 10))  # type: ignore[attr-defined]
+        assert [outcome.observation.total for outcome in outcomes] == list(range(1, 10))  # type: ignore[union-attr]
         await sessions.close_all()
 
     async def test_order_is_enforced(self) -> None:
@@ -58,7 +58,7 @@ class TestTurns:
         with pytest.raises(ResetNeededError, match="the episode has ended"):
             await session.step({"amount": 1})
         await session.reset({})
-        assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[attr-defined]
+        assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[union-attr]
         assert session.step_count == 1
         await sessions.close_all()
 
@@ -175,7 +175,7 @@ class TestPlaces:
         sessions = sessions_of(max_sessions=1)
         await sessions.open()
         async with sessions.apart() as session:
-            assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[attr-defined]
+            assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[union-attr]
             assert len(sessions) == 1
         assert session.closed
         await sessions.close_all()
@@ -219,7 +219,7 @@ class TestIdleness:
         await asyncio.sleep(0.2)  # four times as long as it may be idle
         assert not session.closed
         gate.opened.set()
-        assert (await held).observation.total == 9  # type: ignore[attr-defined]
+        assert (await held).observation.total == 9  # type: ignore[union-attr]
         assert not session.closed, "the time counts from the end of the step"
         await sessions.close_all()
 

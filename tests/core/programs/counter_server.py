@@ -1,6 +1,6 @@
 """Serve counters until killed; prints the port first, then a line for each step that waits.
 
-The argument is the number of sessions.
+The arguments are the number of sessions and, if it is not to be any, the port.
 """
 
 import os
@@ -48,6 +48,7 @@ class SlowCounterEnvironment(Environment[Add, Total, State]):
 
 if __name__ == "__main__":
     app = create_fastapi_app(SlowCounterEnvironment, Add, Total, max_concurrent_envs=int(sys.argv[1]))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    with socket.create_server(("127.0.0.1", port)) as listener:
         print(listener.getsockname()[1], flush=True)  # noqa: T201  # how the test learns the port
         run_app(app, listener=listener)

@@ -4,8 +4,9 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypedDict, Unpack
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,8 +15,11 @@ from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers
+from openenv.core.env_server.isolation.template import refuse_while_loading
 from openenv.core.env_server.sessions import Limits, Sessions
 from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
+from openenv.core.env_server.workers.fresh_call import FreshCall, refuse_while_preparing
+from openenv.core.env_server.workers.supervisor import Supervisor, run_supervisor
 from openenv.core.env_server.ws import WebSocketTransport
 from openenv.core.exceptions import ConfigurationError
 
@@ -30,6 +34,13 @@ _OVERSIZE_READ = 3
 # Sessions that ``serve`` grants to a class whose instances are independent.
 _DEFAULT_SESSIONS = 64
 _GRACEFUL_SHUTDOWN_S = 5
+# What a worker may need to end in order: that, the environments' time to close, and a second.
+_WORKERS_GRACE_S = 11.0
+_BACKLOG = 2048
+
+
+def _nothing_to_announce() -> None:
+    """What a server without a command line says once it is ready."""
 
 
 class ServerSettings(TypedDict, total=False):
@@ -40,12 +51,18 @@ class ServerSettings(TypedDict, total=False):
         reset_timeout_s: Seconds that a reset may take; ``None``, the default, for no limit.
         step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
         max_message_size_mb: Longest message that is read, in MiB; 100 by default.
+        isolation: ``"process"`` runs the environments in processes of their own, ``"none"`` in the server's; by default
+            what ``OPENENV_ISOLATION`` says, else ``"none"``.
+        sessions_per_process: With ``isolation="process"``, how many sessions share a process; by default what
+            ``OPENENV_SESSIONS_PER_PROCESS`` says, else 1.
     """
 
     reset_observation_cls: type[BaseModel] | None
     reset_timeout_s: float | None
     step_timeout_s: float | None
     max_message_size_mb: float
+    isolation: Literal["none", "process"] | None
+    sessions_per_process: int | None
 
 
 class HTTPEnvServer:
@@ -95,7 +112,7 @@ class HTTPEnvServer:
         )
         types = EnvironmentTypes(action=action_cls, observation=observation_cls, state=state_cls)
         self._reset_observation = settings.get("reset_observation_cls")
-        self._sessions = Sessions(factory, types, limits)
+        self._sessions = Sessions(factory, types, limits, _sessions_per_process(settings))
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
         """Add the transports to an application.
@@ -104,27 +121,36 @@ class HTTPEnvServer:
             app: The application.
             mode: Production leaves out the HTTP routes that drive an episode.
         """
+        app.state.sessions = self._sessions  # where a worker finds what it has to count together with the others
         app.include_router(HTTPTransport(self._sessions, self._reset_observation).router(_mode(mode)))
         app.router.routes.append(WebSocketRoute("/ws", WebSocketTransport(self._sessions, self.max_message_bytes)))
         add_error_handlers(app)
         app.add_middleware(BodyLimit, max_bytes=self.max_message_bytes)
+
+    async def start(self) -> None:
+        """Get ready for the first session, where that takes long; an application of ours calls this when it starts.
+
+        Raises:
+            ConfigurationError: The environments are to run in processes of their own, which can't import them.
+        """
+        await self._sessions.start()
 
     async def close(self) -> None:
         """Close every session."""
         await self._sessions.close_all()
 
     def get_capacity_status(self) -> ServerCapacityStatus:
-        """Count the sessions."""
+        """Count the sessions, of all workers where there are several."""
         return self._sessions.capacity()
 
     def get_session_info(self, session_id: str) -> SessionInfo | None:
-        """Describe a session; ``None`` where there is none of this id."""
+        """Describe a session of this process; ``None`` where there is none of this id."""
         return next((session.info() for session in self._sessions if session.id == session_id), None)
 
     @property
     def active_sessions(self) -> int:
-        """Sessions open now."""
-        return len(self._sessions)
+        """Sessions open now, in all workers where there are several."""
+        return self._sessions.capacity().active_sessions
 
     @property
     def max_concurrent_envs(self) -> int:
@@ -248,6 +274,7 @@ def serve(
     observation_cls: type[BaseModel] | None = None,
     state_cls: type[BaseModel] | None = None,
     max_concurrent_envs: int | None = None,
+    workers: int = 1,
     log_level: str = "warning",
     **settings: Unpack[ServerSettings],
 ) -> None:
@@ -261,28 +288,38 @@ def serve(
         observation_cls: Class of the observations.
         state_cls: Class of the state.
         max_concurrent_envs: Sessions open at once; by default 64 for a class that supports concurrent ones, else 1.
+        workers: Processes that serve the port together; with more than one, the program must start the server under
+            ``if __name__ == "__main__":``, because each of them imports it.
         log_level: Least severe log message that is shown.
         **settings: See ``ServerSettings``.
 
     Raises:
-        ConfigurationError: The class does not say what its actions and observations are, and neither do the arguments.
+        ConfigurationError: The class does not say what its actions and observations are, and neither do the arguments;
+            or it can't be imported by workers.
+        ProviderError: A worker could not start.
 
     Example:
         >>> serve(environment_class=CatchEnvironment, port=8001)  # doctest: +SKIP
     """
-    cls = EnvironmentFactory(environment_class).learn_class()
+    cls = _class_of(EnvironmentFactory(environment_class), settings)
     if action_cls is None or observation_cls is None or state_cls is None:
         found = environment_types(cls)
         action_cls, observation_cls = action_cls or found.action, observation_cls or found.observation
         state_cls = state_cls or found.state
     if max_concurrent_envs is None:
         max_concurrent_envs = _DEFAULT_SESSIONS if getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False) else 1
-    app = create_fastapi_app(
-        environment_class, action_cls, observation_cls, max_concurrent_envs, state_cls=state_cls, **settings
+    types = (action_cls, observation_cls)
+    make_app = partial(
+        create_fastapi_app, environment_class, *types, max_concurrent_envs, state_cls=state_cls, **settings
     )
     if port is None:
         port = int(os.environ.get("PORT", DEFAULT_PORT))
-    run_app(app, host=host, port=port, log_level=log_level)
+    if workers == 1:
+        run_app(make_app(), host=host, port=port, log_level=log_level)
+        return
+    refuse_while_preparing()
+    with listen(host, port) as listener:
+        run_workers(make_app, workers, listener, log_level=log_level)
 
 
 def run_app(
@@ -304,25 +341,82 @@ def run_app(
         reload_dirs: Folders in which a changed file starts the application anew.
         log_level: Least severe log message that is shown.
     """
-    settings: dict[str, Any] = {
-        "host": host,
-        "port": port,
-        "log_level": log_level,
-        "ws_max_size": _OVERSIZE_READ * int(DEFAULT_MAX_MESSAGE_MB * _MEBIBYTE),
-        # Frames are short, and compressing them costs more than sending them.
-        "ws_per_message_deflate": False,
-        "timeout_graceful_shutdown": _GRACEFUL_SHUTDOWN_S,
-    }
+    refuse_while_loading()
+    settings = {"host": host, "port": port, **_uvicorn_settings(log_level)}
     if listener is not None:
         uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])
     else:
         uvicorn.run(app, reload=bool(reload_dirs), reload_dirs=reload_dirs, **settings)
 
 
+def run_workers(
+    make_app: Callable[[], Any],
+    count: int,
+    listener: socket.socket,
+    *,
+    log_level: str = "warning",
+    on_ready: Callable[[], object] = _nothing_to_announce,
+    grace_s: float = _WORKERS_GRACE_S,
+) -> None:
+    """Run an application in several processes that share one port, until this process is told to end.
+
+    Args:
+        make_app: Makes the application; each worker process imports it by name and calls it.
+        count: How many workers.
+        listener: A socket that listens.
+        log_level: Least severe log message that is shown.
+        on_ready: Called once every worker takes clients; those that come before wait.
+        grace_s: Seconds that the workers get to end in order; then they are killed.
+
+    Raises:
+        ConfigurationError: The workers could not import ``make_app``, or there are fewer than one.
+        ProviderError: A worker could not start.
+    """
+    refuse_while_preparing()
+    if count < 1:
+        raise ConfigurationError(f"Expected at least 1 worker, got {count}.")
+    call = FreshCall.of(make_app)
+    with suppress(KeyboardInterrupt):  # as uvicorn does with one process
+        run_supervisor(Supervisor(call, count, listener, _uvicorn_settings(log_level), on_ready, grace_s))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one.
+
+    Raises:
+        ConfigurationError: The port is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]  # what follows repeats the address
+        raise ConfigurationError(
+            f"Can't listen on {host}:{port}: {reason}. Choose another --port (0 takes a free one) or --host."
+        ) from error
+
+
+def _uvicorn_settings(log_level: str) -> dict[str, Any]:
+    return {
+        "log_level": log_level,
+        "ws_max_size": _OVERSIZE_READ * int(DEFAULT_MAX_MESSAGE_MB * _MEBIBYTE),
+        # Frames are short, and compressing them costs more than sending them.
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": _GRACEFUL_SHUTDOWN_S,
+    }
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    yield
-    await app.state.server.close()
+    try:
+        await app.state.server.start()
+        yield
+    finally:
+        await app.state.server.close()
 
 
 def _concurrency(max_concurrent_envs: int | None, config: ConcurrencyConfig | None) -> ConcurrencyConfig:
@@ -333,6 +427,34 @@ def _concurrency(max_concurrent_envs: int | None, config: ConcurrencyConfig | No
             "max_concurrent_envs and concurrency_config both say how many sessions to grant; give one of them."
         )
     return config
+
+
+def _class_of(factory: EnvironmentFactory, settings: ServerSettings) -> type:
+    """Find the class of the environments, making one only where that may be done in this process."""
+    if factory.environment_class is None and _sessions_per_process(settings) is not None:
+        raise ConfigurationError(
+            f'isolation="process" makes no environment in the server, so {factory.name} has to say what it makes; '
+            f"annotate it, as in `def {factory.name}() -> MyEnvironment`."
+        )
+    return factory.learn_class()
+
+
+def _sessions_per_process(settings: ServerSettings) -> int | None:
+    """Read how many sessions are to share a process; ``None`` where all environments run in the server's own."""
+    isolation = settings.get("isolation") or os.environ.get("OPENENV_ISOLATION", "none")
+    if isolation not in ("none", "process"):
+        raise ConfigurationError(f"Expected the isolation (OPENENV_ISOLATION) 'none' or 'process', got {isolation!r}.")
+    count = settings.get("sessions_per_process")
+    if isolation == "none":
+        if count is not None:
+            raise ConfigurationError('sessions_per_process says how to share a process; it needs isolation="process".')
+        return None
+    asked = os.environ.get("OPENENV_SESSIONS_PER_PROCESS", "1") if count is None else str(count)
+    if not asked.isdecimal() or int(asked) < 1:
+        raise ConfigurationError(
+            f"Expected sessions_per_process (OPENENV_SESSIONS_PER_PROCESS) to be a number above 0, got {asked}."
+        )
+    return int(asked)
 
 
 def _message_bytes(size_mb: float) -> int:

@@ -1,11 +1,15 @@
 """Carry out a request of either wire: the session's method, and its answer as JSON."""
 
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import mcp_refusal_json, outcome_json, state_json
 from openenv.core.env_server.sessions import Session
+from openenv.core.exceptions import EnvironmentFailedError, RequestError
+
+logger = logging.getLogger(__name__)
 
 
 async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str, str]:
@@ -22,23 +26,48 @@ async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str
     Raises:
         RequestError: The request was refused, or the environment failed.
     """
-    if kind == "step":
-        return "observation", outcome_json(await session.step(data))
-    if kind == "reset":
-        return "observation", outcome_json(await session.reset(data))
-    if kind == "state":
-        return "state", state_json(await session.state())
+    try:
+        if kind == "step":
+            return "observation", outcome_json(await session.step(data))
+        if kind == "reset":
+            return "observation", outcome_json(await session.reset(data))
+        if kind == "state":
+            return "state", state_json(await session.state())
+    except RequestError:
+        raise
+    except Exception as error:
+        raise _failure(error, kind) from error
     return "mcp", mcp_refusal_json(data)
 
 
-def answer_now(session: Session, kind: str, data: dict[str, Any]) -> str | Awaitable[Outcome]:
+def answer_now(session: Session, kind: str, data: dict[str, Any]) -> str | Awaitable[str]:
     """Carry out a reset or a step at once; only where the session's ``at_once`` holds.
 
     Returns:
-        The ``data`` of the observation that answers it, as JSON, or what to await for the outcome.
+        The ``data`` of the observation that answers it, as JSON, or what to await for it.
 
     Raises:
         RequestError: The request was refused, or the environment failed.
     """
-    outcome = session.step_now(data) if kind == "step" else session.reset_now(data)
-    return outcome_json(outcome) if isinstance(outcome, Outcome) else outcome
+    try:
+        outcome = session.step_now(data) if kind == "step" else session.reset_now(data)
+        return outcome_json(outcome) if isinstance(outcome, Outcome) else _answer_later(outcome, kind)
+    except RequestError:
+        raise
+    except Exception as error:
+        raise _failure(error, kind) from error
+
+
+async def _answer_later(outcome: Awaitable[Outcome], kind: str) -> str:
+    try:
+        return outcome_json(await outcome)
+    except RequestError:
+        raise
+    except Exception as error:
+        raise _failure(error, kind) from error
+
+
+def _failure(error: Exception, kind: str) -> EnvironmentFailedError:
+    """Turn what the author's models raise, on reading an action or an outcome, into an error of this session alone."""
+    logger.error("the models of an environment raised, in a %s", kind, exc_info=error)
+    return EnvironmentFailedError(str(error) or type(error).__name__)

@@ -160,6 +160,7 @@ class EnvironmentFactory:
         source: The class, callable or instance.
 
     Attributes:
+        source: The class or callable, or the instance.
         name: Name of the class or function, for messages.
         environment_class: The class where it is known without making an instance, else ``None``.
         shared: The instance that every session uses, where one was given.
@@ -176,13 +177,13 @@ class EnvironmentFactory:
             raise TypeError(
                 f"Expected an environment class, a factory or an environment instance, got {type(source).__name__}."
             )
-        self._source = source
+        self.source = source
         self.environment_class = self._find_class(source)
         self.name = getattr(self.environment_class or source, "__name__", type(source).__name__)
 
     def make(self) -> Any:
         """Make an environment, or hand out the shared one."""
-        return self._source() if self.shared is None else self.shared
+        return self.source() if self.shared is None else self.shared
 
     def learn_class(self) -> type:
         """Return the environment's class, making (and closing) an instance if there is no other way to know."""

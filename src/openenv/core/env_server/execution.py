@@ -115,6 +115,14 @@ def place_for(environment_class: type | None, name: str) -> Place:
     return ThreadPlace(name)
 
 
+def shared_place_for(factory: EnvironmentFactory) -> SharedThreadPlace | None:
+    """Make the one place for all of a factory's environments, where they can't have a place each."""
+    single_thread = getattr(factory.environment_class, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)
+    if single_thread or factory.shared is not None:
+        return SharedThreadPlace(f"{factory.name}-shared")
+    return None
+
+
 def _work(calls: "SimpleQueue[_Call | None]") -> None:
     while (call := calls.get()) is not None:
         call.run()
@@ -184,6 +192,22 @@ class Runner:
         self._reset = environment_method(environment_class, "reset")
         self._step = environment_method(environment_class, "step")
         self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
+        self._plain_step = getattr(environment, self._step.name)
+
+    @property
+    def environment_name(self) -> str:
+        """Name of the environment's class."""
+        return type(self.environment).__name__
+
+    @property
+    def requires_reset(self) -> bool:
+        """Whether a step before the first reset, or after the end of an episode, is to be refused."""
+        return bool(getattr(type(self.environment), "REQUIRES_RESET", True))
+
+    @property
+    def supports_concurrent_sessions(self) -> bool:
+        """Whether the environment shares nothing with others of its class."""
+        return bool(getattr(type(self.environment), "SUPPORTS_CONCURRENT_SESSIONS", False))
 
     @classmethod
     async def make(cls, factory: EnvironmentFactory, place: Place) -> "Runner":
@@ -225,7 +249,12 @@ class Runner:
 
     def step_now(self, action: Any, options: Mapping[str, Any]) -> Any:
         """As ``step``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
-        return self._call_now("step", self._step, (action,), options)
+        if options:
+            return self._call_now("step", self._step, (action,), options)
+        try:
+            return self._plain_step(action)
+        except BaseException as error:
+            raise _failure(error, "step") from error
 
     async def finish(self, operation: str, result: Any) -> Any:
         """Await what ``reset_now`` or ``step_now`` returned."""
@@ -254,8 +283,6 @@ class Runner:
         self, operation: str, method: EnvironmentMethod, args: tuple[Any, ...], values: Mapping[str, Any]
     ) -> Any:
         try:
-            if not values:
-                return getattr(self.environment, method.name)(*args)
             return getattr(self.environment, method.name)(*args, **_accepted(method, values))
         except BaseException as error:
             raise _failure(error, operation) from error

@@ -56,6 +56,8 @@ _BESIDE = {"reward", "done"}
 _LONGEST_ECHO = 1_000
 _LONGEST_QUOTE = 100
 _MOST_FAULTS = 20
+# Levels of what it quotes where that has no form in JSON; pydantic writes no more than some 250.
+_DEEPEST_QUOTE = 200
 
 _JSON_RPC_INTERNAL_ERROR = -32603
 
@@ -66,7 +68,7 @@ _LARGEST_ID = 2**53 - 1  # what every JSON implementation can count to
 ARRAY_BYTES = 128 * 1024
 """How much longer than the longest message a frame of v1 may be that holds an array of them, in bytes."""
 
-# Characters after which no further message is put into a frame: larger ones gain nothing and hold up what follows.
+# Bytes after which no further message is put into a frame: larger ones gain nothing and hold up what follows.
 _FULL_FRAME = 64 * 1024
 
 
@@ -131,7 +133,7 @@ def _read_legacy(document: dict[str, Any]) -> Request:
     return Request(kind, data or {})
 
 
-def decode_v1(frame: str | None, max_bytes: int | None = None) -> list[V1Request | Refusal]:
+def decode_v1(frame: str | None, max_bytes: int | None = None) -> Iterator[V1Request | Refusal]:
     """Read one frame from a client on v1.
 
     Args:
@@ -140,7 +142,8 @@ def decode_v1(frame: str | None, max_bytes: int | None = None) -> list[V1Request
             ``ARRAY_BYTES`` more.
 
     Returns:
-        A request, or what is wrong with it, for each message.
+        A request, or what is wrong with it, for each message in turn: of millions of bad ones no two errors need exist
+        at a time.
 
     Raises:
         InvalidRequestError: The frame is no JSON, or an empty array.
@@ -151,20 +154,20 @@ def decode_v1(frame: str | None, max_bytes: int | None = None) -> list[V1Request
     if isinstance(document, list):
         if not document:
             raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
-        return [_read_v1(message) for message in document]
+        return map(_read_v1, document)
     request = _read_v1(document)
     try:
         _checked_frame(text, max_bytes)
     except MessageTooLargeError as error:
-        return [Refusal(error, request.id, request.session)]
-    return [request]
+        request = Refusal(error, request.id, request.session)
+    return iter((request,))
 
 
 def _checked_frame(frame: str | None, max_bytes: int | None) -> str:
     if frame is None:
         raise InvalidRequestError("Expected a text frame with JSON, got a binary frame.")
     if max_bytes is not None and len(frame) * 4 > max_bytes:  # only then can it be longer than allowed
-        size = len(frame.encode())
+        size = len(frame.encode(errors="surrogatepass"))
         if size > max_bytes:
             raise MessageTooLargeError(size, max_bytes)
     return frame
@@ -290,7 +293,7 @@ def frames_v1(messages: Iterable[str]) -> Iterator[str]:
     size = 0
     for message in messages:
         ready.append(message)
-        size += len(message)
+        size += len(message) if message.isascii() else len(message.encode())
         if size >= _FULL_FRAME:
             yield ready[0] if len(ready) == 1 else f"[{','.join(ready)}]"
             ready, size = [], 0
@@ -370,19 +373,32 @@ def _error_data(error: RequestError) -> dict[str, Any]:
 
 
 def error_json(value: Any) -> str:
-    """Write what an error says, whatever it quotes: half a surrogate pair becomes a question mark."""
+    """Write what an error says, whatever it quotes: half a surrogate pair becomes a question mark, and so on."""
     try:
         return to_json(value, inf_nan_mode="null", fallback=repr).decode()
     except ValueError:
-        return to_json(_encodable(value), inf_nan_mode="null", fallback=repr).decode()
+        return to_json(_encodable(value), inf_nan_mode="null").decode()
 
 
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, Mapping):
-        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
-    return [_encodable(inner) for inner in value] if isinstance(value, list | tuple) else value
+def _encodable(value: Any, above: frozenset[int] = frozenset()) -> Any:
+    """Make something of a value that can be written, where ``above`` has the containers that it stands in."""
+    if value is None or isinstance(value, int | float):
+        return value
+    here = above | {id(value)}
+    if len(above) < len(here) <= _DEEPEST_QUOTE:  # neither in itself nor too deep
+        if isinstance(value, Mapping):
+            return {_encodable_text(key): _encodable(inner, here) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [_encodable(inner, here) for inner in value]
+    return _encodable_text(value)
+
+
+def _encodable_text(value: Any) -> str:
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception:  # noqa: BLE001  # an author's own __repr__ may do anything
+        text = type(value).__name__
+    return text.encode(errors="replace").decode()
 
 
 def mcp_refusal_json(call: Mapping[str, Any]) -> str:

@@ -12,14 +12,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from pydantic import BaseModel
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.execution import FINAL, Place, Runner, SharedThreadPlace, place_for
+from openenv.core.env_server.execution import FINAL, Runner, place_for, shared_place_for
+from openenv.core.env_server.isolation.plan import plan_for
+from openenv.core.env_server.isolation.processes import Processes
+from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.types import ServerCapacityStatus, SessionInfo
 from openenv.core.exceptions import (
@@ -38,6 +42,9 @@ logger = logging.getLogger(__name__)
 _CLOSE_TIMEOUT_S = 5.0
 
 _NONE: Mapping[str, Any] = {}
+
+# Stands between a worker's number and the rest of a session's id.
+_AFTER_WORKER = "."
 
 
 class Phase(Enum):
@@ -89,17 +96,18 @@ class Session:
         idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
     """
 
-    def __init__(self, runner: Runner, types: EnvironmentTypes, limits: Limits) -> None:
+    def __init__(self, runner: Runner | ProcessRunner, types: EnvironmentTypes, limits: Limits) -> None:
         self.id = str(uuid4())
         self.step_count = 0
         self.closed = False
         self.attached = False
-        self.enforces_order = bool(getattr(type(runner.environment), "REQUIRES_RESET", True))
+        self.enforces_order = runner.requires_reset
         self.yielding = False
         self.idle_timeout_s = limits.idle_timeout_s
         self.created_at = time.time()
         self.last_activity = time.monotonic()
         self._runner = runner
+        self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
         self._action_class = types.action
         self._limits = limits
         self._step_options = _NONE if limits.step_timeout_s is None else {"timeout_s": limits.step_timeout_s}
@@ -107,9 +115,9 @@ class Session:
         self._turn = asyncio.Lock()
 
     @property
-    def environment(self) -> Any:
-        """The environment itself."""
-        return self._runner.environment
+    def supports_others(self) -> bool:
+        """Whether the environment shares nothing with those of other sessions."""
+        return self._runner.supports_concurrent_sessions
 
     @property
     def idle_s(self) -> float:
@@ -132,7 +140,7 @@ class Session:
     def reset_now(self, arguments: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
         """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
         self._touch()
-        result = self._runner.reset_now(arguments)
+        result = self._inline_runner.reset_now(arguments)
         return self._began(result) if isinstance(result, FINAL) else self._finished("reset", result, self._began)
 
     async def step(
@@ -174,7 +182,7 @@ class Session:
             RequestError: As ``step`` does.
         """
         self._touch()
-        result = self._runner.step_now(self._checked_action(fields), self._step_options)
+        result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
         return self._stepped(result) if isinstance(result, FINAL) else self._finished("step", result, self._stepped)
 
     @property
@@ -205,7 +213,7 @@ class Session:
             created_at=self.created_at,
             last_activity_at=time.time() - (time.monotonic() - self.last_activity),
             step_count=self.step_count,
-            environment_type=type(self.environment).__name__,
+            environment_type=self._runner.environment_name,
         )
 
     def _touch(self) -> None:
@@ -228,7 +236,7 @@ class Session:
 
     async def _finished(self, operation: str, result: Any, note: Callable[[Any], Outcome]) -> Outcome:
         async with self._turn:
-            return note(await self._runner.finish(operation, result))
+            return note(await self._inline_runner.finish(operation, result))
 
     def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
         action = decode_action(fields, self._action_class)
@@ -250,25 +258,38 @@ class Sessions:
         factory: Makes the environments.
         types: The classes that they speak in.
         limits: What the server grants.
+        sessions_per_process: How many sessions share a process that is not this one; ``None`` runs all in this one.
 
     Attributes:
         worker_count: Of how many processes like this one the server is.
 
     Raises:
         ConcurrencyConfigurationError: More than one session is granted to a class that supports one.
+        ConfigurationError: The environments are to run in other processes, which can't import them.
     """
 
-    def __init__(self, factory: EnvironmentFactory, types: EnvironmentTypes, limits: Limits) -> None:
+    def __init__(
+        self,
+        factory: EnvironmentFactory,
+        types: EnvironmentTypes,
+        limits: Limits,
+        sessions_per_process: int | None = None,
+    ) -> None:
         self.factory = factory
         self.types = types
         self.limits = limits
         self.worker_count = 1
         self._sessions: dict[str, Session] = {}
         self._opening = 0
+        self._places = Places(limits.max_sessions)
+        self._id_prefix = ""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._processes: Processes | None = None
+        if sessions_per_process is not None:
+            self._processes = Processes(plan_for(factory, types.action), factory.name, sessions_per_process)
         self._check_concurrency()
-        self._shared_place = self._make_shared_place()
+        self._shared_place = shared_place_for(factory)
 
     def __len__(self) -> int:
         """Sessions that hold a place, those being opened included."""
@@ -277,6 +298,22 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         """Iterate over the open sessions."""
         return iter(list(self._sessions.values()))
+
+    async def start(self) -> None:
+        """Get ready for the first session, where that takes long.
+
+        Raises:
+            ConcurrencyConfigurationError: More than one session is granted to a class that supports one, which only an
+                environment in a process of its own could tell.
+            ConfigurationError: That process can't import the environment.
+        """
+        if self._processes is None:
+            return
+        await self._processes.start()
+        if self.limits.max_sessions > 1 and self.factory.environment_class is None:
+            async with self.apart() as session:
+                if not session.supports_others:
+                    raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
     async def open(self, *, idle_timeout_s: float | None = None) -> Session:
         """Open a session. Its place is taken before the environment is made.
@@ -288,13 +325,16 @@ class Sessions:
             SessionCapacityError: Every place is taken.
             EnvironmentFactoryError: The environment could not be made.
         """
-        if len(self) >= self.limits.max_sessions and not self._close_a_yielding_session():
-            raise SessionCapacityError(len(self), self.limits.max_sessions)
+        self._take_place()
         self._opening += 1
         try:
             session = await self._make_session()
+        except BaseException:
+            self._places.give_back()
+            raise
         finally:
             self._opening -= 1
+        session.id = self._id_prefix + session.id
         self._sessions[session.id] = session
         session.idle_timeout_s = idle_timeout_s or self.limits.idle_timeout_s
         self._watch_idle(session)
@@ -361,30 +401,56 @@ class Sessions:
                 task.cancel()
         if self._shared_place is not None:
             self._shared_place.end()
+        if self._processes is not None:
+            await self._processes.close()
 
     def capacity(self) -> ServerCapacityStatus:
-        """Count the places."""
-        return ServerCapacityStatus.from_counts(len(self), self.limits.max_sessions)
+        """Count the places, of all workers."""
+        return ServerCapacityStatus.from_counts(self._places.taken, self.limits.max_sessions)
+
+    def join_workers(self, worker: int, count: int, counts: SharedCounts) -> None:
+        """Become the sessions of one worker out of several, before any was opened.
+
+        Args:
+            worker: Number of this worker, from 0; the names of its sessions carry it, for ``worker_of``.
+            count: How many workers there are.
+            counts: The places that all of them have taken.
+
+        Raises:
+            ConfigurationError: All sessions are to share one environment, which can't live in several processes.
+        """
+        if self.factory.shared is not None:
+            raise ConfigurationError(
+                f"{self.factory.name} was given as one instance for all sessions, which {count} workers can't share; "
+                "give its class, or serve it with workers=1."
+            )
+        self.worker_count = count
+        self._places = WorkerPlaces(self.limits.max_sessions, counts, worker)
+        self._id_prefix = f"{worker}{_AFTER_WORKER}"
 
     def _check_concurrency(self) -> None:
         if self.limits.max_sessions == 1:
             return
+        if self._processes is not None and self.factory.environment_class is None:
+            return  # start() finds out, in another process
         supported = getattr(self.factory.learn_class(), "SUPPORTS_CONCURRENT_SESSIONS", False)
         if not supported or self.factory.shared is not None:
             raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
-    def _make_shared_place(self) -> SharedThreadPlace | None:
-        single_thread = getattr(self.factory.environment_class, "REQUIRES_SINGLE_THREAD_EXECUTOR", False)
-        if single_thread or self.factory.shared is not None:
-            return SharedThreadPlace(f"{self.factory.name}-shared")
-        return None
-
-    def _place(self) -> Place:
-        return self._shared_place or place_for(self.factory.environment_class, self.factory.name)
-
     async def _make_session(self) -> Session:
-        runner = await Runner.make(self.factory, self._place())
-        return Session(runner, self.types, self.limits)
+        return Session(await self._make_runner(), self.types, self.limits)
+
+    async def _make_runner(self) -> Runner | ProcessRunner:
+        if self._processes is not None:
+            return await ProcessRunner.make(self._processes)
+        place = self._shared_place or place_for(self.factory.environment_class, self.factory.name)
+        return await Runner.make(self.factory, place)
+
+    def _take_place(self) -> None:
+        while not self._places.take():
+            if not self._close_a_yielding_session():
+                # Not the count of now: another worker may have given a place back since.
+                raise SessionCapacityError(self.limits.max_sessions, self.limits.max_sessions)
 
     def _close_a_yielding_session(self) -> bool:
         """Make room by closing the session that has yielded its place and was idle longest."""
@@ -395,7 +461,8 @@ class Sessions:
         return True
 
     def _forget(self, session: Session) -> None:
-        self._sessions.pop(session.id, None)
+        if self._sessions.pop(session.id, None) is not None:
+            self._places.give_back()
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
@@ -409,3 +476,14 @@ class Sessions:
             self.close(session)
             return
         self._timers[session.id] = asyncio.get_running_loop().call_later(remaining, self._watch_idle, session)
+
+
+def worker_of(session_id: str) -> str | None:
+    """Return the number of the worker that holds a session; ``None`` where its id names none.
+
+    Example:
+        >>> worker_of("1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11")
+        '1'
+    """
+    worker, dot, _ = session_id.partition(_AFTER_WORKER)
+    return worker if dot else None

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from starlette.types import Message, Receive, Scope, Send
 
 from openenv.core.env_server.dispatch import answer, answer_now
-from openenv.core.env_server.protocol import V1, decode, encode, encode_error, outcome_json
+from openenv.core.env_server.protocol import V1, decode, encode, encode_error
 from openenv.core.env_server.sessions import Session, Sessions
 from openenv.core.env_server.ws_v1 import V1Socket
 from openenv.core.exceptions import RequestError
@@ -116,7 +116,7 @@ class WebSocketTransport:
             observation = answer_now(session, kind, data)
             if isinstance(observation, str):
                 return encode("observation", observation)
-            return encode("observation", outcome_json(await self._watched(observation, inbox)))
+            return encode("observation", await self._watched(observation, inbox))
         return encode(*await self._watched(answer(session, kind, data), inbox))
 
     async def _watched(self, awaitable: Awaitable[ResultT], inbox: "_Inbox") -> ResultT:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from starlette.types import Receive, Send
 
 from openenv.core.env_server.dispatch import answer, answer_now
-from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import (
     Refusal,
     V1Request,
@@ -21,7 +20,6 @@ from openenv.core.env_server.protocol import (
     encode_error_v1,
     encode_v1,
     frames_v1,
-    outcome_json,
 )
 from openenv.core.env_server.sessions import Session, Sessions
 from openenv.core.exceptions import AnswerTooLargeError, RequestError, SessionNotFoundError
@@ -30,8 +28,12 @@ logger = logging.getLogger(__name__)
 
 # Requests of one frame that are answered before what is ready is sent and others get their turn.
 _REQUESTS_IN_A_ROW = 128
-# Requests of one socket that may be under way; as long as there are more, nothing further is read.
+# Requests of one socket that may be under way; as long as there are more, no further frame is taken.
 _MOST_UNDER_WAY = 16_384
+# Characters of answers that may wait for a client to read them; as long as there are more, its sessions wait.
+_MOST_UNSENT = 1024 * 1024
+
+_ENDED = "This session has ended; it was idle for too long or was closed."
 
 
 @dataclass(eq=False, slots=True)
@@ -41,13 +43,13 @@ class _Seat:
     Attributes:
         session: The session.
         longest_answer: The most bytes that its client takes in an answer; ``None`` for any.
-        queue: Requests that wait for those before them; with what to await where one has begun already.
+        queue: Messages that wait for those before them; with what to await where one has begun already.
         working: Whether a task works through the queue.
     """
 
     session: Session
     longest_answer: int | None
-    queue: deque[tuple[V1Request, Awaitable[Outcome] | None]] = field(default_factory=deque)
+    queue: deque[tuple[V1Request | Refusal, Awaitable[str] | None]] = field(default_factory=deque)
     working: bool = False
 
 
@@ -67,7 +69,9 @@ class V1Socket:
         self._opened_data = f'{{"max_message_bytes":{max_message_bytes}}}'
         self._seats: dict[str, _Seat] = {}
         self._ready: list[str] = []
-        self._sending = False
+        self._unsent = 0
+        self._sender = asyncio.Lock()
+        self._client_gone = False
         self._under_way = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -81,41 +85,54 @@ class V1Socket:
         """
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                while (event := await receive())["type"] != "websocket.disconnect":
-                    await self._take(event.get("text"))
-                    await self._room.wait()
+                try:
+                    while (event := await receive())["type"] != "websocket.disconnect":
+                        await self._room.wait()  # not before receive(), which tells whether the client has gone
+                        await self._take(event.get("text"))
+                    await asyncio.sleep(0)  # lets tasks begin that hold something to await, which may not be dropped
+                finally:
+                    self._leave()
                 raise _ClientGoneError  # ends the tasks
-        except* (_ClientGoneError, OSError) as gone:  # the latter is what ASGI servers raise on sending too late
+        except* _ClientGoneError as gone:
             logger.debug("a client disconnected: %s", gone.exceptions)
         finally:
             for seat in self._seats.values():
                 self._sessions.close(seat.session)
 
+    def _leave(self) -> None:
+        """Let nothing begin any more. A session that works is closed when its call ends, which may resist for long."""
+        self._client_gone = True
+        for seat in self._seats.values():
+            seat.queue.clear()
+            if not seat.working:
+                self._sessions.close(seat.session)
+
     async def _take(self, frame: str | None) -> None:
         """Answer one frame's requests, or start on them."""
         try:
-            requests = decode_v1(frame, self._max_message_bytes)
+            messages = decode_v1(frame, self._max_message_bytes)
         except RequestError as error:
             self._ready.append(encode_error_v1(error, None, None))
-            requests = []
-        for count, request in enumerate(requests, 1):
-            self._begin(request)
+            messages = iter(())
+        for count, message in enumerate(messages, 1):
+            self._begin(message)
             if count % _REQUESTS_IN_A_ROW == 0:
                 await self._flush()
                 await asyncio.sleep(0)
         await self._flush()
 
-    def _begin(self, request: V1Request | Refusal) -> None:
-        if isinstance(request, Refusal):
-            self._ready.append(encode_error_v1(request.error, request.id, request.session))
-            return
-        seat = self._seats.get(request.session)
-        if seat is None:
-            self._begin_without_seat(request)
-        elif not seat.working and seat.session.at_once and request.type in ("step", "reset"):
-            self._answer_now(seat, request)
+    def _begin(self, message: V1Request | Refusal) -> None:
+        seat = self._seats.get(message.session or "")
+        if seat is not None and seat.working:
+            self._queue(seat, message)
+        elif isinstance(message, Refusal):
+            self._ready.append(encode_error_v1(message.error, message.id, message.session))
+        elif seat is None:
+            self._begin_without_seat(message)
+        elif message.type in ("step", "reset") and seat.session.at_once:
+            self._answer_now(seat, message)
         else:
-            self._queue(seat, request)
+            self._queue(seat, message)
 
     def _begin_without_seat(self, request: V1Request) -> None:
         if request.type == "open":
@@ -136,38 +153,52 @@ class V1Socket:
             message = self._refused(seat, request, error)
         self._ready.append(message)
 
-    def _queue(self, seat: _Seat, request: V1Request, outcome: Awaitable[Outcome] | None = None) -> None:
+    def _queue(self, seat: _Seat, message: V1Request | Refusal, data: Awaitable[str] | None = None) -> None:
         self._started()
-        seat.queue.append((request, outcome))
+        seat.queue.append((message, data))
         if not seat.working:
             seat.working = True
             self._tasks.create_task(self._work(seat))
 
     async def _work(self, seat: _Seat) -> None:
-        """Work through a session's requests, in their order."""
-        while seat.queue:
-            request, outcome = seat.queue.popleft()
-            try:
-                message = await self._answered(seat, request, outcome)
-            except RequestError as error:
-                message = self._refused(seat, request, error)
-            self._ended(message)
-        seat.working = False
+        """Work through a session's messages, in their order."""
+        try:
+            while seat.queue and not self._client_gone:
+                message, data = seat.queue.popleft()
+                try:
+                    answered = await self._answered(seat, message, data)
+                except RequestError as error:
+                    answered = self._refused(seat, message, error)
+                self._ended(answered)
+                if self._unsent > _MOST_UNSENT:
+                    await self._flush()
+        finally:
+            seat.working = False
+            if self._client_gone:
+                self._sessions.close(seat.session)
 
-    async def _answered(self, seat: _Seat, request: V1Request, outcome: Awaitable[Outcome] | None) -> str:
-        if outcome is not None:
-            return self._encoded(seat, request, "observation", outcome_json(await outcome))
-        if request.type == "close":
-            del self._seats[request.session]
-            self._sessions.close(seat.session)
-            return encode_v1("closed", "{}", request.id, request.session)
-        kind, data = await answer(seat.session, request.type, request.data)
-        return self._encoded(seat, request, kind, data)
+    async def _answered(self, seat: _Seat, message: V1Request | Refusal, data: Awaitable[str] | None) -> str:
+        if isinstance(message, Refusal):
+            raise message.error
+        if data is not None:
+            return self._encoded(seat, message, "observation", await data)
+        if message.type == "close":
+            return self._closed(seat, message)
+        if seat.session.closed:  # an mcp message would not ask it
+            raise SessionNotFoundError(message.session, _ENDED)
+        kind, answered = await answer(seat.session, message.type, message.data)
+        return self._encoded(seat, message, kind, answered)
 
-    def _refused(self, seat: _Seat, request: V1Request, error: RequestError) -> str:
+    def _closed(self, seat: _Seat, request: V1Request) -> str:
+        if self._seats.pop(request.session, None) is None:
+            raise SessionNotFoundError(request.session, _ENDED)
+        self._sessions.close(seat.session)
+        return encode_v1("closed", "{}", request.id, request.session)
+
+    def _refused(self, seat: _Seat, message: V1Request | Refusal, error: RequestError) -> str:
         if seat.session.closed:  # by its idle timeout
-            self._seats.pop(request.session, None)
-        return encode_error_v1(error, request.id, request.session)
+            self._seats.pop(seat.session.id, None)
+        return encode_error_v1(error, message.id, message.session)
 
     async def _open(self, request: V1Request) -> None:
         try:
@@ -176,6 +207,8 @@ class V1Socket:
             self._ended(encode_error_v1(error, request.id, None))
             return
         self._seats[session.id] = _Seat(session, request.data["max_message_bytes"])
+        if len(self._seats) > len(self._sessions):  # some have ended by their idle timeout, and nobody asked for them
+            self._seats = {name: seat for name, seat in self._seats.items() if not seat.session.closed}
         self._ended(encode_v1("opened", self._opened_data, request.id, session.id))
 
     def _encoded(self, seat: _Seat, request: V1Request, kind: str, data: str) -> str:
@@ -196,21 +229,27 @@ class V1Socket:
         self._under_way -= 1
         self._room.set()
         self._ready.append(message)
-        if len(self._ready) == 1 and not self._sending:
+        self._unsent += len(message)
+        if len(self._ready) == 1 and not self._sender.locked() and not self._client_gone:
             self._tasks.create_task(self._flush())
 
     async def _flush(self) -> None:
-        """Send what is ready, and what becomes ready meanwhile; one at a time does this."""
-        if self._sending:
-            return
-        self._sending = True
-        try:
-            while self._ready:
-                ready, self._ready = self._ready, []
+        """Send what is ready, and what becomes ready meanwhile, after what is being sent already.
+
+        A client that does not read holds this up, and with it the reading of further requests.
+        """
+        async with self._sender:
+            while self._ready and not self._client_gone:
+                ready, self._ready, self._unsent = self._ready, [], 0
                 for frame in frames_v1(ready):
-                    await self._send({"type": "websocket.send", "text": frame})
-        finally:
-            self._sending = False
+                    await self._send_frame(frame)
+
+    async def _send_frame(self, frame: str) -> None:
+        try:
+            await self._send({"type": "websocket.send", "text": frame})
+        except (OSError, RuntimeError) as error:  # the latter is uvicorn's, once it has closed the socket itself
+            self._client_gone = True
+            raise _ClientGoneError from error
 
 
 class _ClientGoneError(Exception):

@@ -1,0 +1,179 @@
+"""The server's hold on its template: start it, have it fork, hear of each end."""
+
+import asyncio
+import json
+import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+from openenv.core.env_server.isolation.template import FORK, Plan, kill_group
+from openenv.core.exceptions import ConfigurationError, EnvironmentFactoryError
+
+_PROGRAM = """\
+import sys
+sys.path[:] = {path!r}
+from openenv.core.env_server.isolation.template import main
+main({control}, {plan})
+"""
+
+_TEMPLATE_GONE = "the process that they are forked from has ended; try again"
+# Seconds that the template gets to see its processes out, once its socket is closed: more than it grants them.
+_END_TIMEOUT_S = 8.0
+
+
+class Forked(NamedTuple):
+    """A process that was started.
+
+    Attributes:
+        pid: Its id, and that of its process group.
+        connection: The socket to it.
+        ended: Settled when it has ended, with its exit status: below 0 a signal's number, ``None`` where unknown.
+    """
+
+    pid: int
+    connection: socket.socket
+    ended: "asyncio.Future[int | None]"
+
+
+class Launcher:
+    """One running template.
+
+    Args:
+        template: The process.
+        server: The socket to it.
+    """
+
+    def __init__(self, template: subprocess.Popen[bytes], server: socket.socket) -> None:
+        self._template = template
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._received = b""
+        self._turn = asyncio.Lock()
+        self._started: asyncio.Future[int | str] | None = None
+        self._processes: dict[int, asyncio.Future[int | None]] = {}
+        self._loop.add_reader(server.fileno(), self._read)
+
+    @classmethod
+    async def start(cls, plan: Plan) -> Self:
+        """Start a template and wait until it has imported the environment.
+
+        Raises:
+            ConfigurationError: It can't.
+        """
+        template, server, threads = await asyncio.to_thread(_start, plan)
+        if threads:  # started by the module itself; a fork would not have them
+            await asyncio.to_thread(_end, template, server)
+            template, server, _ = await asyncio.to_thread(_start, replace(plan, preload=False))
+        server.setblocking(False)
+        return cls(template, server)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the template is there."""
+        return not self._closed
+
+    async def fork(self, name: str) -> Forked:
+        """Start a process. Not to be cancelled: the template's answers come in order.
+
+        Args:
+            name: Name of the factory, for the error.
+
+        Raises:
+            EnvironmentFactoryError: The system has no room for it.
+        """
+        async with self._turn:
+            if self._closed:
+                raise EnvironmentFactoryError(name, f"No process could be started for {name}: {_TEMPLATE_GONE}.")
+            ours, theirs = socket.socketpair()
+            self._started = self._loop.create_future()
+            with theirs, suppress(ConnectionError):  # the template is gone, which the next read shows
+                socket.send_fds(self._server, [FORK], [theirs.fileno()])
+            pid = await self._started
+        if isinstance(pid, int):
+            return Forked(pid, ours, self._processes[pid])
+        ours.close()
+        raise EnvironmentFactoryError(name, f"No process could be started for {name}: {pid}.")
+
+    async def close(self) -> None:
+        """End the template, and whatever is left of its processes."""
+        if not self._closed:
+            self._closed = True
+            self._loop.remove_reader(self._server.fileno())
+            await asyncio.to_thread(_end, self._template, self._server)
+
+    def _read(self) -> None:
+        try:
+            data = self._server.recv(65536)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._gone()
+            return
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            self._heard(json.loads(line))
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        if "ended" in message:
+            self._processes.pop(message["ended"]).set_result(message["code"])
+        elif "started" in message:
+            self._processes[message["started"]] = self._loop.create_future()
+            self._settle(message["started"])
+        else:
+            self._settle(message["refused"])
+
+    def _settle(self, started: int | str) -> None:
+        if self._started is not None and not self._started.done():
+            self._started.set_result(started)
+
+    def _gone(self) -> None:
+        """The template was killed from outside. Nobody would reap or kill its processes, so they go with it."""
+        self._closed = True
+        self._loop.remove_reader(self._server.fileno())
+        self._loop.run_in_executor(None, _end, self._template, self._server)
+        self._settle(_TEMPLATE_GONE)
+        for pid, ended in self._processes.items():
+            kill_group(pid)
+            ended.set_result(None)
+        self._processes.clear()
+
+
+def _start(plan: Plan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
+    """Start a template. Returns it, the socket to it, and how many threads the environment's module has started."""
+    ours, theirs = socket.socketpair()
+    with theirs, tempfile.TemporaryFile() as file:
+        pickle.dump(plan, file)
+        file.seek(0)
+        program = _PROGRAM.format(path=sys.path, control=theirs.fileno(), plan=file.fileno())
+        template = subprocess.Popen(  # noqa: S603  # this interpreter, and a program of ours
+            [sys.executable, "-P", "-c", program],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), file.fileno()),
+            start_new_session=True,  # Ctrl-C is for the server, which ends the template in order
+        )
+    with ours.makefile("rb", buffering=0) as lines:
+        first = lines.readline()
+    answer = json.loads(first) if first else {"failed": "it ended without a word"}
+    if "failed" in answer:
+        _end(template, ours)
+        raise ConfigurationError(
+            f'isolation="process": a process for the environments could not import them: {answer["failed"]}'
+        )
+    return template, ours, int(answer["threads"])
+
+
+def _end(template: subprocess.Popen[bytes], server: socket.socket) -> None:
+    server.close()
+    try:
+        template.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        template.kill()
+        template.wait()

@@ -1,0 +1,273 @@
+"""The processes of one server's environments: which session lives in which, and what becomes of them."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import from_json
+
+from openenv.core.env_server.isolation.launcher import Launcher
+from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, write_call
+from openenv.core.env_server.isolation.template import Plan, kill_group
+from openenv.core.env_server.outcomes import Outcome, WrittenJson
+from openenv.core.exceptions import (
+    ConfigurationError,
+    EnvironmentFactoryError,
+    EnvironmentProcessEndedError,
+    EnvironmentTimeoutError,
+    RequestError,
+)
+
+logger = logging.getLogger(__name__)
+
+# Seconds that a process gets to end by itself, once its last session has been closed.
+_END_GRACE_S = 5.0
+# Seconds after which a process that has closed its socket, as all do when they end, has not ended by that.
+_EXIT_GRACE_S = 0.5
+# Seconds in which the last answers of a process that has ended are read, should something else hold its socket open.
+_LAST_WORDS_S = 1.0
+
+
+class Processes:
+    """Starts processes, fills them with sessions, and ends them when they are empty.
+
+    Args:
+        plan: What the processes import.
+        name: Name of the factory, for errors.
+        sessions_per_process: Sessions that share a process.
+    """
+
+    def __init__(self, plan: Plan, name: str, sessions_per_process: int) -> None:
+        self.name = name
+        self._plan = plan
+        self._sessions_per_process = sessions_per_process
+        self._launching: asyncio.Task[Launcher] | None = None
+        self._processes: list[EnvironmentProcess] = []
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator["EnvironmentProcess"]:
+        """Iterate over the processes that hold sessions."""
+        return iter(list(self._processes))
+
+    async def start(self) -> Launcher:
+        """Import the environment, so that the first session need not wait for it.
+
+        Raises:
+            ConfigurationError: It can't be imported.
+        """
+        launching = self._launching
+        if launching is None or (launching.done() and not _is_usable(launching)):
+            launching = self._launching = asyncio.get_running_loop().create_task(Launcher.start(self._plan))
+        return await asyncio.shield(launching)
+
+    async def join(self) -> "EnvironmentProcess":
+        """Take a place in a process, starting one if need be.
+
+        Raises:
+            EnvironmentFactoryError: No process could be started.
+        """
+        process = next((process for process in self._processes if self._has_room(process)), None)
+        if process is None:
+            process = EnvironmentProcess(self)
+            self._processes.append(process)
+        process.sessions += 1
+        try:
+            await asyncio.shield(process.starting)
+        except (ConfigurationError, OSError) as error:  # the latter where no more files can be opened
+            self.leave(process)
+            raise EnvironmentFactoryError(self.name, f"No process could be started for {self.name}: {error}") from error
+        except BaseException:
+            self.leave(process)
+            raise
+        return process
+
+    def leave(self, process: "EnvironmentProcess") -> None:
+        """Give a place back. The last to leave ends the process."""
+        process.sessions -= 1
+        if process.sessions > 0:
+            return
+        self._processes.remove(process)
+        task = asyncio.get_running_loop().create_task(process.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def close(self) -> None:
+        """End all processes: at once those that still hold sessions, which had their time to close."""
+        for process in self:
+            process.kill("was ended with the server")
+        holding = [process.end() for process in self]
+        await asyncio.gather(*holding, *self._ending)
+        if self._launching is not None:
+            await asyncio.wait([self._launching])
+            if _is_usable(self._launching):
+                await self._launching.result().close()
+        self._launching = None
+
+    def _has_room(self, process: "EnvironmentProcess") -> bool:
+        return process.ended is None and process.sessions < self._sessions_per_process
+
+
+def _is_usable(launching: asyncio.Task[Launcher]) -> bool:
+    return launching.done() and not launching.cancelled() and launching.exception() is None and launching.result().alive
+
+
+class EnvironmentProcess:
+    """One process, with the environments of one or more sessions.
+
+    Args:
+        processes: What it belongs to.
+
+    Attributes:
+        sessions: How many sessions have a place in it.
+        starting: Settled when it can be called.
+        ended: How it ended, or why it was killed; ``None`` while it can be called.
+        pid: Its id, once it was started.
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self.sessions = 0
+        self.ended: str | None = None
+        self.pid: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._link = Link(self._received, self._lost)
+        self._exit: asyncio.Future[int | None]
+        self._eof = asyncio.Event()
+        self._calls: dict[int, asyncio.Future[Outcome | WrittenJson]] = {}
+        self._last_number = LOG
+        self._is_ending = False
+        self.starting = self._loop.create_task(self._start(processes))
+
+    async def call(self, call: Call, timeout_s: float | None = None) -> Outcome | WrittenJson:
+        """Have a session's environment do something.
+
+        Args:
+            call: What to do.
+            timeout_s: Seconds after which the process is killed.
+
+        Raises:
+            EnvironmentProcessEndedError: The process has ended, or did so while it executed the call.
+            EnvironmentTimeoutError: It took too long.
+            RequestError: What the environment raised.
+        """
+        if self.ended is not None:
+            raise EnvironmentProcessEndedError(call.operation, self.ended, may_have_happened=False)
+        body = write_call(call)
+        self._last_number = number = self._last_number + 1
+        answer: asyncio.Future[Outcome | WrittenJson] = self._loop.create_future()
+        self._calls[number] = answer
+        self._link.send(number, body)
+        timer = None
+        if timeout_s is not None:
+            timer = self._loop.call_later(timeout_s, self._time_out, answer, call.operation, timeout_s)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self._link.send(number, CANCEL)
+            raise
+        except _DiedError as died:
+            raise EnvironmentProcessEndedError(call.operation, str(died), may_have_happened=True) from None
+        finally:
+            del self._calls[number]
+            if timer is not None:
+                timer.cancel()
+
+    def post(self, call: Call) -> None:
+        """Have a session's environment do something, whatever comes of it."""
+        if self.ended is None:
+            self._last_number += 1
+            self._link.send(self._last_number, write_call(call))
+
+    def kill(self, why: str) -> None:
+        """Kill the process and what it started. Its calls fail as soon as it is gone; further ones fail at once."""
+        if self.pid is not None and self._exit.done():
+            return
+        self.ended = self.ended or why
+        if self.pid is not None:
+            kill_group(self.pid)
+
+    async def end(self) -> None:
+        """Let the process end, or kill it where it does not."""
+        await asyncio.wait([self.starting])
+        if self.starting.exception() is not None:
+            return
+        self._is_ending = True
+        self._link.close()
+        await asyncio.wait([self._exit], timeout=_END_GRACE_S)
+        self.kill("did not end by itself")
+        await self._watching
+
+    async def _start(self, processes: Processes) -> None:
+        launcher = await processes.start()
+        self.pid, connection, self._exit = await launcher.fork(processes.name)
+        await self._loop.create_unix_connection(lambda: self._link, sock=connection)
+        self._watching = self._loop.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        status = await asyncio.shield(self._exit)
+        how = _how_ended(status)
+        try:
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._eof.wait()
+        except TimeoutError:
+            logger.debug("process %s has ended, but something that it started holds its socket", self.pid)
+        self._link.abort()
+        self.ended = self.ended or how
+        for answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(_DiedError(self.ended))
+
+    def _received(self, number: int, body: bytes) -> None:
+        try:
+            if number == LOG:
+                name, level, text = from_json(body)
+                logging.getLogger(name).log(level, "%s", text)
+            elif number in self._calls:
+                self._answered(self._calls[number], body)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            logger.error("process %s sent what is no answer: %s", self.pid, error)
+            self.kill("sent what is no answer")
+
+    def _answered(self, answer: "asyncio.Future[Outcome | WrittenJson]", body: bytes) -> None:
+        try:
+            result = read_answer(body)
+        except RequestError as error:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        if not answer.done():
+            answer.set_result(result)
+
+    def _lost(self) -> None:
+        """The process has ended, or has closed its socket and is of no more use."""
+        self._eof.set()
+        if not self._is_ending and not self._exit.done():
+            self._loop.call_later(_EXIT_GRACE_S, self.kill, "closed its connection to the server")
+
+    def _time_out(self, answer: "asyncio.Future[Any]", operation: str, timeout_s: float) -> None:
+        if answer.done():
+            return
+        late = f"{operation} did not finish within {timeout_s:g} s"
+        answer.set_exception(
+            EnvironmentTimeoutError(
+                operation,
+                timeout_s,
+                f"{late}, so its process was ended. A reset starts a new episode in a new process.",
+            )
+        )
+        self.kill(f"was ended because the {late} in another session")
+
+
+class _DiedError(Exception):
+    """A process has ended; its text says how."""
+
+
+def _how_ended(status: int | None) -> str:
+    if status is None:
+        return "has ended"
+    if status >= 0:
+        return f"exited with status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"
+    hint = "; it may have run out of memory" if name == "SIGKILL" else ""
+    return f"was ended by signal {-status} ({name}{hint})"

@@ -1,0 +1,148 @@
+"""A session's environment in a process of its own, or shared with other sessions."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from itertools import count
+from typing import Any, Self
+
+from pydantic_core import from_json
+
+from openenv.core.env_server.isolation.link import Call
+from openenv.core.env_server.isolation.processes import EnvironmentProcess, Processes
+from openenv.core.env_server.outcomes import Outcome, WrittenJson
+from openenv.core.exceptions import (
+    EnvironmentFactoryError,
+    EnvironmentProcessEndedError,
+    RequestError,
+    ResetNeededError,
+)
+
+logger = logging.getLogger(__name__)
+
+# Seconds that an environment gets to close, after what it may still be doing. Then it is given up.
+_CLOSE_TIMEOUT_S = 30.0
+
+_numbers = count(1)
+
+
+class ProcessRunner:
+    """What ``Runner`` is to an environment in the server, for one in another process.
+
+    A process that ends takes the episode with it. Its session is told so once; then only a reset helps, which makes a
+    new environment in a new process.
+
+    Args:
+        processes: Where processes come from.
+
+    Attributes:
+        inline: Never: nothing can be called at once.
+        environment_name: Name of the environment's class.
+        requires_reset: Whether a step before the first reset, or after the end of an episode, is to be refused.
+        supports_concurrent_sessions: Whether the environment shares nothing with others of its class.
+    """
+
+    inline = False
+
+    def __init__(self, processes: Processes) -> None:
+        self.environment_name = processes.name
+        self.requires_reset = True
+        self.supports_concurrent_sessions = False
+        self._processes = processes
+        self._process: EnvironmentProcess | None = None
+        self._number = next(_numbers)
+        self._closed = False
+
+    @classmethod
+    async def make(cls, processes: Processes) -> Self:
+        """Make an environment in a process.
+
+        Raises:
+            EnvironmentFactoryError: The factory raised, made something else than an environment, or took its process
+                down; or no process could be started.
+        """
+        runner = cls(processes)
+        await runner._open()
+        return runner
+
+    async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Outcome | WrittenJson:
+        """Call ``reset`` with those of the arguments that it accepts; where its process has ended, in a new one."""
+        if self._process is not None and self._process.ended is not None:
+            self._leave(self._process)
+        if self._process is None:
+            await self._open()
+        return await self._call("reset", arguments, timeout_s=timeout_s)
+
+    async def step(
+        self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None
+    ) -> Outcome | WrittenJson:
+        """Call ``step`` with the action and those of the options that it accepts."""
+        return await self._call("step", action, options, timeout_s=timeout_s)
+
+    async def state(self) -> Outcome | WrittenJson:
+        """Read the state, which may be a property or a method."""
+        return await self._call("state")
+
+    async def metadata(self) -> Any:
+        """Ask the environment what it is."""
+        return _value(await self._call("metadata"))
+
+    async def close(self) -> None:
+        """Close the environment and give up its place; a process that only this one used, and that hangs, is killed."""
+        self._closed = True
+        process = self._process
+        if process is None:
+            return
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await process.call(Call(self._number, "close", ()))
+        except RequestError as error:
+            logger.debug("the environment did not close cleanly: %s", error)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if process.sessions == 1:
+                process.kill("was ended because its environment did not close")
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            self._leave(process)
+
+    async def _open(self) -> None:
+        self._process = process = await self._processes.join()
+        try:
+            about = _value(await process.call(Call(self._number, "open", ())))
+        except EnvironmentProcessEndedError as error:
+            self._leave(process)
+            name = self._processes.name
+            raise EnvironmentFactoryError(
+                name, f"Environment factory '{name}' failed to create instance: its process {error.how}."
+            ) from error
+        except BaseException:
+            process.post(Call(self._number, "close", ()))  # where it was made before it was taken back
+            self._leave(process)
+            raise
+        if self._closed:  # meanwhile, while a reset was making it anew
+            await self.close()
+        self.environment_name = about["name"]
+        self.requires_reset = about["requires_reset"]
+        self.supports_concurrent_sessions = about["supports_concurrent_sessions"]
+
+    async def _call(self, operation: str, *arguments: Any, timeout_s: float | None = None) -> Outcome | WrittenJson:
+        process = self._process
+        if process is None:
+            raise ResetNeededError("Expected a reset: the environment's process has ended, and the episode with it.")
+        try:
+            return await process.call(Call(self._number, operation, arguments), timeout_s)
+        except RequestError:
+            if process.ended is not None:
+                self._leave(process)
+            raise
+
+    def _leave(self, process: EnvironmentProcess) -> None:
+        if self._process is process:
+            self._process = None
+            self._processes.leave(process)
+
+
+def _value(answer: Outcome | WrittenJson) -> Any:
+    assert isinstance(answer, WrittenJson)
+    return from_json(answer.text)

@@ -1,0 +1,225 @@
+"""The process from which the environments' processes are forked.
+
+It has imported what the environment needs, and runs none of it: no event loop, no thread, no instance. So a fork of it
+is whole, shares its memory, and is ready within milliseconds. The server asks on a socket, passing the socket of the
+process to be; it is told of each start and each end. When the server is gone, the template ends its processes, and
+then itself.
+"""
+
+import gc
+import importlib.util
+import json
+import os
+import pickle
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import spawn
+from pathlib import Path
+from typing import Any
+
+from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.isolation.worker import serve_sessions
+from openenv.core.exceptions import ConfigurationError
+
+FORK = b"f"
+"""What the server sends, with a socket, to have a process forked."""
+
+# Seconds that environments get to close when the server has gone without a word.
+_END_GRACE_S = 5.0
+
+_loading = threading.Event()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a template needs to know.
+
+    Attributes:
+        source: Pickle of the class or callable that makes environments.
+        main: How to import the program's main module, in the words of ``multiprocessing``; empty if not needed.
+        packages: File of each package or module that ``source`` is from, by its name.
+        preload: Whether the template imports the source itself, rather than each process after its fork.
+        log_level: Least severe log record that the processes pass on.
+    """
+
+    source: bytes
+    main: Mapping[str, Any]
+    packages: Mapping[str, str]
+    preload: bool
+    log_level: int
+
+    def load(self) -> EnvironmentFactory:
+        """Import what makes the environments."""
+        _loading.set()
+        try:
+            for name, file in self.packages.items():
+                _ensure_package(name, Path(file))
+            spawn.prepare(self.main)
+            return EnvironmentFactory(pickle.loads(self.source))  # noqa: S301  # written by the server
+        finally:
+            _loading.clear()
+
+
+def refuse_while_loading() -> None:
+    """Refuse to start a server where an environment's process only imports the program that would do so.
+
+    Raises:
+        ConfigurationError: This is such a process.
+    """
+    if _loading.is_set():
+        raise ConfigurationError(
+            'The program starts a server whenever it is imported, and isolation="process" imports it once more. Start '
+            'the server under `if __name__ == "__main__":`, or put the environment into a module of its own.'
+        )
+
+
+def main(control: int, plan: int) -> None:
+    """Run a template; in each process that it forks, this returns when that process is to end.
+
+    Args:
+        control: File descriptor of the socket to the server.
+        plan: File descriptor of a file with the pickled ``Plan``.
+    """
+    with os.fdopen(plan, "rb") as file:
+        todo: Plan = pickle.load(file)  # noqa: S301  # written by the server
+    with socket.socket(fileno=control) as server:
+        try:
+            factory = todo.load() if todo.preload else None
+        except BaseException as error:  # noqa: BLE001  # importing the author's module may raise anything
+            _tell(server, failed=f"{type(error).__name__}: {error}")
+            return
+        _tell(server, threads=threading.active_count() - 1)
+        connection = _Template(server).run()
+    if connection is not None:
+        serve_sessions(connection, factory or todo.load(), todo.log_level)
+
+
+class _Template:
+    """Forks and reaps.
+
+    Args:
+        server: The socket to the server.
+    """
+
+    def __init__(self, server: socket.socket) -> None:
+        self._server = server
+        self._children: set[int] = set()
+        # The end of a child makes the selector return.
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, _let_it_wake)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        gc.collect()
+        gc.freeze()  # a collection in one process would copy the memory that all of them share
+
+    def run(self) -> socket.socket | None:
+        """Fork whenever the server asks. Returns the socket of a forked process, in it; ``None`` in the template."""
+        while True:
+            ready = [key.fileobj for key, _ in self._selector.select()]
+            if self._woken in ready:
+                self._reap()
+            if self._server not in ready:
+                continue
+            connection = self._asked()
+            if connection is None:
+                self._end()
+                return None
+            if self._fork(connection):
+                return connection
+            connection.close()
+
+    def _asked(self) -> socket.socket | None:
+        """Read what the server asks for: the socket of a new process, or ``None`` where the server is gone."""
+        try:
+            asked, descriptors, _, _ = socket.recv_fds(self._server, len(FORK), 1)
+        except ConnectionError:
+            return None
+        return socket.socket(fileno=descriptors[0]) if asked else None
+
+    def _fork(self, connection: socket.socket) -> bool:
+        """Fork. Returns whether this is the new process."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _tell(self._server, refused=str(error))
+            return False
+        if pid == 0:
+            self._become_child()
+            return True
+        with suppress(OSError):  # the child does the same; whoever comes first
+            os.setpgid(pid, pid)
+        self._children.add(pid)
+        _tell(self._server, started=pid)
+        return False
+
+    def _become_child(self) -> None:
+        """Let go of what belongs to the template, and lead a process group of its own, to be killed as a whole."""
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._selector.close()
+        self._woken.close()
+        self._waker.close()
+        self._server.close()
+
+    def _reap(self) -> None:
+        with suppress(BlockingIOError):
+            self._woken.recv(4096)
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            if pid in self._children:  # and not something that the author's module starts when it is imported
+                self._children.remove(pid)
+                kill_group(pid)  # what it started and left behind
+                _tell(self._server, ended=pid, code=os.waitstatus_to_exitcode(status))
+
+    def _end(self) -> None:
+        """Wait for the processes, whose own sockets tell them that the server is gone; kill those that do not end."""
+        self._selector.unregister(self._server)
+        deadline = time.monotonic() + _END_GRACE_S
+        while self._children and time.monotonic() < deadline:
+            self._selector.select(deadline - time.monotonic())
+            self._reap()
+        for pid in self._children:
+            kill_group(pid)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process and whatever it started, as far as that has not left its process group."""
+    with suppress(ProcessLookupError, PermissionError):  # the latter is macOS's word for a group of zombies
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _tell(server: socket.socket, **message: Any) -> None:
+    with suppress(OSError):  # the server is gone, which the next read shows
+        server.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _let_it_wake(_signal: int, _frame: Any) -> None:
+    """A signal reaches the wakeup descriptor only if it has a handler."""
+
+
+def _ensure_package(name: str, file: Path) -> None:
+    """Import a package from where the server has it, whatever else goes by its name."""
+    found = importlib.util.find_spec(name)
+    if found is not None and found.origin == str(file):
+        return
+    folders = [str(file.parent)] if file.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)

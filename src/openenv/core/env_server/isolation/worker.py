@@ -1,0 +1,178 @@
+"""A process that runs the environments of one or more sessions, as the server would run them without isolation."""
+
+import asyncio
+import faulthandler
+import logging
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import to_json
+
+from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.execution import Runner, place_for, shared_place_for
+from openenv.core.env_server.isolation.link import (
+    CANCEL,
+    LOG,
+    Call,
+    Link,
+    read_call,
+    write_error,
+    write_outcome,
+    write_value,
+)
+from openenv.core.env_server.outcomes import outcome_of
+from openenv.core.env_server.protocol import error_json, state_json
+from openenv.core.env_server.types import EnvironmentMetadata
+from openenv.core.exceptions import EnvironmentFailedError, RequestError
+
+logger = logging.getLogger(__name__)
+
+# Seconds that environments get to close when the server has gone.
+_CLOSE_TIMEOUT_S = 4.0
+
+
+def serve_sessions(connection: socket.socket, factory: EnvironmentFactory, log_level: int) -> None:
+    """Run environments for a server until it closes the connection.
+
+    Args:
+        connection: The socket to the server.
+        factory: Makes the environments.
+        log_level: Least severe log record that is passed on to the server.
+    """
+    faulthandler.enable()
+    _reseed_numpy()
+    with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+        runner.run(_serve(connection, factory, log_level))
+
+
+async def _serve(connection: socket.socket, factory: EnvironmentFactory, log_level: int) -> None:
+    worker = Worker(factory)
+    await asyncio.get_running_loop().create_unix_connection(lambda: worker.link, sock=connection)
+    logging.basicConfig(level=log_level, handlers=[_ServerLog(worker.link)], force=True)
+    await worker.ended.wait()
+    await worker.close()
+
+
+class Worker:
+    """The environments of one process, by the numbers of their sessions.
+
+    Args:
+        factory: Makes the environments.
+
+    Attributes:
+        link: The way to the server.
+        ended: Set when the server is gone.
+    """
+
+    def __init__(self, factory: EnvironmentFactory) -> None:
+        self.link = Link(self._received, self._lost)
+        self.ended = asyncio.Event()
+        self._factory = factory
+        self._shared_place = shared_place_for(factory)
+        self._runners: dict[int, Runner] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def close(self) -> None:
+        """Close the environments that are left."""
+        closing = [asyncio.ensure_future(runner.close()) for runner in self._runners.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=_CLOSE_TIMEOUT_S)
+
+    def _lost(self) -> None:
+        self.ended.set()
+
+    def _received(self, number: int, body: bytes) -> None:
+        if body != CANCEL:
+            self._tasks[number] = asyncio.get_running_loop().create_task(self._answer(number, body))
+        elif number in self._tasks:
+            self._tasks[number].cancel()
+
+    async def _answer(self, number: int, body: bytes) -> None:
+        try:
+            answer = await self._execute(read_call(body))
+        except RequestError as error:
+            answer = write_error(error)
+        except Exception as error:  # a fault of this module, which would leave the server waiting for ever
+            logger.exception("a call could not be answered")
+            answer = write_error(EnvironmentFailedError(type(error).__name__))
+        finally:
+            del self._tasks[number]
+        self.link.send(number, answer)
+
+    async def _execute(self, call: Call) -> bytes:
+        if call.operation == "open":
+            return await self._open(call.session)
+        if call.operation == "close":
+            return await self._close(call.session)
+        runner = self._runners[call.session]
+        match call.operation:
+            case "step":
+                return write_outcome(outcome_of(await runner.step(*call.arguments)))
+            case "reset":
+                return write_outcome(outcome_of(await runner.reset(*call.arguments)))
+            case "state":
+                return write_value(state_json(await runner.state()))
+            case "metadata":
+                return write_value(_metadata_json(await runner.metadata()))
+        raise AssertionError(f"unknown operation {call.operation}")
+
+    async def _open(self, session: int) -> bytes:
+        place = self._shared_place or place_for(self._factory.environment_class, self._factory.name)
+        runner = await Runner.make(self._factory, place)
+        self._runners[session] = runner
+        about: Mapping[str, Any] = {
+            "name": runner.environment_name,
+            "requires_reset": runner.requires_reset,
+            "supports_concurrent_sessions": runner.supports_concurrent_sessions,
+        }
+        return write_value(error_json(about))
+
+    async def _close(self, session: int) -> bytes:
+        runner = self._runners.pop(session, None)
+        if runner is not None:
+            await runner.close()
+        return write_value("null")
+
+
+class _ServerLog(logging.Handler):
+    """Passes log records on to the server, which knows where its log goes."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._link = link
+        self._loop = asyncio.get_running_loop()
+        self.setFormatter(logging.Formatter("%(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = error_json([record.name, record.levelno, self.format(record)])
+            self._loop.call_soon_threadsafe(self._link.send, LOG, text.encode())
+        except Exception:  # noqa: BLE001  # as every handler does: a bad record must not stop the one who logs it
+            self.handleError(record)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not made for this platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _metadata_json(metadata: Any) -> str:
+    """Write what an environment says about itself: of a class of its own, the fields that the answer has."""
+    try:
+        if isinstance(metadata, EnvironmentMetadata):
+            return EnvironmentMetadata.__pydantic_serializer__.to_json(metadata, warnings=False).decode()
+        return to_json(metadata, inf_nan_mode="null").decode()
+    except (ValueError, TypeError) as error:
+        raise EnvironmentFailedError(f"The metadata cannot be sent as JSON: {error}") from error
+
+
+def _reseed_numpy() -> None:
+    """Give NumPy's global generator a state of its own, as Python gives its own one: a fork inherits the template's."""
+    random = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()

@@ -1,0 +1,317 @@
+"""The supervisor: starts workers, hands them clients, replaces those that die, and ends them."""
+
+import asyncio
+import errno
+import json
+import logging
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from types import FrameType
+from typing import Any
+
+from openenv.core.env_server.places import SharedCounts
+from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
+from openenv.core.env_server.workers.fresh_call import FreshCall
+from openenv.core.env_server.workers.worker import Assignment
+from openenv.core.exceptions import ProviderError
+
+logger = logging.getLogger(__name__)
+
+# First the paths: what a worker imports lies where this process found it.
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.stdin.buffer.readline()); "
+    "from openenv.core.env_server.workers.worker import main; main()"
+)
+_STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A worker that takes a dead one's place may fail to start so many times in a row; then something is wrong for good.
+_START_ATTEMPTS = 3
+_START_PAUSE_S = 0.5
+# Every worker has so many clients to connect that the kernel takes no more for it.
+_FULL_PAUSE_S = 0.01
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_RESOURCES_PAUSE_S = 1.0
+
+
+class WorkerProcess:
+    """A worker, as its supervisor sees it.
+
+    Args:
+        number: Its number, from 0.
+        process: The process.
+        channel: The supervisor's end.
+
+    Attributes:
+        load: Clients that are connected to it.
+        ready: Whether it takes clients.
+        failure: Why it can't serve, in its own words; empty if it has not said so.
+    """
+
+    def __init__(self, number: int, process: asyncio.subprocess.Process, channel: Channel) -> None:
+        self.number = number
+        self.load = 0
+        self.ready = False
+        self.failure = ""
+        self.process = process
+        self.channel = channel
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (process {self.process.pid})"
+
+    def hand_over(self, kind: Kind, carried: socket.socket) -> bool:
+        """Hand it a socket; ``False`` where it takes none now."""
+        if not self.ready:
+            return False
+        try:
+            self.channel.send(kind, carried=carried)
+        except OSError:  # it has to catch up first, or it has died
+            return False
+        self.load += kind is Kind.CLIENT
+        return True
+
+    def note(self, message: ChannelMessage) -> None:
+        """Note what it says of itself."""
+        if message.kind is Kind.READY:
+            self.ready = True
+        elif message.kind is Kind.FAILED:
+            self.failure = message.value
+        elif message.kind is Kind.CLOSED:
+            self.load -= message.value
+
+    async def ended(self) -> str:
+        """Wait for its end, and say how it ended."""
+        code = await self.process.wait()
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is still there."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+
+class Supervisor:
+    """Serves a listening socket with several workers.
+
+    Args:
+        make_app: Makes the application in each worker.
+        count: How many workers.
+        listener: The listening socket.
+        settings: Settings of uvicorn.
+        on_ready: Called once every worker takes clients.
+        grace_s: Seconds that workers get to end in order.
+
+    Attributes:
+        signals: The signals that told it to stop.
+    """
+
+    def __init__(
+        self,
+        make_app: FreshCall,
+        count: int,
+        listener: socket.socket,
+        settings: dict[str, Any],
+        on_ready: Callable[[], object],
+        grace_s: float,
+    ) -> None:
+        self.signals: list[int] = []
+        self._make_app = make_app
+        self._count = count
+        self._listener = listener
+        self._settings = settings
+        self._on_ready = on_ready
+        self._grace_s = grace_s
+        self._workers: dict[int, WorkerProcess] = {}
+        self._all_ready = asyncio.Event()
+        self._told_to_stop = asyncio.Event()
+        self._told_again = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._relays: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve until a signal says otherwise.
+
+        Raises:
+            ProviderError: A worker could not start serving.
+        """
+        self._listener.setblocking(False)
+        with self._stopping_on_signals(), SharedCounts.create(self._count) as counts:
+            tasks = [asyncio.create_task(self._keep(number, counts)) for number in range(self._count)]
+            tasks += [asyncio.create_task(self._dispatch()), asyncio.create_task(self._stopped())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in (*tasks, *self._relays):
+                    task.cancel()
+                await asyncio.gather(*tasks, *self._relays, return_exceptions=True)
+                await self._end_workers()
+
+    async def _keep(self, number: int, counts: SharedCounts) -> None:
+        """Run a worker, and another one in its place whenever it dies."""
+        failures = 0
+        while True:
+            worker = await self._start(number, counts)
+            how = await worker.ended()
+            self._receive(worker)  # its last words
+            self._let_go(worker)
+            counts.clear(number)
+            failures = 0 if worker.ready else failures + 1
+            if not worker.ready and (failures == _START_ATTEMPTS or not self._all_ready.is_set()):
+                raise ProviderError(worker.failure or f"{worker} {how} before it was ready; see what it has printed.")
+            logger.warning("%s %s; its sessions are lost, and another worker takes its place", worker, how)
+            await asyncio.sleep(_START_PAUSE_S if failures else 0)
+
+    async def _start(self, number: int, counts: SharedCounts) -> WorkerProcess:
+        ours, theirs = Channel.pair()
+        assignment = Assignment(
+            number=number,
+            count=self._count,
+            channel=theirs.line.fileno(),
+            places=counts.descriptor,
+            make_app=self._make_app,
+            settings=self._settings,
+            grace_s=self._grace_s,
+        )
+        try:
+            async with self._one_at_a_time:
+                process = await _spawn(assignment)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        worker = self._workers[number] = WorkerProcess(number, process, ours)
+        asyncio.get_running_loop().add_reader(ours.line.fileno(), self._receive, worker)
+        return worker
+
+    def _let_go(self, worker: WorkerProcess) -> None:
+        del self._workers[worker.number]
+        asyncio.get_running_loop().remove_reader(worker.channel.line.fileno())
+        worker.channel.close()
+
+    def _receive(self, worker: WorkerProcess) -> None:
+        try:
+            messages = worker.channel.receive()
+        except BlockingIOError:
+            return
+        except (EOFError, ConnectionError):  # its process ends, or has ended
+            asyncio.get_running_loop().remove_reader(worker.channel.line.fileno())
+            return
+        for message in messages:
+            worker.note(message)
+            if message.kind is Kind.RELAY and message.carried is not None:
+                task = asyncio.create_task(self._relay(message.value, message.carried))
+                self._relays.add(task)
+                task.add_done_callback(self._relays.discard)
+        if len(self._workers) == self._count and all(worker.ready for worker in self._workers.values()):
+            self._all_ready.set()
+
+    async def _relay(self, number: int, line: socket.socket) -> None:
+        """Hand a worker the line to another one; it is closed where that one is not there."""
+        with line:
+            worker = self._workers.get(number)
+            while worker is not None and worker.ready and not worker.hand_over(Kind.RELAYED, line):
+                await asyncio.sleep(_FULL_PAUSE_S)
+                worker = self._workers.get(number)
+
+    async def _dispatch(self) -> None:
+        """Hand every client to the worker that has the fewest."""
+        await self._all_ready.wait()
+        self._on_ready()
+        while True:
+            with await self._accept() as client:
+                await self._hand_over(client)
+
+    async def _hand_over(self, client: socket.socket) -> None:
+        while True:
+            for worker in sorted(self._workers.values(), key=attrgetter("load", "number")):
+                if worker.hand_over(Kind.CLIENT, client):
+                    return
+            await asyncio.sleep(_FULL_PAUSE_S)
+
+    async def _accept(self) -> socket.socket:
+        while True:
+            try:
+                client, _ = await asyncio.get_running_loop().sock_accept(self._listener)
+            except ConnectionAbortedError:  # it went before it was accepted
+                continue
+            except OSError as error:
+                if error.errno not in _NO_RESOURCES:
+                    raise
+                logger.error("no client can be accepted for now: %s", error)
+                await asyncio.sleep(_NO_RESOURCES_PAUSE_S)
+                continue
+            return client
+
+    async def _stopped(self) -> None:
+        await self._told_to_stop.wait()
+
+    async def _end_workers(self) -> None:
+        """End the workers in order; by force those that take too long, and all at a second signal."""
+        for worker in self._workers.values():
+            worker.signal(signal.SIGTERM)
+        all_ended = asyncio.gather(*(worker.ended() for worker in self._workers.values()))
+        impatience = asyncio.create_task(self._told_again.wait())
+        either: set[asyncio.Future[Any]] = {all_ended, impatience}
+        await asyncio.wait(either, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
+        impatience.cancel()
+        for worker in self._workers.values():
+            worker.signal(signal.SIGKILL)
+        await all_ended
+        for worker in list(self._workers.values()):
+            self._let_go(worker)
+
+    @contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._loop = asyncio.get_running_loop()
+        handlers = {number: signal.signal(number, self._note_signal) for number in _STOPPING_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _note_signal(self, number: int, _frame: FrameType | None) -> None:
+        event = self._told_again if self.signals else self._told_to_stop
+        self.signals.append(number)
+        self._loop.call_soon_threadsafe(event.set)
+
+
+def run_supervisor(supervisor: Supervisor) -> None:
+    """Serve until the process is told to end, and then end as the signal that told it would have ended it."""
+    asyncio.run(supervisor.run())
+    for number in reversed(supervisor.signals):
+        signal.raise_signal(number)
+
+
+async def _spawn(assignment: Assignment) -> asyncio.subprocess.Process:
+    """Start a fresh interpreter and tell it what it is."""
+    with _later_interrupts():
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-c", _PROGRAM, f"worker-{assignment.number}"),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=(assignment.channel, assignment.places),
+        )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(sys.path).encode() + b"\n" + pickle.dumps(assignment))
+    process.stdin.close()
+    return process
+
+
+@contextmanager
+def _later_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from a process that is being started, until it is ready to leave it to its supervisor."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,0 +1,208 @@
+"""A worker: a process that serves the clients which its supervisor hands it."""
+
+import asyncio
+import logging
+import pickle
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from typing import Any, cast
+
+import uvicorn
+
+from openenv.core.env_server.places import SharedCounts
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
+from openenv.core.env_server.workers.fresh_call import FreshCall
+from openenv.core.env_server.workers.relay import Relay, Stream, answer_relayed
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a worker is told when it starts.
+
+    Attributes:
+        number: Its number, from 0.
+        count: How many workers the server has.
+        channel: File descriptor of its end of the channel.
+        places: File descriptor of the shared counts.
+        make_app: Makes the application.
+        settings: Settings of uvicorn.
+        grace_s: Seconds that it gets to end in order.
+    """
+
+    number: int
+    count: int
+    channel: int
+    places: int
+    make_app: FreshCall
+    settings: dict[str, Any]
+    grace_s: float
+
+
+def main() -> None:
+    """Serve until the supervisor says otherwise, or has gone. The assignment is read from standard input."""
+    assignment: Assignment = pickle.load(sys.stdin.buffer)  # noqa: S301  # written by the supervisor
+    # Ctrl-C reaches every process of a terminal; the supervisor decides what becomes of it. Not SIG_IGN, which the
+    # processes that an environment starts would inherit.
+    signal.signal(signal.SIGINT, _leave_to_the_supervisor)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    channel = Channel(socket.socket(fileno=assignment.channel))
+    watch = partial(_end_after_supervisor, channel.line, assignment.grace_s)
+    Thread(target=watch, name="end-after-supervisor", daemon=True).start()
+    try:
+        server = WorkerServer(_application(assignment), channel, assignment)
+    except Exception as error:  # noqa: BLE001  # importing the author's modules may raise anything
+        with suppress(OSError):
+            channel.send(Kind.FAILED, _reason(error))
+        sys.exit(1)
+    server.run()
+    # In order so far; now at once, as a server without workers ends: no thread of an environment holds it up.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTERM)
+
+
+class WorkerServer(uvicorn.Server):
+    """Serves sockets that come over a channel, instead of listening for them.
+
+    Args:
+        app: The application.
+        channel: The worker's end.
+        assignment: What the worker was told.
+    """
+
+    def __init__(self, app: Any, channel: Channel, assignment: Assignment) -> None:
+        others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
+        super().__init__(uvicorn.Config(Relay(app, others, partial(_connect, channel)), **assignment.settings))
+        self._app = app
+        self._channel = channel
+        self._handed_over = 0
+        self._connecting = 0
+        self._reported = 0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application, and take clients from then on."""
+        await super().startup(sockets=[])
+        asyncio.get_running_loop().add_reader(self._channel.line.fileno(), self._receive)
+        with suppress(OSError):  # the supervisor's end shows on reading
+            self._channel.send(Kind.READY)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell the supervisor of clients that have gone; uvicorn calls this ten times a second."""
+        closed = self._handed_over - self._connecting - len(self.server_state.connections)
+        if closed > self._reported:
+            with suppress(OSError):
+                self._channel.send(Kind.CLOSED, closed - self._reported)
+            self._reported = closed
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more clients, and end those that are here."""
+        asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in order on SIGTERM only; ``main`` has seen to Ctrl-C."""
+        signal.signal(signal.SIGTERM, self.handle_exit)
+        yield
+
+    def _receive(self) -> None:
+        try:
+            messages = self._channel.receive()
+        except (EOFError, ConnectionError):
+            asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
+            self.should_exit = True
+            return
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: ChannelMessage) -> None:
+        if message.kind is Kind.CLIENT:
+            self._handed_over += 1
+        if message.carried is None:
+            logger.error("a client was dropped: this process may open no more files (see `ulimit -n`)")
+        elif message.kind is Kind.CLIENT:
+            self._start(self._connect(message.carried))
+        else:
+            self._start(self._answer(message.carried))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that the end of the server waits for, as for what clients have asked."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.server_state.tasks.add(task)
+        task.add_done_callback(self.server_state.tasks.discard)
+
+    async def _connect(self, client: socket.socket) -> None:
+        self._connecting += 1
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client, ssl=self.config.ssl)
+        except OSError as error:  # with TLS, a handshake that failed
+            logger.debug("a client went before it was connected: %s", error)
+            client.close()
+        finally:
+            self._connecting -= 1
+
+    def _protocol(self) -> asyncio.Protocol:
+        """What uvicorn puts on a socket that it has accepted itself."""
+        kind = cast("Any", self.config.http_protocol_class)
+        made: asyncio.Protocol = kind(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=None
+        )
+        return made
+
+    async def _answer(self, line: socket.socket) -> None:
+        stream = await Stream.over(line)
+        await answer_relayed(self._app, self.lifespan.state, stream)
+
+
+def _application(assignment: Assignment) -> Any:
+    """Make the application and join its sessions to those of the other workers."""
+    app = assignment.make_app()
+    sessions = getattr(getattr(app, "state", None), "sessions", None)
+    if not isinstance(sessions, Sessions):
+        raise ConfigurationError(
+            f"Expected an application that create_app has made, or HTTPEnvServer.register_routes has been called on, "
+            f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."
+        )
+    sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.places, assignment.count))
+    return app
+
+
+async def _connect(channel: Channel, worker: str) -> Stream:
+    """Open a stream to another worker. If that one isn't there, the stream ends at once."""
+    ours, theirs = socket.socketpair()
+    with theirs, suppress(OSError):
+        channel.send(Kind.RELAY, int(worker), theirs)
+    return await Stream.over(ours)
+
+
+def _end_after_supervisor(line: socket.socket, grace_s: float) -> None:
+    """Wait for the supervisor to go; then leave the server the time to end in order, and end it by force."""
+    poll = select.poll()
+    poll.register(line, 0)  # nothing but its hanging up
+    poll.poll()
+    time.sleep(grace_s)
+    signal.raise_signal(signal.SIGKILL)
+
+
+def _leave_to_the_supervisor(_signal: int, _frame: Any) -> None:
+    """Do nothing."""
+
+
+def _reason(error: Exception) -> str:
+    """Say why there is no application: our own errors are sentences, others need their traceback."""
+    if isinstance(error, OpenEnvError):
+        return str(error)
+    return "the application could not be made.\n" + "".join(traceback.format_exception(error)).rstrip()

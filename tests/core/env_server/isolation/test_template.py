@@ -1,0 +1,86 @@
+"""The process that the others are forked from: how it ends with its server, and which programs it can import."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.processes import wait_until_gone
+from tests.servers import ServerProcess, Wire, eventually
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Played:
+    """A server in a process of its own, with a session that plays."""
+
+    def __init__(self, closed: Path) -> None:
+        self.closed = closed
+        self.server = ServerProcess("isolated_server.py", str(closed))
+        self.wires: list[Wire] = []
+        self.pid, self.template = self.open().reset()["data"]["observation"]["value"]
+
+    def open(self) -> Wire:
+        self.wires.append(Wire(self.server.url.replace("http", "ws") + "/ws"))
+        return self.wires[-1]
+
+    def hang(self) -> int:
+        """Have another session hang in C. Returns its process."""
+        wire = self.open()
+        pid: int = wire.reset()["data"]["observation"]["value"][0]
+        wire.send({"type": "step", "data": {"what": "hang"}})
+        self.server.wait_for_lines(["hanging"])
+        return pid
+
+    def wait_until_closed(self) -> None:
+        eventually(
+            lambda: self.closed.exists() and self.closed.read_text() == f"{self.pid}\n", "its environment closed"
+        )
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Iterator[Played]:
+    played = Played(tmp_path / "closed")
+    with played.server:
+        yield played
+        for wire in played.wires:
+            wire.close()
+
+
+def test_a_server_that_is_killed_leaves_no_process_and_its_environments_are_closed(played: Played) -> None:
+    hanging = played.hang()
+    played.server.kill()
+    played.wait_until_closed()
+    wait_until_gone(played.pid)
+    wait_until_gone(hanging, played.template, timeout_s=15)
+
+
+def test_a_server_that_is_told_to_end_does_so_in_order(played: Played) -> None:
+    played.server.process.send_signal(signal.SIGTERM)
+    played.server.process.wait(30)
+    wait_until_gone(played.pid, played.template)
+    played.wait_until_closed()
+
+
+UNGUARDED = """
+from openenv import serve
+from tests.core.env_server.isolation.environments import Isolated
+
+class Mine(Isolated):
+    pass
+
+serve(Mine, port=0, isolation="process")
+"""
+
+
+def test_a_program_that_serves_whenever_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(UNGUARDED)
+    ended = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=30, env={"PYTHONPATH": str(Path.cwd())}
+    )
+    assert ended.returncode != 0
+    assert "could not import them: ConfigurationError: The program starts a server whenever it is" in ended.stderr
+    assert '`if __name__ == "__main__":`' in ended.stderr

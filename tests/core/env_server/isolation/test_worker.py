@@ -1,0 +1,49 @@
+"""What a process of an environment's own is like from within."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.core.env_server.isolation.conftest import Player, ServeIsolated
+from tests.core.env_server.isolation.environments import Isolated
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def test_its_output_is_the_server_s_and_its_input_is_empty(
+    serve_isolated: ServeIsolated, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serve_isolated()  # its processes inherit what is captured now
+    player = Player(server)
+    with caplog.at_level(logging.WARNING):
+        assert player.do("say") == ""
+        player.do("x")
+    player.wire.close()
+    server.stop()
+    captured = capfd.readouterr()
+    assert captured.out == "printed this\n"
+    assert captured.err == "written this\n"
+    assert [(record.name, record.levelname) for record in caplog.records if record.getMessage() == "logged this"] == [
+        (Isolated.__module__, "WARNING")
+    ]
+
+
+def test_random_numbers_differ_between_processes(play: Callable[[], Player]) -> None:
+    players = [play() for _ in range(4)]
+    assert len({player.do("random") for player in players}) == 4
+
+
+def test_it_is_a_process_of_its_own_and_leads_a_group(play: Callable[[], Player]) -> None:
+    player = play()
+    pid = player.do("pid")
+    assert pid != os.getpid()
+    assert os.getpgid(pid) == pid
+    assert os.getsid(pid) != os.getsid(0)  # out of reach of Ctrl-C, which is the server's
+
+
+def test_unused_modules_of_the_server_are_not_loaded(play: Callable[[], Player]) -> None:
+    player = play()
+    assert "fastapi" in sys.modules
+    assert player.do("modules") == []
