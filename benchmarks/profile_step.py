@@ -150,7 +150,8 @@ def _reading(session: Session) -> Costs:
     legacy = json.dumps(STEP, separators=(",", ":"))
     client = V1Session(json.dumps(session.id).encode())
     v1 = joined([client.step_message() for _ in range(SESSIONS)]).decode()
-    return Costs(cpu_per_item(decode, [legacy] * _STEPS), cpu_per_item(decode_v1, [v1] * _FRAMES) / SESSIONS)
+    frame = cpu_per_item(lambda text: list(decode_v1(text)), [v1] * _FRAMES)
+    return Costs(cpu_per_item(decode, [legacy] * _STEPS), frame / SESSIONS)
 
 
 def _framing(outcome: Outcome) -> Costs:

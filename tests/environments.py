@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -97,10 +98,33 @@ class AsyncCounterEnvironment(Environment[Add, Total, State]):
         return self._counter.state
 
 
+class LaterEnvironment(CounterEnvironment):
+    """Says that it never blocks, and returns something to await from its plain methods."""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Any:
+        return self._later(partial(self._counter.begin, episode_id, seed))
+
+    def step(self, action: Add) -> Any:
+        return self._later(partial(self._counter.add, action))
+
+    async def _later(self, call: Callable[[], Total]) -> Total:
+        await asyncio.sleep(0)
+        return call()
+
+
 class SingleSessionEnvironment(CounterEnvironment):
     """Does not support concurrent sessions."""
 
     SUPPORTS_CONCURRENT_SESSIONS = False
+
+
+PLACES = {
+    "inline": CounterEnvironment,
+    "thread": ThreadedCounterEnvironment,
+    "async": AsyncCounterEnvironment,
+    "later": LaterEnvironment,
+}
+"""The same environment in each of the places where its calls may run."""
 
 
 class Gate:

@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,9 +20,11 @@ from typing import Any, Self
 import httpx
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection
 from websockets.sync.server import serve as serve_sockets
+from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import HTTPEnvServer
 
@@ -67,6 +71,11 @@ class RunningServer:
         assert isinstance(server, HTTPEnvServer)
         return server
 
+    @property
+    def connections(self) -> int:
+        """Sockets that clients have open."""
+        return len(self._server.server_state.connections)
+
     def start(self) -> Self:
         self._thread.start()
         self.errors.attach(self._thread)
@@ -91,6 +100,9 @@ class RunningServer:
 
     def wire(self, path: str = "/ws") -> "Wire":
         return Wire(f"ws://127.0.0.1:{self.port}{path}")
+
+    def v1(self) -> "V1Wire":
+        return V1Wire(f"ws://127.0.0.1:{self.port}/ws")
 
     def http(self, **settings: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, **settings)
@@ -155,10 +167,20 @@ class _ErrorLog(logging.Handler):
 class Wire:
     """One socket that sends exactly what it is given."""
 
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str] | None = None, subprotocols: Sequence[Subprotocol] | None = None
+    ) -> None:
         self._opened = ExitStack()
         self.socket: ClientConnection = self._opened.enter_context(
-            connect(url, compression=None, max_size=None, proxy=None, additional_headers=headers, ping_interval=None)
+            connect(
+                url,
+                compression=None,
+                max_size=None,
+                proxy=None,
+                additional_headers=headers,
+                ping_interval=None,
+                subprotocols=subprotocols,
+            )
         )
 
     def send(self, frame: Any) -> None:
@@ -199,6 +221,55 @@ class Wire:
         self.close()
 
 
+class V1Wire(Wire):
+    """One socket on v1, whose answers come out one by one, whatever frames they came in."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, subprotocols=[Subprotocol("openenv.v1")])
+        self._arrived: deque[dict[str, Any]] = deque()
+        self._ids = count(1)
+
+    def receive(self, timeout_s: float = _PATIENCE_S) -> dict[str, Any]:
+        while not self._arrived:
+            frame = json.loads(self.socket.recv(timeout=timeout_s))
+            self._arrived.extend(frame if isinstance(frame, list) else [frame])
+        return self._arrived.popleft()
+
+    def receive_many(self, number: int) -> list[dict[str, Any]]:
+        return [self.receive() for _ in range(number)]
+
+    def message(self, kind: str, session: str, **data: Any) -> dict[str, Any]:
+        """Make a request with an id of its own."""
+        named = {"type": kind, "id": next(self._ids), "session": session}
+        return named if kind in ("state", "close") else {**named, "data": data}
+
+    def open(self, **data: Any) -> str:
+        """Open a session and return its id."""
+        answer = self.ask({"type": "open", "id": next(self._ids), "data": data})
+        assert answer["type"] == "opened", answer
+        session: str = answer["session"]
+        return session
+
+    def open_many(self, number: int) -> list[str]:
+        self.send([{"type": "open", "id": next(self._ids)} for _ in range(number)])
+        return [answer["session"] for answer in self.receive_many(number)]
+
+    def do(self, kind: str, session: str, **data: Any) -> dict[str, Any]:
+        """Have a session do something and return its answer, which must be the next one."""
+        message = self.message(kind, session, **data)
+        answer = self.ask(message)
+        assert (answer["id"], answer["session"]) == (message["id"], session), answer
+        return answer
+
+
+def by_session(answers: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Sort what came on v1 out, each session's answers in the order in which they came."""
+    sorted_out: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for answer in answers:
+        sorted_out[answer["session"]].append(answer)
+    return sorted_out
+
+
 class ServerProcess:
     """A program of ``tests/core/programs`` that serves in a process of its own; it prints its port first."""
 
@@ -232,10 +303,21 @@ class ServerProcess:
         self.process.stdout.close()
 
 
+class LegacyOnly:
+    """Around an application: it does not know v1, as the public one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["subprotocols"] = []
+        await self.app(scope, receive, send)
+
+
 @contextmanager
-def answering(handler: Callable[[ServerConnection], None]) -> Iterator[str]:
+def answering(handler: Callable[[ServerConnection], None], **settings: Any) -> Iterator[str]:
     """Serve sockets with a handler that plays a server of the test's own making; gives its address."""
-    with serve_sockets(handler, "127.0.0.1", 0, compression=None) as server:
+    with serve_sockets(handler, "127.0.0.1", 0, compression=None, **settings) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"

@@ -31,22 +31,23 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._state = State()
+        self._episode_id: str | None = None
+        self._steps = 0
 
     def reset(self, seed: int | None = None, episode_id: str | None = None) -> EchoObservation:
         """Start an episode."""
-        self._state = State(episode_id=episode_id)
+        self._episode_id, self._steps = episode_id, 0
         return EchoObservation(text="ready", reward=0.0)
 
     def step(self, action: EchoAction) -> EchoObservation:
         """Echo the message."""
-        self._state.step_count += 1
+        self._steps += 1
         return EchoObservation(text=action.message, reward=0.1 * len(action.message))
 
     @property
     def state(self) -> State:
         """The steps so far."""
-        return self._state
+        return State(episode_id=self._episode_id, step_count=self._steps)
 
 
 class NonBlockingEchoEnvironment(EchoEnvironment):

@@ -10,19 +10,26 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 from tests.environments import Add, PlainTotal, Shown, Total
 
-from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.outcomes import Outcome, WrittenJson, outcome_of
 from openenv.core.env_server.protocol import (
+    ARRAY_BYTES,
+    Refusal,
     Request,
+    V1Request,
     decode,
     decode_action,
+    decode_v1,
     encode,
     encode_error,
+    encode_error_v1,
+    encode_v1,
+    frames_v1,
     mcp_refusal_json,
     outcome_json,
     state_json,
 )
 from openenv.core.env_server.types import Observation, State
-from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, RequestError
+from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
 
 NUMBERS = st.integers() | st.floats()
 TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -47,6 +54,30 @@ def nulled(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: nulled(item) for key, item in value.items()}
     return value
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise KeyError("no name")
+
+
+def unwritable() -> dict[str, Any]:
+    """Make what an environment may quote in an error, and JSON can't."""
+    circular: list[Any] = []
+    circular += [circular, circular]
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    return {
+        "bytes": b"\xff",
+        "unprintable": Unprintable(),
+        "circular": circular,
+        "deep": deep,
+        "set": {"\ud800"},
+        "huge": 10**5000 - 1,
+        "half": {"\ud800": "\udfff"},
+        "mixed": {1: b"\xff", (1, 2): Unprintable(), "\ud800": {"a": object()}},
+    }
 
 
 def decoded(frame: str) -> None:
@@ -105,6 +136,124 @@ class TestDecode:
         with pytest.raises(InvalidRequestError) as refused:
             decode_action(data, Add)
         json.dumps(refused.value.errors, allow_nan=False)  # the HTTP transport writes them so
+
+
+IDS = st.integers(0, 2**53 - 1)
+
+
+class TestDecodeV1:
+    @given(TEXT | JSON.map(json.dumps), st.none() | st.integers(1, 100))
+    @example("\ud800" * 50, 100)
+    @example("[]", None)
+    @example('[{"id": %s}]' % ("9" * 4300), None)
+    @example('[{"id": -%s}]' % ("9" * 4300), None)
+    @example("[" * 150 + "]" * 150, None)
+    def test_any_text(self, frame: str, max_bytes: int | None) -> None:
+        try:
+            messages = list(decode_v1(frame, max_bytes))
+        except (InvalidRequestError, MessageTooLargeError) as error:
+            messages = [Refusal(error, None, None)]
+        for message in messages:
+            if isinstance(message, Refusal):
+                answer = json.loads(encode_error_v1(message.error, message.id, message.session))
+                assert answer["data"]["message"]
+
+    @given(st.lists(SENDABLE, min_size=1, max_size=5))
+    def test_every_message_of_an_array_gets_a_request_or_a_refusal(self, documents: list[Any]) -> None:
+        messages = list(decode_v1(json.dumps(documents)))
+        assert len(messages) == len(documents)
+        assert all(isinstance(message, Refusal) for message in messages), "there is no message by chance"
+
+    @given(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "id": IDS,
+                    "session": st.text(),
+                    "type": st.sampled_from(["open", "step", "state", "bogus"]) | SENDABLE,
+                },
+                optional={"data": SENDABLE, "x": SENDABLE},
+            ),
+            min_size=1,
+        )
+    )
+    def test_ids_and_sessions_come_back_in_order(self, documents: list[dict[str, Any]]) -> None:
+        for document, message in zip(documents, decode_v1(json.dumps(documents)), strict=True):
+            assert message.id == document["id"]
+            assert message.session == document["session"]
+
+    @given(
+        st.sampled_from([-1, 2**53, True, False, None, "1", 1.0, 0.5, [1], {}]), st.sampled_from(["step", "open", "x"])
+    )
+    def test_what_is_no_id(self, number: Any, kind: str) -> None:
+        (message,) = decode_v1(json.dumps({"type": kind, "id": number, "session": "s", "data": {}}))
+        assert isinstance(message, Refusal)
+        assert (message.id, message.session) == (None, "s")
+        assert "Expected an id" in message.error.message
+
+    @given(IDS, st.text(), st.dictionaries(st.text(), SENDABLE))
+    def test_requests_arrive(self, number: int, session: str, data: dict[str, Any]) -> None:
+        for kind in ("step", "reset", "mcp"):
+            document = {"type": kind, "id": number, "session": session, "data": data}
+            for frame in (document, [document]):
+                assert list(decode_v1(json.dumps(frame))) == [V1Request(kind, data, number, session)]
+        assert list(decode_v1(json.dumps({"type": "state", "session": session, "id": number}))) == [
+            V1Request("state", {}, number, session)
+        ]
+
+    def test_open_says_what_its_client_takes(self) -> None:
+        first, second = decode_v1('[{"type":"open","id":0},{"type":"open","id":1,"data":{"max_message_bytes":5}}]')
+        assert first == V1Request("open", {"max_message_bytes": None}, 0, "")
+        assert second == V1Request("open", {"max_message_bytes": 5}, 1, "")
+
+    def test_the_limit_counts_bytes(self) -> None:
+        message = '{"type":"reset","id":3,"session":"é"}'
+        size = len(message.encode())
+        (fitting,) = decode_v1(message, size)
+        assert isinstance(fitting, V1Request)
+        (refused,) = decode_v1(message, size - 1)
+        assert isinstance(refused, Refusal)
+        assert isinstance(refused.error, MessageTooLargeError)
+        assert (refused.error.size, refused.id, refused.session) == (size, 3, "é")
+        padded = message + " " * (ARRAY_BYTES - 2)
+        assert len(list(decode_v1(f"[{padded}]", size))) == 1
+        with pytest.raises(MessageTooLargeError):
+            decode_v1(f"[{padded} ]", size)
+
+    def test_a_binary_frame(self) -> None:
+        with pytest.raises(InvalidRequestError, match="binary"):
+            decode_v1(None)
+
+
+class TestEncodeV1:
+    @given(st.sampled_from(["observation", "state"]), SENDABLE, IDS, st.uuids().map(str))
+    def test_an_answer(self, kind: str, data: Any, number: int, session: str) -> None:
+        message = encode_v1(kind, json.dumps(data), number, session)
+        assert json.loads(message) == {"type": kind, "id": number, "session": session, "data": data}
+
+    @given(st.lists(st.text(max_size=8) | st.integers(0, 100_000).map("漢".__mul__), max_size=12))
+    @example(["漢" * 30_000] * 3)
+    def test_frames_keep_every_message_and_the_order(self, texts: list[str]) -> None:
+        messages = [json.dumps(text, ensure_ascii=False) for text in texts]
+        frames = list(frames_v1(iter(messages)))
+        arrived = [message for frame in map(json.loads, frames) for message in listed(frame)]
+        assert arrived == texts
+        longest = max((len(message.encode(errors="surrogatepass")) for message in messages), default=0)
+        for frame in frames:
+            assert len(frame.encode()) <= longest + ARRAY_BYTES, "what the other side allows for"
+            if frame.startswith("["):
+                assert len(json.loads(frame)) > 1, "a message alone is no array"
+
+    def test_many_small_messages_share_frames(self) -> None:
+        messages = [encode_v1("observation", "{}", number, "s" * 36) for number in range(10_000)]
+        frames = list(frames_v1(messages))
+        assert [answer["id"] for frame in frames for answer in json.loads(frame)] == list(range(10_000))
+        assert len(frames) < 20
+        assert max(map(len, frames)) < ARRAY_BYTES
+
+
+def listed(frame: Any) -> list[Any]:
+    return frame if isinstance(frame, list) else [frame]
 
 
 class TestOutcome:
@@ -173,6 +322,22 @@ class TestErrors:
     def test_an_error_can_always_be_sent(self, message: str, details: dict[str, Any]) -> None:
         json.loads(encode_error(RequestError(message, **details)))
 
+    @pytest.mark.parametrize("name", ["bytes", "unprintable", "circular", "deep", "set", "huge", "half", "mixed"])
+    def test_an_error_can_quote_what_has_no_form_in_json(self, name: str) -> None:
+        quoted = unwritable()[name]
+        error = RequestError("why", errors=[{"input": quoted}], fine=[1, 2.5, None, True])
+        for text in (encode_error(error), encode_error_v1(error, 1, "s")):
+            assert '"message":"why"' in text
+            assert '"fine":[1,2.5,null,true]' in text
+            assert text.encode()
+
+    @given(st.none() | IDS, st.none() | TEXT)
+    def test_an_error_says_whose_it_is(self, number: int | None, session: str | None) -> None:
+        answer = json.loads(encode_error_v1(RequestError("why"), number, session))
+        assert answer.get("id") == number
+        assert answer.get("session", "") == (session or "").encode(errors="replace").decode()
+        assert answer["data"] == {"message": "why", "code": "SESSION_ERROR"}
+
     @given(st.dictionaries(st.text(), SENDABLE))
     def test_an_mcp_refusal_names_the_request(self, data: dict[str, Any]) -> None:
         answer = json.loads(mcp_refusal_json(data))
@@ -184,3 +349,9 @@ class TestErrors:
             model_config = ConfigDict(extra="allow")
 
         assert decode_action({"a": 1}, Loose).model_dump() == {"a": 1}
+
+
+def test_what_another_process_has_written_is_sent_as_it_is() -> None:
+    written = WrittenJson('{"total":1}')
+    assert outcome_json(Outcome(written, 2, True)) == '{"observation":{"total":1},"reward":2,"done":true}'
+    assert state_json(written) == '{"total":1}'

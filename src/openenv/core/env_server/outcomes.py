@@ -44,7 +44,10 @@ def outcome_of(returned: Any) -> Outcome:
         EnvironmentFailedError: It has none of the forms, or the reward is no finite number.
     """
     if isinstance(returned, Observation):
-        return Outcome(returned, _finite(returned.reward), returned.done, returned.metadata)
+        reward = returned.reward
+        if type(reward) is not float or not math.isfinite(reward):
+            reward = _finite(reward)
+        return Outcome(returned, reward, returned.done, returned.metadata)
     if isinstance(returned, BaseModel):
         return _from_plain_model(returned)
     if isinstance(returned, tuple) and returned and isinstance(returned[0], BaseModel):

@@ -221,8 +221,7 @@ def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
     try:
         # What model_validate calls, without the checks of its arguments, which take as long again. A field that has an
         # alias may come under either name.
-        validated: ModelT = model.__pydantic_validator__.validate_python(value, by_name=True)
-        return validated
+        return model.__pydantic_validator__.validate_python(value, by_name=True)  # type: ignore[no-any-return]
     except ValidationError as error:
         raise InvalidRequestError("Invalid message", errors=_entries(error)) from None
 

@@ -55,6 +55,12 @@ class Phase(Enum):
     DONE = "done"
 
 
+_NEEDED_RESETS = {
+    Phase.NEW: "Expected a reset first: no episode has been started in this session.",
+    Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
+}
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a server grants. Times are in seconds; ``None`` is no limit.
@@ -107,6 +113,7 @@ class Session:
         self.created_at = time.time()
         self.last_activity = time.monotonic()
         self._runner = runner
+        self._is_inline = runner.inline
         self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
         self._action_class = types.action
         self._limits = limits
@@ -181,14 +188,16 @@ class Session:
         Raises:
             RequestError: As ``step`` does.
         """
-        self._touch()
+        if self.closed:
+            raise self._ended()
+        self.last_activity = time.monotonic()
         result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
         return self._stepped(result) if isinstance(result, FINAL) else self._finished("step", result, self._stepped)
 
     @property
     def at_once(self) -> bool:
         """Whether ``reset_now`` and ``step_now`` may be called now: the environment never blocks, and nobody waits."""
-        return self._runner.inline and not self._turn.locked()
+        return self._is_inline and not self._turn.locked()
 
     async def state(self) -> Any:
         """Read the environment's state; this is allowed at any time."""
@@ -218,8 +227,11 @@ class Session:
 
     def _touch(self) -> None:
         if self.closed:
-            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
+            raise self._ended()
         self.last_activity = time.monotonic()
+
+    def _ended(self) -> SessionNotFoundError:
+        return SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
 
     def _began(self, result: Any) -> Outcome:
         outcome = outcome_of(result)
@@ -240,15 +252,9 @@ class Session:
 
     def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
         action = decode_action(fields, self._action_class)
-        self._check_order()
+        if self._phase is not Phase.PLAYING and self.enforces_order:
+            raise ResetNeededError(_NEEDED_RESETS[self._phase])
         return action
-
-    def _check_order(self) -> None:
-        if not self.enforces_order or self._phase is Phase.PLAYING:
-            return
-        if self._phase is Phase.NEW:
-            raise ResetNeededError("Expected a reset first: no episode has been started in this session.")
-        raise ResetNeededError("Expected a reset: the episode has ended, so there is nothing to step.")
 
 
 class Sessions:

@@ -29,8 +29,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("environment", "said"),
         [
-            (lambda: Isolated("here"), r"TestRefusals\.<lambda> is not: .* top level of a module"),
-            (partial(Isolated, LOCK), r"environments\.Isolated is not: .*pickle.*lock"),
+            (
+                lambda: Isolated("here"),
+                r'^isolation="process" needs <lambda> and .*TestRefusals\.<lambda>.* isolation="none"',
+            ),
+            (
+                partial(Isolated, LOCK),
+                "needs Isolated and its actions' class Do .*cannot pickle .*lock.*functools.partial",
+            ),
             (Isolated(), r"Isolated was given as one instance .* give its class"),
         ],
         ids=["lambda", "lock", "instance"],
@@ -43,14 +49,14 @@ class TestRefusals:
         class Local(Isolated):
             pass
 
-        with pytest.raises(ConfigurationError, match=r"what is to make environments .*<locals>\.Local is not"):
+        with pytest.raises(ConfigurationError, match=r"needs Local and .*<locals>\.Local"):
             create_fastapi_app(Local, Do, Shown, isolation="process")
 
     def test_a_local_class_of_actions(self) -> None:
         class LocalDo(Do):
             pass
 
-        with pytest.raises(ConfigurationError, match=r"what is to hold their actions .*<locals>\.LocalDo is not"):
+        with pytest.raises(ConfigurationError, match=r"actions\' class \S*LocalDo .*<locals>\.LocalDo"):
             create_fastapi_app(Isolated, LocalDo, Shown, isolation="process")
 
     def test_what_was_typed_into_an_interpreter(self) -> None:
@@ -62,7 +68,7 @@ class TestRefusals:
         )
         ended = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=30)
         assert "ConfigurationError" in ended.stderr
-        assert "Put it into a file" in ended.stderr
+        assert "at the top level of a module, in a file" in ended.stderr
 
 
 @pytest.mark.parametrize("environment", [partial(Isolated, "given"), partial(partial(Isolated), note="given")])

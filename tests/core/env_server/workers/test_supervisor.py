@@ -348,7 +348,7 @@ class TestStart:
             ("ended", "ended with exit status 3 before it was ready"),
             ("object", "Expected an application that create_app has made"),
             ("shared", "which 2 workers can't share"),
-            ("lambda: 1", "at the top level of a module, or serve it with workers=1"),
+            ("lambda: 1", "workers=2 needs the environment to be importable in another process"),
         ],
     )
     def test_what_can_not_be_served_by_workers_is_refused(self, served: str, says: str, tmp_path: Path) -> None:

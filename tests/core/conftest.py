@@ -1,0 +1,27 @@
+"""Servers for the tests of clients, on either wire."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from tests.conftest import Serve
+from tests.servers import RunningServer
+from tests.vectors import WIRES, make_server
+
+
+@pytest.fixture(params=WIRES)
+def wire(request: pytest.FixtureRequest) -> str:
+    wire: str = request.param
+    return wire
+
+
+@pytest.fixture
+def serve_on(wire: str) -> Iterator[Serve]:
+    """Serve with either wire, for the length of a test."""
+    with ExitStack() as servers:
+
+        def start(*arguments: Any, **settings: Any) -> RunningServer:
+            return servers.enter_context(make_server(wire, *arguments, **settings))
+
+        yield start
