@@ -251,6 +251,20 @@ class TestRunner:
         assert (await runner.step(Add(amount=1), {}, 0.5)).total == 1
         await runner.close()
 
+    @pytest.mark.parametrize("blocking", [True, False])
+    async def test_what_a_plain_method_gives_to_await_has_its_time_too(self, blocking: bool) -> None:
+        class Hanging(CounterEnvironment):
+            BLOCKING = blocking
+
+            def step(self, action: Add) -> Any:
+                return asyncio.Event().wait()
+
+        runner = await self.made(Hanging)
+        await runner.reset({})
+        with pytest.raises(EnvironmentTimeoutError):
+            await runner.step(Add(amount=1), {}, 0.05)
+        await runner.close()
+
     @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment, AsyncCounterEnvironment])
     async def test_a_timeout_of_its_own_is_a_failure_and_not_ours(self, environment: Any) -> None:
         class Impatient(environment):  # type: ignore[misc]

@@ -307,6 +307,17 @@ class TestTimeouts:
         assert granted == [5]
 
 
+def test_a_plain_step_that_gives_something_to_await_has_its_time_too(serve: Serve) -> None:
+    class Hanging(CounterEnvironment):
+        def step(self, action: Add) -> Any:
+            return asyncio.Event().wait() if action.amount == 9 else super().step(action)
+
+    with serve(Hanging, step_timeout_s=0.1).wire() as wire:
+        wire.reset()
+        assert wire.step(amount=9)["data"]["code"] == "TIMEOUT"
+        assert wire.step(amount=1)["data"]["observation"]["total"] == 1
+
+
 def test_the_server_ends_while_an_environment_hangs(serve: Serve, gate: Gate) -> None:
     server = serve(partial(GatedEnvironment, gate), step_timeout_s=0.3)
     with server.wire() as wire:

@@ -256,9 +256,9 @@ class Runner:
         except BaseException as error:
             raise _failure(error, "step") from error
 
-    async def finish(self, operation: str, result: Any) -> Any:
+    async def finish(self, operation: str, result: Any, timeout_s: float | None = None) -> Any:
         """Await what ``reset_now`` or ``step_now`` returned."""
-        return await _answered(operation, None, _resolved, result)
+        return await _answered(operation, timeout_s, _resolved, result)
 
     async def state(self) -> Any:
         """Read the state, which may be a property or a method."""
@@ -322,10 +322,8 @@ async def _answered(
     """Start a call of the environment's code and await its result; whatever it raises becomes a ``RequestError``."""
     try:
         if timeout_s is None:
-            result = await start(*args)
-        else:
-            result = await _within(operation, timeout_s, start(*args))
-        return result if isinstance(result, FINAL) else await _resolved(result)
+            return await _completed(start, args)
+        return await _within(operation, timeout_s, _completed(start, args))
     except Raised as parcel:
         raise _failure(parcel.error, operation) from parcel.error
     except EnvironmentTimeoutError:
@@ -334,6 +332,11 @@ async def _answered(
         if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
             raise
         raise _failure(error, operation) from error
+
+
+async def _completed(start: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+    result = await start(*args)
+    return result if isinstance(result, FINAL) else await _resolved(result)
 
 
 async def _resolved(result: Any) -> Any:

@@ -7,7 +7,7 @@ lets one request at a time reach its environment. Transports call these and know
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -148,7 +148,7 @@ class Session:
         """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
         self._touch()
         result = self._inline_runner.reset_now(arguments)
-        return self._began(result) if isinstance(result, FINAL) else self._finished("reset", result, self._began)
+        return self._began(result) if isinstance(result, FINAL) else self._finished_reset(result)
 
     async def step(
         self, fields: Mapping[str, Any], options: Mapping[str, Any] | None = None, timeout_s: float | None = None
@@ -192,7 +192,7 @@ class Session:
             raise self._ended()
         self.last_activity = time.monotonic()
         result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
-        return self._stepped(result) if isinstance(result, FINAL) else self._finished("step", result, self._stepped)
+        return self._stepped(result) if isinstance(result, FINAL) else self._finished_step(result)
 
     @property
     def at_once(self) -> bool:
@@ -246,9 +246,13 @@ class Session:
             self._phase = Phase.DONE
         return outcome
 
-    async def _finished(self, operation: str, result: Any, note: Callable[[Any], Outcome]) -> Outcome:
+    async def _finished_reset(self, result: Any) -> Outcome:
         async with self._turn:
-            return note(await self._inline_runner.finish(operation, result))
+            return self._began(await self._inline_runner.finish("reset", result, self._limits.reset_timeout_s))
+
+    async def _finished_step(self, result: Any) -> Outcome:
+        async with self._turn:
+            return self._stepped(await self._inline_runner.finish("step", result, self._limits.step_timeout_s))
 
     def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
         action = decode_action(fields, self._action_class)
