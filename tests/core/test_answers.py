@@ -73,7 +73,7 @@ def test_many_threads_get_each_its_own() -> None:
     answers = [ThreadAnswer() for _ in range(300)]
     got: dict[int, Any] = {}
     threads = [
-        threading.Thread(target=lambda number=number: got.update({number: answers[number].wait(10)}))  # type: ignore[misc]
+        threading.Thread(target=lambda number=number: got.update({number: answers[number].wait(10)}))
         for number in range(300)
     ]
     for thread in threads:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from tests.servers import PROGRAMS, RunningServer
 
-from openenv.core.background_loop import BackgroundLoop, background_loop, blocks_outside_loop, in_event_loop, wait_for
+from openenv.core.background_loop import (
+    BackgroundLoop,
+    LoopLock,
+    background_loop,
+    blocks_outside_loop,
+    in_event_loop,
+    wait_for,
+)
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -152,6 +159,35 @@ def test_a_call_that_raises_does_not_hold_up_one_that_came_with_it() -> None:
     assert done.wait(2)
     assert len(reported) == 1
     background.loop.call_soon_threadsafe(background.loop.stop)
+
+
+class TestLoopLock:
+    def test_it_serves_one_loop_after_another(self) -> None:
+        lock = LoopLock()
+
+        async def use() -> list[int]:
+            order: list[int] = []
+
+            async def enter(number: int) -> None:
+                async with lock.here():
+                    order.append(number)
+                    await asyncio.sleep(0)
+                    order.append(number)
+
+            await asyncio.gather(*(enter(number) for number in range(3)))
+            return order
+
+        for _ in range(3):
+            assert asyncio.run(use()) == [0, 0, 1, 1, 2, 2]
+
+    def test_what_a_loop_left_locked_does_not_lock_the_next(self) -> None:
+        lock = LoopLock()
+
+        async def leave_locked() -> None:
+            await lock.here().acquire()
+
+        for _ in range(2):
+            asyncio.run(asyncio.wait_for(leave_locked(), 5))
 
 
 @pytest.mark.parametrize("which", ["new", "inherited", "closed"])

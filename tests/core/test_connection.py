@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from tests.servers import ServerProcess, answering
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection
 
 from openenv.core.connection import is_loopback
@@ -262,6 +265,35 @@ class TestLoss:
             assert "new session" in str(lost.value)
             if how == "close":
                 assert "4000 tired" in str(lost.value)
+
+    @pytest.mark.parametrize("subprotocols", [None, ["openenv.v1"]], ids=["legacy", "v1"])
+    def test_a_server_that_says_good_bye_and_stays(self, subprotocols: Any) -> None:
+        """The TCP connection may stay open for long."""
+        ended = threading.Event()
+
+        def play(connection: socket.socket) -> None:
+            protocol = ServerProtocol(subprotocols=subprotocols)
+            while protocol.state is not State.CLOSING:
+                protocol.receive_data(connection.recv(4096))
+                for event in protocol.events_received():
+                    if isinstance(event, Request):
+                        protocol.send_response(protocol.accept(event))
+                    else:
+                        protocol.send_close(1001, "going")
+                connection.sendall(b"".join(protocol.data_to_send()))
+            ended.wait(10)
+
+        with listening(play) as url:
+            client = blocking(base_url=url, message_timeout_s=10)
+            begun = time.monotonic()
+            calling = threading.Timer(3, ended.set)  # or the next connection is never accepted
+            calling.start()
+            with pytest.raises(ConnectionLostError, match="1001 going"):
+                client.reset()
+            if subprotocols is None:
+                assert time.monotonic() - begun < 2
+            calling.join()
+            client.close()
 
     def test_a_connection_found_closed_is_opened_again(self) -> None:
         closed = threading.Semaphore(0)

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidState, PayloadTooBig, WebSocketException
-from websockets.frames import DATA_OPCODES, CloseCode, Frame
+from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
@@ -143,6 +143,8 @@ class Connection(ClientConnection):
         """Take a message's frames; leave the handshake and the control frames to the library."""
         if self.response is None or not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
+            if isinstance(event, Frame) and event.opcode is Opcode.CLOSE and self._receiver is not None:
+                self._receiver.lost()  # nothing comes after it, even where the server keeps the TCP connection
             return
         self._fragments.append(bytes(event.data))
         if event.fin:

@@ -277,11 +277,12 @@ class Hub:
         Raises:
             InvalidAnswerError: It is neither.
         """
-        if isinstance(message, dict):
-            if message.get("type") == "error":
-                return V1Link(self, "", refusal=message)
+        kind = message.get("type") if isinstance(message, dict) else None
+        if kind == "error":
+            return V1Link(self, "", refusal=message)
+        if kind == "opened" and isinstance(message.get("id"), int):
             session, data = message.get("session"), message.get("data")
-            if message.get("type") == "opened" and isinstance(session, str) and session not in self._links:
+            if isinstance(session, str) and session not in self._links:
                 link = self._links[session] = V1Link(self, session)
                 limit = data.get("max_message_bytes") if isinstance(data, dict) else None
                 link.max_message_bytes = limit if isinstance(limit, int) else None
@@ -369,21 +370,25 @@ class Hubs:
     async def _further_connection(self) -> Connection | None:
         """Connect, unless there are connections enough to share or each session has its own.
 
-        Of calls that come together the first one connects; where it fails, the others need not try again. Whoever
-        waits for the lock sees what happens from its release to the next wait.
+        Of calls that come together the first one connects; where it fails, the others need not try again. What there is
+        already is shared then: a server of several workers may have lost one of them. Whoever waits for the lock sees
+        what happens from its release to the next wait.
         """
         failure = self._failure
         async with self._connecting:
-            if self._failure is not None and self._failure is not failure:
-                raise _copy(self._failure)
             self._hubs = [hub for hub in self._hubs if hub.connection.is_open]
             if self._is_legacy or len(self._hubs) >= self._width:
                 return None
-            try:
-                return await open_connection(self._settings)
-            except OpenEnvError as error:
-                self._failure = _copy(error)
-                raise
+            if self._failure is failure:
+                try:
+                    return await open_connection(self._settings)
+                except OpenEnvError as error:
+                    self._failure = _copy(error)
+                    if not self._hubs:
+                        raise
+            elif self._failure is not None and not self._hubs:
+                raise _copy(self._failure)
+            return None
 
 
 class _Nobody:

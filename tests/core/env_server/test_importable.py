@@ -3,9 +3,13 @@
 import importlib
 import os
 import pickle
+import signal
+import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,34 +58,38 @@ def test_what_is_of_python_itself_is_not_imported_a_second_time() -> None:
 class TestTheProgramItself:
     """What it defines is found by importing it once more, as ``multiprocessing`` does."""
 
-    PROGRAM = f"""
+    PROGRAM = """
         import pickle, subprocess, sys
         from functools import partial
         from openenv.core.env_server.importable import Importable
-        {{relative}}
+        {relative}
+
+        def describe(function):
+            return Importable.of(function, "this", needed_for="that=1", instead="that=0")
 
         class Named:
             pass
 
         def name():
-            return f"{{{{Named.__name__}}}} {{{{sys.argv[1:]}}}} {{{{__name__}}}}"
+            return Named.__name__, sys.argv[1:], __name__
 
         def pass_on(function):
-            importable = Importable.of(function, "this", needed_for="that=1", instead="that=0")
-            ended = subprocess.run([sys.executable, "-c", {CALL!r}], input=pickle.dumps(importable), capture_output=True)
+            command = [sys.executable, "-c", {call!r}]
+            ended = subprocess.run(command, input=pickle.dumps(describe(function)), capture_output=True)
             return ended.stdout.decode().strip() or ended.stderr.decode()
 
+        describe(name)  # as a program does that has its application at the top
         if __name__ == "__main__":
-            print(pass_on({{function}}))
+            print(pass_on({function}))
         """
 
     @pytest.mark.parametrize("function", ["name", "partial(pass_on, name)"], ids=["once", "twice"])
     @pytest.mark.parametrize("how", [["main.py"], ["-m", "main"], ["-m", "package.main"]], ids=" ".join)
     def test_is_imported(self, how: list[str], function: str, tmp_path: Path) -> None:
         relative = "from . import other" if "package.main" in how else ""
-        program = self.PROGRAM.format(relative=relative, function=function)
+        program = self.PROGRAM.format(relative=relative, function=function, call=CALL)
         write_files(tmp_path, {"main.py": program, "package/main.py": program, "package/other.py": ""})
-        assert run(*how, "x", cwd=tmp_path).stdout == b"Named ['x'] __mp_main__\n"
+        assert run(*how, "x", cwd=tmp_path).stdout == b"('Named', ['x'], '__mp_main__')\n"
 
     def test_keeps_its_choice_of_how_multiprocessing_starts_processes(self, tmp_path: Path) -> None:
         program = """
@@ -116,6 +124,78 @@ class TestRefusals:
             Importable.of(name, "this", needed_for="that=1", instead="that=0")
             """
         assert b"not possible: it was typed into an interpreter" in run("-", given=program).stderr
+
+
+class TestItsOwner:
+    """The process at the other end of a socket, without which nothing is to be imported."""
+
+    LOAD = """if 1:
+        import pickle, select, socket, sys
+        owner = socket.socket(fileno=int(sys.argv[1]))
+        importable = pickle.load(sys.stdin.buffer)
+        importable.load(owner)
+        print("imported", flush=True)
+        select.select([owner], [], [])
+        print(owner.recv(9), owner.recv(9))
+        """
+    # In C, and with the GIL.
+    HANG = """
+        import re
+        if __name__ == "__mp_main__":
+            print("importing", flush=True)
+            re.match(r"(a+)+$", "a" * 60 + "b")
+        """
+
+    @pytest.fixture
+    def owner(self) -> Iterator[socket.socket]:
+        owner, self.line = socket.socketpair()
+        with owner, self.line:
+            yield owner
+
+    @pytest.fixture
+    def process(self, owner: socket.socket) -> Iterator[subprocess.Popen[bytes]]:
+        line = self.line.fileno()
+        command = [sys.executable, "-c", self.LOAD, str(line)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[line], bufsize=0
+        ) as process:
+            self.line.close()
+            yield process
+            process.kill()
+
+    @pytest.fixture
+    def hanging(self, tmp_path: Path) -> Importable:
+        write_files(tmp_path, {"hanging.py": self.HANG})
+        return replace(describe(dict), preparation={"init_main_from_path": str(tmp_path / "hanging.py")})
+
+    def give(self, process: subprocess.Popen[bytes], importable: Importable) -> bytes:
+        """Say what to import; return what the process says to that."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(pickle.dumps(importable))
+        return process.stdout.readline()
+
+    def test_takes_along_a_process_that_hangs_in_the_import(
+        self, process: subprocess.Popen[bytes], owner: socket.socket, hanging: Importable
+    ) -> None:
+        assert self.give(process, hanging) == b"importing\n"
+        owner.close()
+        assert process.wait(10) == -signal.SIGIO
+
+    def test_may_have_gone_before(
+        self, process: subprocess.Popen[bytes], owner: socket.socket, hanging: Importable
+    ) -> None:
+        owner.close()
+        assert self.give(process, hanging) == b""
+        assert process.wait(10) == -signal.SIGKILL
+
+    def test_may_speak_and_go_once_it_is_imported(self, process: subprocess.Popen[bytes], owner: socket.socket) -> None:
+        assert self.give(process, describe(dict)) == b"imported\n"
+        owner.sendall(b"a word")
+        owner.close()
+        output, _ = process.communicate(timeout=10)
+        assert output == b"b'a word' b''\n"
+        assert process.returncode == 0
 
 
 class TestStartingAServer:

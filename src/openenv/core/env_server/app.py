@@ -15,10 +15,9 @@ from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers
-from openenv.core.env_server.isolation.template import refuse_while_loading
+from openenv.core.env_server.importable import Importable, refuse_while_importing
 from openenv.core.env_server.sessions import Limits, Sessions
 from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
-from openenv.core.env_server.workers.fresh_call import FreshCall, refuse_while_preparing
 from openenv.core.env_server.workers.supervisor import Supervisor, run_supervisor
 from openenv.core.env_server.ws import WebSocketTransport
 from openenv.core.exceptions import ConfigurationError
@@ -317,7 +316,7 @@ def serve(
     if workers == 1:
         run_app(make_app(), host=host, port=port, log_level=log_level)
         return
-    refuse_while_preparing()
+    refuse_while_importing()
     with listen(host, port) as listener:
         run_workers(make_app, workers, listener, log_level=log_level)
 
@@ -341,7 +340,7 @@ def run_app(
         reload_dirs: Folders in which a changed file starts the application anew.
         log_level: Least severe log message that is shown.
     """
-    refuse_while_loading()
+    refuse_while_importing()
     settings = {"host": host, "port": port, **_uvicorn_settings(log_level)}
     if listener is not None:
         uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])
@@ -372,12 +371,12 @@ def run_workers(
         ConfigurationError: The workers could not import ``make_app``, or there are fewer than one.
         ProviderError: A worker could not start.
     """
-    refuse_while_preparing()
+    refuse_while_importing()
     if count < 1:
         raise ConfigurationError(f"Expected at least 1 worker, got {count}.")
-    call = FreshCall.of(make_app)
+    importable = Importable.of(make_app, "the environment", needed_for=f"workers={count}", instead="workers=1")
     with suppress(KeyboardInterrupt):  # as uvicorn does with one process
-        run_supervisor(Supervisor(call, count, listener, _uvicorn_settings(log_level), on_ready, grace_s))
+        run_supervisor(Supervisor(importable, count, listener, _uvicorn_settings(log_level), on_ready, grace_s))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -84,3 +84,39 @@ def test_a_program_that_serves_whenever_it_is_imported_is_told_so(tmp_path: Path
     assert ended.returncode != 0
     assert "could not import them: ConfigurationError: The program starts a server whenever it is" in ended.stderr
     assert '`if __name__ == "__main__":`' in ended.stderr
+
+
+STARTING = """
+import os, re, threading, time
+from openenv import serve
+from tests.core.env_server.isolation.environments import Isolated
+
+class Mine(Isolated):
+    pass
+
+if __name__ == "__main__":
+    serve(Mine, port=0, isolation="process", workers={workers})
+else:
+    print(os.getpid(), flush=True)
+    {module}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "module"),
+    [
+        (1, "re.match(r'(a+)+$', 'a' * 60 + 'b')"),
+        (2, "re.match(r'(a+)+$', 'a' * 60 + 'b')"),
+        (1, "threading.Thread(target=time.sleep, args=(600,)).start()"),
+    ],
+    ids=["hang", "hang of a worker", "thread"],
+)
+def test_a_server_that_is_killed_as_it_starts_leaves_no_process(workers: int, module: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(STARTING.format(workers=workers, module=module))
+    command, environment = [sys.executable, str(program)], {"PYTHONPATH": str(Path.cwd())}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stdout is not None
+        importing = int(server.stdout.readline())
+        server.kill()
+        wait_until_gone(importing)

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
-from openenv.core.env_server.isolation.template import FORK, Plan, kill_group
+from openenv.core.env_server.isolation.plan import Plan
+from openenv.core.env_server.isolation.template import FORK, kill_group
 from openenv.core.exceptions import ConfigurationError, EnvironmentFactoryError
 
 _PROGRAM = """\

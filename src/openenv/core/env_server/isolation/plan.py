@@ -1,21 +1,38 @@
-"""What makes the environments, in a form that another process can import; or why there is none."""
+"""What a template needs to know to import the environment; or why no process can."""
 
-import inspect
-import io
 import logging
-import pickle
-import sys
-from functools import partial
-from pathlib import Path
-from typing import Any
+import socket
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
 from openenv.core.env_server.environment_types import EnvironmentFactory
-from openenv.core.env_server.isolation.template import Plan
+from openenv.core.env_server.importable import Importable
 from openenv.core.exceptions import ConfigurationError
 
-_MAIN = "__main__"
+
+@dataclass(frozen=True)
+class Plan:
+    """What a template needs to know.
+
+    Attributes:
+        classes: What makes environments, and the class of their actions.
+        preload: Whether the template imports them itself, rather than each process after its fork.
+        log_level: Least severe log record that the processes pass on.
+    """
+
+    classes: Importable
+    preload: bool
+    log_level: int
+
+    def load(self, server: socket.socket | None = None) -> EnvironmentFactory:
+        """Import what makes the environments.
+
+        Args:
+            server: See ``Importable.load``.
+        """
+        source, _ = self.classes.load(server)
+        return EnvironmentFactory(source)
 
 
 def plan_for(factory: EnvironmentFactory, action_class: type[BaseModel]) -> Plan:
@@ -33,66 +50,10 @@ def plan_for(factory: EnvironmentFactory, action_class: type[BaseModel]) -> Plan
             f"{factory.name} was given as one instance for all sessions, which can't be moved to another process; with "
             'isolation="process", give its class, or a function or functools.partial that makes it.'
         )
-    source, modules = _pickled(factory.source, "make environments")
-    _, action_modules = _pickled(action_class, "hold their actions")
-    modules |= action_modules
-    return Plan(source, _main() if _MAIN in modules else {}, _packages(modules), True, logging.getLogger().level)
-
-
-def _pickled(value: Any, purpose: str) -> tuple[bytes, set[str]]:
-    buffer = io.BytesIO()
-    pickler = _Pickler(buffer)
-    try:
-        pickler.dump(value)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ConfigurationError(
-            f'isolation="process" needs what is to {purpose} to be importable in another process, and {_shown(value)} '
-            f"is not: {error}. Use a class or function at the top level of a module, or a functools.partial of one "
-            "with arguments that can be pickled."
-        ) from error
-    return buffer.getvalue(), pickler.modules
-
-
-def _shown(value: Any) -> str:
-    while isinstance(value, partial):
-        value = value.func
-    return (
-        f"{value.__module__}.{value.__qualname__}"
-        if inspect.isroutine(value) or inspect.isclass(value)
-        else repr(value)
+    classes = Importable.of(
+        (factory.source, action_class),
+        f"{factory.name} and its actions' class {action_class.__qualname__}",
+        needed_for='isolation="process"',
+        instead='isolation="none"',
     )
-
-
-class _Pickler(pickle.Pickler):
-    """Notes the modules of the classes and functions that it meets."""
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.modules: set[str] = set()
-
-    def reducer_override(self, value: Any) -> Any:
-        """Leave everything as it is."""
-        if inspect.isroutine(value) or inspect.isclass(value):
-            self.modules.add(str(value.__module__))
-        return NotImplemented
-
-
-def _main() -> dict[str, Any]:
-    """Say how the program's main module is imported, as ``multiprocessing.spawn.prepare`` expects it."""
-    module = sys.modules[_MAIN]
-    spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
-    if spec is not None:
-        return {"sys_argv": sys.argv, "init_main_from_name": spec.name}
-    if file is None or not Path(file).is_file():
-        raise ConfigurationError(
-            'isolation="process" has to import the environment in another process, which is not possible with what was '
-            "typed into an interpreter or a notebook. Put it into a file, and import it from there."
-        )
-    return {"sys_argv": sys.argv, "init_main_from_path": str(Path(file).resolve())}
-
-
-def _packages(modules: set[str]) -> dict[str, str]:
-    """Find the files of the topmost packages; those without one are found along ``sys.path`` anyway."""
-    tops = {module.partition(".")[0] for module in modules} - {_MAIN}
-    files = {top: getattr(sys.modules.get(top), "__file__", None) for top in sorted(tops)}
-    return {top: file for top, file in files.items() if file is not None}
+    return Plan(classes, True, logging.getLogger().level)

@@ -10,7 +10,8 @@ from pydantic_core import from_json
 
 from openenv.core.env_server.isolation.launcher import Launcher
 from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, write_call
-from openenv.core.env_server.isolation.template import Plan, kill_group
+from openenv.core.env_server.isolation.plan import Plan
+from openenv.core.env_server.isolation.template import kill_group
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.exceptions import (
     ConfigurationError,

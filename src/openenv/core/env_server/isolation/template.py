@@ -7,77 +7,27 @@ then itself.
 """
 
 import gc
-import importlib.util
 import json
 import os
 import pickle
 import selectors
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing import spawn
-from pathlib import Path
 from typing import Any
 
-from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.isolation.plan import Plan
 from openenv.core.env_server.isolation.worker import serve_sessions
-from openenv.core.exceptions import ConfigurationError
 
 FORK = b"f"
 """What the server sends, with a socket, to have a process forked."""
 
 # Seconds that environments get to close when the server has gone without a word.
 _END_GRACE_S = 5.0
-
-_loading = threading.Event()
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a template needs to know.
-
-    Attributes:
-        source: Pickle of the class or callable that makes environments.
-        main: How to import the program's main module, in the words of ``multiprocessing``; empty if not needed.
-        packages: File of each package or module that ``source`` is from, by its name.
-        preload: Whether the template imports the source itself, rather than each process after its fork.
-        log_level: Least severe log record that the processes pass on.
-    """
-
-    source: bytes
-    main: Mapping[str, Any]
-    packages: Mapping[str, str]
-    preload: bool
-    log_level: int
-
-    def load(self) -> EnvironmentFactory:
-        """Import what makes the environments."""
-        _loading.set()
-        try:
-            for name, file in self.packages.items():
-                _ensure_package(name, Path(file))
-            spawn.prepare(self.main)
-            return EnvironmentFactory(pickle.loads(self.source))  # noqa: S301  # written by the server
-        finally:
-            _loading.clear()
-
-
-def refuse_while_loading() -> None:
-    """Refuse to start a server where an environment's process only imports the program that would do so.
-
-    Raises:
-        ConfigurationError: This is such a process.
-    """
-    if _loading.is_set():
-        raise ConfigurationError(
-            'The program starts a server whenever it is imported, and isolation="process" imports it once more. Start '
-            'the server under `if __name__ == "__main__":`, or put the environment into a module of its own.'
-        )
+# Seconds that the author's module then gets, whose threads and exit functions the interpreter waits for.
+_EXIT_GRACE_S = 1.0
 
 
 def main(control: int, plan: int) -> None:
@@ -91,13 +41,16 @@ def main(control: int, plan: int) -> None:
         todo: Plan = pickle.load(file)  # noqa: S301  # written by the server
     with socket.socket(fileno=control) as server:
         try:
-            factory = todo.load() if todo.preload else None
+            factory = todo.load(server) if todo.preload else None
         except BaseException as error:  # noqa: BLE001  # importing the author's module may raise anything
             _tell(server, failed=f"{type(error).__name__}: {error}")
+            _end_soon()
             return
         _tell(server, threads=threading.active_count() - 1)
         connection = _Template(server).run()
-    if connection is not None:
+    if connection is None:
+        _end_soon()
+    else:
         serve_sessions(connection, factory or todo.load(), todo.log_level)
 
 
@@ -196,6 +149,12 @@ class _Template:
             kill_group(pid)
 
 
+def _end_soon() -> None:
+    """Have the kernel end the template where the interpreter does not get to its end."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, _EXIT_GRACE_S)
+
+
 def kill_group(pid: int) -> None:
     """Kill a process and whatever it started, as far as that has not left its process group."""
     with suppress(ProcessLookupError, PermissionError):  # the latter is macOS's word for a group of zombies
@@ -209,17 +168,3 @@ def _tell(server: socket.socket, **message: Any) -> None:
 
 def _let_it_wake(_signal: int, _frame: Any) -> None:
     """A signal reaches the wakeup descriptor only if it has a handler."""
-
-
-def _ensure_package(name: str, file: Path) -> None:
-    """Import a package from where the server has it, whatever else goes by its name."""
-    found = importlib.util.find_spec(name)
-    if found is not None and found.origin == str(file):
-        return
-    folders = [str(file.parent)] if file.name == "__init__.py" else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)

@@ -15,9 +15,9 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any
 
+from openenv.core.env_server.importable import Importable
 from openenv.core.env_server.places import SharedCounts
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
-from openenv.core.env_server.workers.fresh_call import FreshCall
 from openenv.core.env_server.workers.worker import Assignment
 from openenv.core.exceptions import ProviderError
 
@@ -111,7 +111,7 @@ class Supervisor:
 
     def __init__(
         self,
-        make_app: FreshCall,
+        make_app: Importable,
         count: int,
         listener: socket.socket,
         settings: dict[str, Any],

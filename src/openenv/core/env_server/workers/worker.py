@@ -18,10 +18,10 @@ from typing import Any, cast
 
 import uvicorn
 
+from openenv.core.env_server.importable import Importable
 from openenv.core.env_server.places import SharedCounts
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
-from openenv.core.env_server.workers.fresh_call import FreshCall
 from openenv.core.env_server.workers.relay import Relay, Stream, answer_relayed
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 
@@ -46,7 +46,7 @@ class Assignment:
     count: int
     channel: int
     places: int
-    make_app: FreshCall
+    make_app: Importable
     settings: dict[str, Any]
     grace_s: float
 
@@ -62,7 +62,7 @@ def main() -> None:
     watch = partial(_end_after_supervisor, channel.line, assignment.grace_s)
     Thread(target=watch, name="end-after-supervisor", daemon=True).start()
     try:
-        server = WorkerServer(_application(assignment), channel, assignment)
+        server = WorkerServer(_application(assignment, channel.line), channel, assignment)
     except Exception as error:  # noqa: BLE001  # importing the author's modules may raise anything
         with suppress(OSError):
             channel.send(Kind.FAILED, _reason(error))
@@ -167,9 +167,9 @@ class WorkerServer(uvicorn.Server):
         await answer_relayed(self._app, self.lifespan.state, stream)
 
 
-def _application(assignment: Assignment) -> Any:
+def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
     """Make the application and join its sessions to those of the other workers."""
-    app = assignment.make_app()
+    app = assignment.make_app.load(supervisor)()
     sessions = getattr(getattr(app, "state", None), "sessions", None)
     if not isinstance(sessions, Sessions):
         raise ConfigurationError(
