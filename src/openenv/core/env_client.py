@@ -179,6 +179,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
         """Open many sessions on the server, to be stepped together; they are closed with this client.
 
+        A session of the client's own that has not been used yet gives its place back; the next call opens it again.
+
         Args:
             count: How many.
             autoreset: Whether a step resets a session whose episode has ended, instead of stepping it.
@@ -209,6 +211,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
         async with self._connecting.here():
             settings = await self._connection_settings()
+        if self._link is not None and not self._link.asked:  # ``async with`` has opened it, and its place may be wanted
+            await self.disconnect()
         vector = VectorEnv(self, settings, count, autoreset=autoreset)
         await vector.open()
         self._vectors = [other for other in self._vectors if not other.closed] + [vector]

@@ -64,6 +64,7 @@ class V1Link(Link):
 
     def prepare(self, kind: bytes, data: bytes | None, answer: Answer) -> bytes | None:
         """Write a request, for the hub to send, and expect its answer; ``None`` where it is answered here and now."""
+        self.asked = True
         if self._refusal is not None:
             self.usable = False
             answer.set_result(self._refusal)

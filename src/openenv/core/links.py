@@ -23,11 +23,13 @@ class Link(ABC):
     Attributes:
         connection: What it goes over.
         usable: Cleared, by any thread, once the session is over or given up.
+        asked: Whether anything has been asked of it.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.usable = True
+        self.asked = False
 
     @property
     @abstractmethod
@@ -117,6 +119,7 @@ class LegacyLink(Link):
 
     def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
         """Send a request; see ``Link.ask``."""
+        self.asked = True
         if self._unasked:
             answer.set_result(self._unasked.popleft())
             return

@@ -245,6 +245,19 @@ class TestRequests:
                 server.wait_for_sessions(0)
             assert code(wire.do("close", name)) == "SESSION_ERROR"
 
+    def test_close_does_not_wait_for_its_place_behind_a_step_that_hangs(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(GatedEnvironment, gate), max_concurrent_envs=1)
+        with server.v1() as wire:
+            hanging = wire.open()
+            wire.do("reset", hanging)
+            wire.send([wire.message("step", hanging, amount=9), wire.message("close", hanging)])
+            server.wait_for_sessions(0)
+            other = wire.open()
+            assert total(wire.do("reset", other)) == 0
+            gate.opened.set()
+            assert [answer["type"] for answer in wire.receive_many(2)] == ["observation", "closed"]
+            eventually(lambda: "close" in gate.calls, "the environment is closed")
+
     def test_duplicate_ids_are_two_requests(self, counter_server: RunningServer) -> None:
         with counter_server.v1() as wire:
             name = wire.open()

@@ -103,6 +103,14 @@ class TestApart:
             assert shown(vector.step([ONE, ONE, ONE])) == [2, 0, 2]
             assert shown(vector.step([ONE, ONE, ONE])) == [3, 1, 3]
 
+    def test_a_slot_that_hangs_keeps_no_place(self, serve: Serve) -> None:
+        server = serve(HangingAsyncEnvironment, max_concurrent_envs=3)
+        with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:
+            vector = client.vector(3)
+            vector.reset()
+            assert shown(vector.step([ONE, HELD, ONE])) == [1, ResponseTimeoutError, 1]
+            assert shown(vector.reset()) == [0, 0, 0]
+
     def test_a_slot_whose_session_the_server_ends_is_opened_anew(self, serve_on: Serve) -> None:
         server = serve_on(max_concurrent_envs=8)
         client: Any = GenericEnvClient(base_url=server.url)

@@ -54,6 +54,18 @@ class TestOpening:
         assert play(client.vector(5)) == [0] * 5
         client.close()
 
+    async def test_a_client_s_own_session_leaves_its_place_to_the_vector_unless_it_is_used(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=5)
+        async with GenericEnvClient(base_url=server.url) as client:
+            async with await client.vector(5) as vector:
+                assert shown(await vector.reset()) == [0] * 5
+                with pytest.raises(ServerCapacityError):
+                    await client.reset()
+            assert total(await client.reset()) == 0
+            with pytest.raises(ServerCapacityError):
+                await client.vector(5)
+            assert total(await client.step(ONE)) == 1
+
     def test_a_legacy_server_that_grants_fewer_says_so_in_the_slots(self) -> None:
         with make_server("legacy", max_concurrent_envs=5) as server:
             client: Any = GenericEnvClient(base_url=server.url)
@@ -110,12 +122,18 @@ class TestOpening:
         server = serve_on(max_concurrent_envs=200)
         async with GenericEnvClient(base_url=server.url) as client:
             await client.reset()
+            outcomes: list[Any] = []
             for delay in (0, 1, 2, 5, 10, 30):
                 opening = asyncio.ensure_future(client.vector(32))
                 for _ in range(delay):
                     await asyncio.sleep(0)
                 opening.cancel()
-                assert isinstance((await asyncio.gather(opening, return_exceptions=True))[0], asyncio.CancelledError)
+                outcomes += await asyncio.gather(opening, return_exceptions=True)
+            opened = [outcome for outcome in outcomes if isinstance(outcome, VectorEnv)]  # before it was cancelled
+            for vector in opened:
+                await vector.close()
+            assert isinstance(outcomes[0], asyncio.CancelledError)
+            assert all(isinstance(outcome, VectorEnv | asyncio.CancelledError) for outcome in outcomes)
             await asyncio.to_thread(server.wait_for_sessions, 1)
             assert total(await client.step(ONE)) == 1
 
@@ -128,12 +146,12 @@ class TestLifetime:
                 assert isinstance(vector, VectorEnv)
                 assert (len(vector), vector.num_envs) == (4, 4)
                 assert shown(await vector.reset()) == [0] * 4
-                assert server.sessions.active_sessions == 5
-            await asyncio.to_thread(server.wait_for_sessions, 1)
+                await asyncio.to_thread(server.wait_for_sessions, 4)
+            await asyncio.to_thread(server.wait_for_sessions, 0)
             with pytest.raises(KeyError):
                 async with await client.vector(4):
                     raise KeyError
-            await asyncio.to_thread(server.wait_for_sessions, 1)
+            await asyncio.to_thread(server.wait_for_sessions, 0)
 
     def test_with(self, serve_on: Serve) -> None:
         server = serve_on()
@@ -142,7 +160,7 @@ class TestLifetime:
                 assert isinstance(vector, SyncVectorEnv)
                 assert (len(vector), vector.num_envs) == (4, 4)
                 assert play(vector, [ONE] * 4) == [1] * 4
-            server.wait_for_sessions(1)
+            server.wait_for_sessions(0)
 
     def test_a_closed_one_can_be_closed_again_and_not_be_used(self, serve_on: Serve) -> None:
         server = serve_on()
@@ -151,11 +169,11 @@ class TestLifetime:
             vector.reset()
             for _ in range(3):
                 vector.close()
-            server.wait_for_sessions(1)
+            server.wait_for_sessions(0)
             for use in (vector.reset, partial(vector.step, [ONE] * 3), partial(vector.step, [None] * 3)):
                 with pytest.raises(ConfigurationError, match="closed"):
                     use()
-            assert server.sessions.active_sessions == 1
+            assert server.sessions.active_sessions == 0
 
     def test_it_is_closed_with_its_client(self, serve_on: Serve) -> None:
         server = serve_on()

@@ -390,6 +390,10 @@ class Sessions:
         except KeyError:
             raise SessionNotFoundError(session_id) from None
 
+    def release(self, session: Session) -> None:
+        """Give the session's place back now, although it still works; it is to be closed when it has done so."""
+        self._forget(session)
+
     def close(self, session: Session) -> None:
         """Give the session's place back now, and have its environment closed as soon as its last call has ended."""
         self._forget(session)

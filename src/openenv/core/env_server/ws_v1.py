@@ -124,6 +124,8 @@ class V1Socket:
     def _begin(self, message: V1Request | Refusal) -> None:
         seat = self._seats.get(message.session or "")
         if seat is not None and seat.working:
+            if isinstance(message, V1Request) and message.type == "close":  # what it works at may hang
+                self._sessions.release(seat.session)
             self._queue(seat, message)
         elif isinstance(message, Refusal):
             self._ready.append(encode_error_v1(message.error, message.id, message.session))
