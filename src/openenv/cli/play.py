@@ -1,7 +1,5 @@
 """``openenv play``: a person plays in the terminal."""
 
-import json
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,13 +14,10 @@ from openenv.auto.making import is_url
 from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.observation_view import observation_view
 from openenv.core.client_types import StepResult
-from openenv.core.containers.health import opener_for
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-
-SCHEMA_TIMEOUT_S = 10.0
 
 Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or a server's address.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
@@ -36,7 +31,7 @@ def play(environment: Target = ".", seed: Seed = None, url: Url = None) -> None:
     try:
         with console.status("Connecting"):
             client.connect()
-        game = Game(client, _schemas(str(client.base_url)), console)
+        game = Game(client, client.schemas(), console)
         game.play(secrets.randbelow(10_000) if seed is None else seed)
     except QuitGameError:
         console.print("Bye.", style="dim")
@@ -112,12 +107,3 @@ def _client(environment: str, url: str | None) -> GenericEnvClient:
     if url is not None or is_url(environment):
         return GenericEnvClient(base_url=url or environment)
     return GenericEnvClient(provider=LocalProcessProvider(find_environment(environment).folder))
-
-
-def _schemas(base_url: str) -> dict[str, dict[str, Any]]:
-    """Ask the server what it speaks: every server knows, and so the package need not be installed here."""
-    address = base_url if "://" in base_url else f"http://{base_url}"
-    address = re.sub(r"^ws(s?)://", r"http\1://", address).rstrip("/") + "/schema"
-    with opener_for(address).open(address, timeout=SCHEMA_TIMEOUT_S) as response:
-        schemas: dict[str, dict[str, Any]] = json.load(response)
-    return schemas
