@@ -41,8 +41,8 @@ class Effort:
 
 
 FULL = Effort(
-    rounds=5,
-    growth_rounds=3,
+    rounds=3,
+    growth_rounds=2,
     cpu_steps=16_000,
     threaded_steps=100,
     vector_steps=500,
@@ -53,7 +53,7 @@ FULL = Effort(
     imports=2,
     growth_steps=10_000,
     most_sockets=1000,
-    most_public_sockets=1000,
+    most_public_sockets=100,
     worker_steps=20_000,
 )
 QUICK = Effort(

@@ -26,6 +26,7 @@ _HANDSHAKE = (
     "Sec-WebSocket-Version: 13\r\n"
 )
 _FINAL_TEXT = 0x81
+_PING, _PONG = 0x89, 0x8A
 _MASKED = 0x80
 # Clients must mask (RFC 6455, 5.3); masking with zeros changes nothing and costs nothing.
 _ZERO_MASK = b"\0\0\0\0"
@@ -129,8 +130,12 @@ class WireSocket(asyncio.Protocol):
             self._read_handshake()
             return
         while (split := split_frame(self._received)) is not None:
+            is_ping = self._received[0] == _PING
             payload, self._received = split
-            self.frame_received(payload)
+            if is_ping:  # a server that gets no answer to it, within some 20 s, ends the connection
+                self._transport.write(bytes([_PONG, _MASKED | len(payload)]) + _ZERO_MASK + payload)
+            else:
+                self.frame_received(payload)
 
     def _read_handshake(self) -> None:
         head, end, rest = self._received.partition(b"\r\n\r\n")

@@ -49,6 +49,22 @@ def test_frames_are_taken_off_whatever_the_pieces_they_come_in(sizes: list[int],
     assert received == b""
 
 
+async def test_a_ping_is_answered_and_taken_for_no_answer() -> None:
+    ponged = asyncio.Event()
+
+    async def ping_before_each_answer(connection: ServerConnection) -> None:
+        async for message in connection:
+            await (await connection.ping(b"are you there?"))
+            ponged.set()
+            await connection.send(message)
+
+    async with serve(ping_before_each_answer, "127.0.0.1", 0) as server:
+        session = await WireSession.connect(server.sockets[0].getsockname()[1])
+        assert await session.ask({"type": "step"}, 3) == {"type": "step"}
+        assert ponged.is_set()
+        session.close()
+
+
 async def test_every_step_is_answered_and_timed() -> None:
     asked: list[str | bytes] = []
 
