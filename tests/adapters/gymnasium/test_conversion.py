@@ -18,7 +18,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 from openenv.core.generic_client import GenericEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 WalkEnv = client_for(WalkEnvironment)
 DriveEnv = client_for(DriveEnvironment)

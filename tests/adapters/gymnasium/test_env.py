@@ -13,7 +13,7 @@ from openenv.adapters.gymnasium import GymnasiumEnv
 from openenv.core.exceptions import ConfigurationError, EpisodeOrderError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 def spec(url: str, nondeterministic: bool = False) -> EnvSpec:

@@ -10,7 +10,7 @@ from openenv.adapters.gymnasium.opening import open_client
 from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.core.generic_client import GenericEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.mark.parametrize("environment", ["catch", str(CARTPOLE), CARTPOLE], ids=["name", "text", "folder"])

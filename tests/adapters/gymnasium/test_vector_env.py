@@ -23,7 +23,7 @@ from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import ConfigurationError, ConnectionLostError, ServerExecutionError, SlotError
 from openenv.core.generic_client import GenericEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 LEFT, RIGHT, TRIP = range(3)
 RESETTING = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP]

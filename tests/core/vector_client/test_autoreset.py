@@ -16,7 +16,7 @@ from openenv.core.exceptions import EpisodeOrderError, OpenEnvError, RequestReje
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class TestAutoreset:

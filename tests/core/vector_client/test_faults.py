@@ -30,7 +30,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.generic_client import GenericEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class TestApart:

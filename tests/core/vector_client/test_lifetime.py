@@ -35,7 +35,7 @@ from openenv.core.exceptions import (
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.vector_client import SyncVectorEnv, VectorEnv
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class TestOpening:

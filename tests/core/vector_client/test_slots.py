@@ -23,7 +23,7 @@ from openenv.core.exceptions import (
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.typed_client import TypedEnvClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class TestReset:

@@ -18,7 +18,7 @@ from openenv.core.generic_client import GenericEnvClient
 from wordle_env.player import make_player
 from wordle_env.server.wordle_environment import WordleEnvironment
 
-pytestmark = pytest.mark.timeout(110)
+pytestmark = pytest.mark.timeout(300)
 
 SESSIONS = 1024
 STEPS_EACH = 98

@@ -18,7 +18,7 @@ from openenv.auto.importing import import_from_folder
 from openenv.core.env_server.app import HTTPEnvServer, create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 LOCK: Any = threading.Lock()
 

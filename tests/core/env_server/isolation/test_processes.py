@@ -22,7 +22,7 @@ from tests.servers import RunningServer, eventually
 from openenv.core.env_server.app import HTTPEnvServer, create_fastapi_app
 from openenv.core.exceptions import ConcurrencyConfigurationError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class TestSharing:

@@ -22,7 +22,7 @@ from tests.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 Play = Callable[[], Player]
 

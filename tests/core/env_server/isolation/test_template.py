@@ -10,7 +10,7 @@ import pytest
 from tests.processes import wait_until_gone
 from tests.servers import ServerProcess, Wire, eventually
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class Played:

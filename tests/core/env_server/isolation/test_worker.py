@@ -9,7 +9,7 @@ import pytest
 from tests.core.env_server.isolation.conftest import Player, ServeIsolated
 from tests.core.env_server.isolation.environments import Isolated
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_its_output_is_the_server_s_and_its_input_is_empty(

@@ -25,7 +25,7 @@ from websockets.exceptions import ConnectionClosed
 from openenv.core.env_server.app import run_workers
 from openenv.core.exceptions import ConfigurationError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 SESSION = "X-OpenEnv-Session"
 # Seconds in which anything here is over, on a slow machine.
