@@ -16,6 +16,7 @@ from inspect import iscoroutine
 from threading import Lock, Thread, current_thread
 from typing import Any, ParamSpec, TypeVar, cast
 
+from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ClientModeError
 
 ResultT = TypeVar("ResultT")
@@ -26,7 +27,7 @@ class BackgroundLoop:
     """An event loop in a daemon thread, which takes calls from other threads."""
 
     def __init__(self) -> None:
-        self.loop = _new_event_loop()
+        self.loop = new_event_loop()
         self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
         self._thread = Thread(target=self._run, name="openenv-clients", daemon=True)
@@ -85,14 +86,6 @@ class LoopLock:
         if self._of_loop is None or self._of_loop[0] is not loop:
             self._of_loop = loop, asyncio.Lock()
         return self._of_loop[1]
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not made for this platform
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 _lock = Lock()

@@ -20,6 +20,7 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
+from openenv.core.env_server.protocol import V1
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -30,9 +31,6 @@ from openenv.core.exceptions import (
 
 # How long a server that was told to close, or whose pong is overdue, is waited for.
 CLOSE_TIMEOUT_S = 1.0
-
-# Keep in step with the server's openenv.core.env_server.protocol.V1, which a client does not load.
-V1 = Subprotocol("openenv.v1")
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ async def open_connection(settings: ConnectionSettings) -> Connection:
         connection = await connect(
             settings.url,
             create_connection=Connection,
-            subprotocols=[V1],
+            subprotocols=[Subprotocol(V1)],
             open_timeout=settings.connect_timeout_s,
             close_timeout=CLOSE_TIMEOUT_S,
             max_size=settings.max_message_bytes,

@@ -198,12 +198,9 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ...     games = await env.vector(64)
             ...     results = await games.reset(seeds=range(64))
         """
-        from openenv.core.vector_client import SyncVectorEnv  # it imports this module
-
-        opening = self._open_vector(count, autoreset)
         if in_event_loop():
-            return opening
-        blocking = SyncVectorEnv(background_loop().run(opening))
+            return self._open_vector(count, autoreset)
+        blocking = self.sync().vector(count, autoreset=autoreset)
         return cast("Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]", blocking)
 
     async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":

@@ -15,15 +15,22 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from pydantic_core import to_json
 
 from openenv.core.answers import Answer, invalid_answer
-from openenv.core.connection import CLOSE_TIMEOUT_S, V1, Connection, ConnectionSettings, open_connection
-from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, InvalidAnswerError, OpenEnvError
+from openenv.core.connection import CLOSE_TIMEOUT_S, Connection, ConnectionSettings, open_connection
+from openenv.core.env_server.protocol import V1, WORKERS_HEADER, error_data
+from openenv.core.exceptions import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    InvalidAnswerError,
+    MessageTooLargeError,
+    OpenEnvError,
+)
 from openenv.core.links import LegacyLink, Link, fail, given_up, parsed
 
 # Bytes after which no further message is put into a frame, so that the server begins while the rest is being sent.
 _FULL_FRAME = 64 * 1024
-# How much longer than the longest answer a frame may be. Servers count a full frame in characters, of up to 4 bytes.
+# How much longer than the longest answer a frame may be: what the wire allows, and more for a server that counts a full
+# frame in characters, of up to 4 bytes.
 _FURTHER_BYTES = 5 * _FULL_FRAME
-_WORKERS_HEADER = "X-OpenEnv-Workers"
 _WORKERS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 
 
@@ -437,13 +444,12 @@ if hasattr(os, "register_at_fork"):  # a child may run a loop of its parent's ma
 
 def _too_large(size: int, limit: int) -> dict[str, Any]:
     """Make the answer that the server would give."""
-    text = f"The message has {size} bytes; this server accepts {limit}."
-    return {"type": "error", "data": {"code": "TOO_LARGE", "message": text, "size": size, "limit": limit}}
+    return {"type": "error", "data": error_data(MessageTooLargeError(size, limit))}
 
 
 def _worker_count(connection: Connection) -> int:
     assert connection.response is not None
-    headers = connection.response.headers.get_all(_WORKERS_HEADER)
+    headers = connection.response.headers.get_all(WORKERS_HEADER)
     return int(headers[0]) if len(headers) == 1 and _WORKERS.fullmatch(headers[0]) else 1
 
 

@@ -61,6 +61,9 @@ _DEEPEST_QUOTE = 200
 
 _JSON_RPC_INTERNAL_ERROR = -32603
 
+WORKERS_HEADER = "X-OpenEnv-Workers"
+"""Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
+
 V1 = "openenv.v1"
 """The WebSocket subprotocol that a client offers, and a server that has it chooses."""
 
@@ -358,16 +361,17 @@ def state_json(state: Any) -> str:
 
 def encode_error(error: RequestError) -> str:
     """Write the answer to a request that failed, on the legacy wire."""
-    return error_json({"type": "error", "data": _error_data(error)})
+    return error_json({"type": "error", "data": error_data(error)})
 
 
 def encode_error_v1(error: RequestError, number: int | None, session: str | None) -> str:
     """Write the answer to a request that failed, on v1, with as much of its number and session as is known."""
     known = {name: value for name, value in (("id", number), ("session", session)) if value not in (None, "")}
-    return error_json({"type": "error", **known, "data": _error_data(error)})
+    return error_json({"type": "error", **known, "data": error_data(error)})
 
 
-def _error_data(error: RequestError) -> dict[str, Any]:
+def error_data(error: RequestError) -> dict[str, Any]:
+    """Return an error message's ``data``."""
     return {"message": error.message, "code": error.code, **error.details}
 
 

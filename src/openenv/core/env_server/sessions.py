@@ -188,9 +188,7 @@ class Session:
         Raises:
             RequestError: As ``step`` does.
         """
-        if self.closed:
-            raise self._ended()
-        self.last_activity = time.monotonic()
+        self._touch()
         result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
         return self._stepped(result) if isinstance(result, FINAL) else self._finished_step(result)
 
@@ -227,11 +225,8 @@ class Session:
 
     def _touch(self) -> None:
         if self.closed:
-            raise self._ended()
+            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
         self.last_activity = time.monotonic()
-
-    def _ended(self) -> SessionNotFoundError:
-        return SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
 
     def _began(self, result: Any) -> Outcome:
         outcome = outcome_of(result)

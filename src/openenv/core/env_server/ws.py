@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from starlette.types import Message, Receive, Scope, Send
 
 from openenv.core.env_server.dispatch import answer, answer_now
-from openenv.core.env_server.protocol import V1, decode, encode, encode_error
+from openenv.core.env_server.protocol import V1, WORKERS_HEADER, decode, encode, encode_error
 from openenv.core.env_server.sessions import Session, Sessions
 from openenv.core.env_server.ws_v1 import V1Socket
 from openenv.core.exceptions import RequestError
@@ -23,9 +23,6 @@ from openenv.core.exceptions import RequestError
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-
-WORKERS_HEADER = b"x-openenv-workers"
-"""Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
 
 _NORMAL_CLOSURE = 1000
 # A request that takes longer than this is worth a look at whether its client is still there.
@@ -62,7 +59,7 @@ class WebSocketTransport:
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         count = self._sessions.worker_count
-        return [(WORKERS_HEADER, str(count).encode())] if count > 1 else []
+        return [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
 
     async def _serve_legacy(self, session_id: str | None, receive: Receive, send: Send) -> None:
         inbox = _Inbox(receive)

@@ -25,6 +25,7 @@ from openenv.core.env_server.isolation.link import (
 from openenv.core.env_server.outcomes import outcome_of
 from openenv.core.env_server.protocol import error_json, state_json
 from openenv.core.env_server.types import EnvironmentMetadata
+from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import EnvironmentFailedError, RequestError
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def serve_sessions(connection: socket.socket, factory: EnvironmentFactory, log_l
     """
     faulthandler.enable()
     _reseed_numpy()
-    with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(connection, factory, log_level))
 
 
@@ -151,14 +152,6 @@ class _ServerLog(logging.Handler):
             self._loop.call_soon_threadsafe(self._link.send, LOG, text.encode())
         except Exception:  # noqa: BLE001  # as every handler does: a bad record must not stop the one who logs it
             self.handleError(record)
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not made for this platform
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _metadata_json(metadata: Any) -> str:
