@@ -142,10 +142,10 @@ class Gate:
 
     def pass_through(self) -> None:
         self.entered.release()
-        assert self.opened.wait(30), "the test never opened the gate"
+        assert self.opened.wait(60), "the test never opened the gate"
 
     def wait_until_entered(self) -> None:
-        assert self.entered.acquire(timeout=5), "no call reached the gate"
+        assert self.entered.acquire(timeout=60), "no call reached the gate"
 
     @contextmanager
     def open_afterwards(self) -> Iterator["Gate"]:

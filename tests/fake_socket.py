@@ -10,7 +10,7 @@ from starlette.types import Message
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.ws import WebSocketTransport
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 60.0
 
 
 class FakeSocket:

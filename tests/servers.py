@@ -29,7 +29,7 @@ from websockets.typing import Subprotocol
 from openenv.core.env_server.app import HTTPEnvServer
 
 PROGRAMS = Path(__file__).parent / "core" / "programs"
-_PATIENCE_S = 5.0
+_PATIENCE_S = 60.0
 
 
 def eventually(condition: Callable[[], bool], what: str, timeout_s: float = _PATIENCE_S) -> None:
@@ -86,7 +86,7 @@ class RunningServer:
         if not self._thread.is_alive():
             return
         self._server.end()
-        self._thread.join(10)
+        self._thread.join(60)
         self.listener.close()
         self.errors.detach()
         assert not self._thread.is_alive(), "the server did not end"
@@ -290,7 +290,7 @@ class ServerProcess:
     def kill(self) -> None:
         """End it as ``kill -9`` does."""
         self.process.kill()
-        self.process.wait(5)
+        self.process.wait(60)
 
     def __enter__(self) -> Self:
         return self
@@ -322,4 +322,4 @@ def answering(handler: Callable[[ServerConnection], None], **settings: Any) -> I
         thread.start()
         yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         server.shutdown()
-        thread.join(5)
+        thread.join(60)

@@ -197,7 +197,7 @@ class Terminal:
         for _ in range(3):
             self.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                return self.process.wait(10)
+                return self.process.wait(60)
         raise AssertionError(f"did not end:\n{self.text}")
 
     def close(self) -> None:

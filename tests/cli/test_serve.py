@@ -33,7 +33,7 @@ class Serving:
     def end(self, number: signal.Signals) -> int:
         """Send a signal; return the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def serving(*arguments: object, cwd: Path, **settings: Any) -> Iterator[Serving]
 
 
 def health(url: str) -> dict[str, str]:
-    with urllib.request.urlopen(f"{url}/health", timeout=10) as response:
+    with urllib.request.urlopen(f"{url}/health", timeout=60) as response:
         answer: dict[str, str] = json.load(response)
         return answer
 
@@ -184,7 +184,7 @@ def test_it_stops_when_its_input_ends(tmp_path: Path) -> None:
         server.process.stdin.flush()
         assert health(server.url) == {"status": "healthy"}
         server.process.stdin.close()
-        assert server.process.wait(30) == -signal.SIGTERM
+        assert server.process.wait(60) == -signal.SIGTERM
 
 
 def test_it_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def greeting(url: str) -> str | None:
     """Return what a reset says, or ``None`` while nothing answers."""
     request = urllib.request.Request(f"{url}/reset", data=b"{}", headers={"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=5) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return str(json.load(response)["observation"]["echoed_message"])
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return None
@@ -226,7 +226,7 @@ def test_workers_serve_one_port(tmp_path: Path) -> None:
 def test_workers_take_an_inherited_socket_and_stop_when_its_input_ends(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        early = socket.create_connection(listener.getsockname(), timeout=30)
+        early = socket.create_connection(listener.getsockname(), timeout=60)
         early.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         settings = {"pass_fds": [listener.fileno()], "stdin": subprocess.PIPE, "start_new_session": True}
         arguments = ("echo", "--fd", listener.fileno(), "--workers", 2, "--stop-on-eof")
@@ -235,7 +235,7 @@ def test_workers_take_an_inherited_socket_and_stop_when_its_input_ends(tmp_path:
             assert early.recv(12) == b"HTTP/1.1 200"
             assert server.process.stdin is not None
             server.process.stdin.close()
-            assert server.process.wait(30) == -signal.SIGTERM
+            assert server.process.wait(60) == -signal.SIGTERM
             # The workers were in its process group.
             eventually(lambda: group_is_gone(server.process.pid), "no worker is left")
 

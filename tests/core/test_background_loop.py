@@ -19,8 +19,6 @@ from openenv.core.background_loop import (
     wait_for,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class Thermometer:
     """A client in miniature."""
@@ -113,7 +111,7 @@ def test_calls_from_many_threads_are_all_made_in_each_thread_s_order() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(call, range(8)))
     background.call(done.set)
-    assert done.wait(5)
+    assert done.wait(60)
     assert len(made) == 16_000
     for thread in range(8):
         assert [number for owner, number in made if owner == thread] == list(range(2_000))
@@ -127,17 +125,17 @@ def test_a_call_that_raises_does_not_hold_up_those_behind_it() -> None:
 
     def block() -> None:
         blocked.set()
-        release.wait(5)
+        release.wait(60)
 
     def fail() -> None:
         raise LookupError
 
     background.call(block)
-    assert blocked.wait(5)
+    assert blocked.wait(60)
     background.call(fail)
     background.call(done.set)
     release.set()
-    assert done.wait(2)
+    assert done.wait(60)
     assert len(reported) == 1
     background.loop.call_soon_threadsafe(background.loop.stop)
 
@@ -156,7 +154,7 @@ def test_a_call_that_raises_does_not_hold_up_one_that_came_with_it() -> None:
         background.call(done.set)
 
     background.loop.call_soon_threadsafe(come_together)  # on the loop itself, so that both wait for one waking
-    assert done.wait(2)
+    assert done.wait(60)
     assert len(reported) == 1
     background.loop.call_soon_threadsafe(background.loop.stop)
 
@@ -193,5 +191,5 @@ class TestLoopLock:
 @pytest.mark.parametrize("which", ["new", "inherited", "closed"])
 def test_a_forked_child_plays_in_a_session_of_its_own(counter_server: RunningServer, which: str) -> None:
     arguments = [sys.executable, str(PROGRAMS / "forking.py"), counter_server.url, which]
-    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=20)
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr

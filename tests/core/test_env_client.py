@@ -47,8 +47,6 @@ from openenv.core.exceptions import (
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
-pytestmark = pytest.mark.timeout(30)
-
 ONE = {"amount": 1}
 HELD = {"amount": 9}
 OPEN_FILES = Path("/proc/self/fd")
@@ -361,7 +359,7 @@ class TestLoss:
             return [result for result in results if isinstance(result, BaseException)]
 
         with ServerProcess("counter_server.py", "64") as server:
-            blocking = [GenericEnvClient(base_url=server.url, message_timeout_s=25).sync() for _ in range(16)]
+            blocking = [GenericEnvClient(base_url=server.url, message_timeout_s=60).sync() for _ in range(16)]
             for client in blocking:
                 client.reset()
             threads = [threading.Thread(target=wait, args=(client,), daemon=True) for client in blocking]
@@ -374,10 +372,10 @@ class TestLoss:
                 killed_at.append(time.monotonic())
                 server.kill()
 
-            clients = [GenericEnvClient(base_url=server.url, message_timeout_s=25) for _ in range(16)]
+            clients = [GenericEnvClient(base_url=server.url, message_timeout_s=60) for _ in range(16)]
             errors += asyncio.run(wait_for_all(clients, kill))
             for thread in threads:
-                thread.join(5)
+                thread.join(60)
             assert time.monotonic() - killed_at[0] < 3
             assert [type(error) for error in errors] == [ConnectionLostError] * 32
             for client in blocking:

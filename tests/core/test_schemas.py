@@ -14,8 +14,6 @@ from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.schemas import fetch_schemas
 
-pytestmark = pytest.mark.timeout(30)
-
 
 @contextmanager
 def saying(status: int, body: str) -> Iterator[tuple[str, list[str]]]:
@@ -37,7 +35,7 @@ def saying(status: int, body: str) -> Iterator[tuple[str, list[str]]]:
         thread.start()
         yield f"127.0.0.1:{server.server_port}", asked
         server.shutdown()
-        thread.join(5)
+        thread.join(60)
 
 
 def test_the_schemas_of_a_running_server(counter_server: RunningServer) -> None:

@@ -13,8 +13,6 @@ from openenv.core.exceptions import ClientModeError, EpisodeOrderError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
-pytestmark = pytest.mark.timeout(30)
-
 ONE = {"amount": 1}
 
 

@@ -25,8 +25,6 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError
 from openenv.core.typed_client import TypedEnvClient, client_for
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class CounterEnv(TypedEnvClient[Add, Total, State]):
     """A session with a counter."""

@@ -27,7 +27,7 @@ def receive_as(shown: str, socket: ClientConnection) -> str:
     count = len(re.findall(r'"type":"(?:opened|observation|state|mcp|closed|error)"', shown))
     messages: list[Any] = []
     while len(messages) < count:
-        received = json.loads(socket.recv(timeout=5))
+        received = json.loads(socket.recv(timeout=60))
         messages += received if isinstance(received, list) else [received]
     return json.dumps(messages if shown.startswith("[") else messages[0], separators=(",", ":"), ensure_ascii=False)
 

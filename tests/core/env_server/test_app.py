@@ -26,8 +26,6 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import ConcurrencyConfig, ServerMode, State
 from openenv.core.exceptions import ConcurrencyConfigurationError, ConfigurationError
 
-pytestmark = pytest.mark.timeout(30)
-
 BUILDERS = pytest.mark.parametrize("build", [create_app, create_fastapi_app, create_web_interface_app])
 
 
@@ -263,9 +261,9 @@ class TestServe:
                 except OSError:
                     return False
 
-            eventually(answers, "the server", timeout_s=15)
+            eventually(answers, "the server", timeout_s=60)
             process.terminate()
-            assert process.wait(10) in (0, -15)
+            assert process.wait(60) in (0, -15)
         finally:
             process.kill()
             process.wait()

@@ -26,8 +26,6 @@ from openenv.core.env_server.environment_types import EnvironmentFactory
 from openenv.core.env_server.execution import InlinePlace, Runner, SharedThreadPlace, ThreadPlace, place_for
 from openenv.core.exceptions import EnvironmentFactoryError, EnvironmentFailedError, EnvironmentTimeoutError
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class SingleThreadEnvironment(GatedEnvironment):
     """Every instance in one thread."""
@@ -160,7 +158,7 @@ class TestThreads:
         server.wait_for_sessions(0)
         server.stop()
         for thread in of_environments():
-            thread.join(5)
+            thread.join(60)
         assert of_environments() == []
 
     def test_a_factory_that_fails_leaves_no_thread(self, serve: Serve) -> None:
@@ -176,7 +174,7 @@ class TestThreads:
                 assert wire.receive()["data"]["code"] == "FACTORY_ERROR"
         for thread in threading.enumerate():
             if "Failing" in thread.name:
-                thread.join(5)
+                thread.join(60)
                 assert not thread.is_alive()
 
     def test_a_shared_instance_serves_one_session_after_another_and_is_never_closed(

@@ -24,8 +24,6 @@ from tests.servers import RunningServer
 from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER
 from openenv.core.env_server.types import ConcurrencyConfig, Observation, State
 
-pytestmark = pytest.mark.timeout(30)
-
 
 @pytest.fixture
 def http(counter_server: RunningServer) -> Iterator[httpx.Client]:

@@ -20,8 +20,6 @@ from tests.environment_folders import write_files
 from openenv.core.env_server.importable import Importable, refuse_while_importing
 from openenv.core.exceptions import ConfigurationError
 
-pytestmark = pytest.mark.timeout(60)
-
 # What the other process does with what it gets on its standard input: import it, call it, print what that gives.
 CALL = "import pickle, sys; print(pickle.load(sys.stdin.buffer).load()())"
 PRINT = "import pickle, sys; print(pickle.load(sys.stdin.buffer).load())"
@@ -32,7 +30,7 @@ def describe(value: Any) -> Importable:
 
 
 def run(*arguments: str, cwd: Path | None = None, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, *arguments], input=given, cwd=cwd, capture_output=True, timeout=30)
+    return subprocess.run([sys.executable, *arguments], input=given, cwd=cwd, capture_output=True, timeout=60)
 
 
 def elsewhere(program: str, importable: Importable) -> str:
@@ -180,20 +178,20 @@ class TestItsOwner:
     ) -> None:
         assert self.give(process, hanging) == b"importing\n"
         owner.close()
-        assert process.wait(10) == -signal.SIGIO
+        assert process.wait(60) == -signal.SIGIO
 
     def test_may_have_gone_before(
         self, process: subprocess.Popen[bytes], owner: socket.socket, hanging: Importable
     ) -> None:
         owner.close()
         assert self.give(process, hanging) == b""
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
 
     def test_may_speak_and_go_once_it_is_imported(self, process: subprocess.Popen[bytes], owner: socket.socket) -> None:
         assert self.give(process, describe(dict)) == b"imported\n"
         owner.sendall(b"a word")
         owner.close()
-        output, _ = process.communicate(timeout=10)
+        output, _ = process.communicate(timeout=60)
         assert output == b"b'a word' b''\n"
         assert process.returncode == 0
 

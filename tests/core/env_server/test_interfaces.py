@@ -12,8 +12,6 @@ from openenv.core.env_server import interfaces, types
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.types import EnvironmentMetadata, Observation, State
 
-pytestmark = pytest.mark.timeout(30)
-
 
 class Form(Environment[Add, Total, State]):
     """What the forms below share: step shows the amount, and the state counts."""

@@ -126,7 +126,7 @@ def test_a_child_that_a_worker_forked_does_not_keep_the_lock(file: IO[bytes]) ->
     with file, run_beside(file, program) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "forked\n"
-        assert holder.wait(10) == 0
+        assert holder.wait(60) == 0
         counts = SharedCounts(file.fileno(), 2)
         assert counts.take(1, 1)
         counts.close()

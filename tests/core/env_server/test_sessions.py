@@ -30,8 +30,6 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 TYPES = EnvironmentTypes(Add, Total, State)
 
 

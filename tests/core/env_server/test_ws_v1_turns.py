@@ -19,8 +19,6 @@ from openenv.core.env_server.sessions import Limits, Sessions
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import InvalidRequestError
 
-pytestmark = pytest.mark.timeout(30)
-
 IN_EACH_PLACE = pytest.mark.parametrize("environment", list(PLACES.values()), ids=list(PLACES))
 
 

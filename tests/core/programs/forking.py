@@ -20,7 +20,7 @@ def play(client: GenericEnvClient) -> int:
 
 
 def main(url: str, which: str) -> int:
-    client = GenericEnvClient(base_url=url, message_timeout_s=5)
+    client = GenericEnvClient(base_url=url, message_timeout_s=60)
     environment = client.sync()
     environment.reset()
     environment.step({"amount": 4})
@@ -30,7 +30,7 @@ def main(url: str, which: str) -> int:
         try:
             if which == "closed":
                 environment.close()
-            status = play(GenericEnvClient(base_url=url, message_timeout_s=5) if which == "new" else client)
+            status = play(GenericEnvClient(base_url=url, message_timeout_s=60) if which == "new" else client)
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)

@@ -23,7 +23,7 @@ class Player:
     """A client with a session, and a vector."""
 
     def __init__(self, url: str) -> None:
-        self.client = GenericEnvClient(base_url=url, message_timeout_s=10).sync()
+        self.client = GenericEnvClient(base_url=url, message_timeout_s=60).sync()
         self.vector = self.client.vector(SLOTS)
 
     def begin(self) -> None:

@@ -19,5 +19,5 @@ def server(request: pytest.FixtureRequest) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[Any]:
-    with GenericEnvClient(base_url=server.url, message_timeout_s=20).sync() as client:
+    with GenericEnvClient(base_url=server.url, message_timeout_s=60).sync() as client:
         yield client

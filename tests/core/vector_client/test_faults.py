@@ -133,7 +133,7 @@ async def close_one(server: RunningServer) -> None:
 class TestLoss:
     def test_kill_9_in_the_middle_of_a_step(self) -> None:
         with ServerProcess("counter_server.py", "16") as server:
-            client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=30)
+            client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=60)
             vector = client.vector(8)
             vector.reset()
             with ThreadPoolExecutor(1) as pool:
@@ -157,7 +157,7 @@ class TestLoss:
 
     def test_a_server_that_was_restarted_between_two_calls(self) -> None:
         with ServerProcess("counter_server.py", "16") as server:
-            client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=30)
+            client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=60)
             vector = client.vector(4, autoreset=True)
             play(vector, [ONE] * 4)
             server.kill()

@@ -112,7 +112,7 @@ class TestOpening:
                 gate.pass_through()
 
         server = serve(Heavy)
-        client: Any = GenericEnvClient(base_url=server.url, connect_timeout_s=2, message_timeout_s=30)
+        client: Any = GenericEnvClient(base_url=server.url, connect_timeout_s=2, message_timeout_s=60)
         opener = threading.Timer(2.5, gate.opened.set)
         opener.start()
         with client.sync() as opened:
@@ -323,7 +323,7 @@ class TestLoops:
     @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
     def test_one_loop_after_another(self, serve_on: Serve) -> None:
         server = serve_on(max_concurrent_envs=4)
-        client = GenericEnvClient(base_url=server.url, message_timeout_s=10)
+        client = GenericEnvClient(base_url=server.url, message_timeout_s=60)
         vectors: list[VectorEnv[Any, Any, Any]] = []
 
         async def use() -> None:

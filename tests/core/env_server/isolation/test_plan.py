@@ -66,7 +66,7 @@ class TestRefusals:
             "class Typed(Isolated): pass\n"
             "create_app(Typed, Do, Shown, isolation='process')\n"
         )
-        ended = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=30)
+        ended = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, timeout=60)
         assert "ConfigurationError" in ended.stderr
         assert "at the top level of a module, in a file" in ended.stderr
 

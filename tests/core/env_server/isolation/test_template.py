@@ -54,12 +54,12 @@ def test_a_server_that_is_killed_leaves_no_process_and_its_environments_are_clos
     played.server.kill()
     played.wait_until_closed()
     wait_until_gone(played.pid)
-    wait_until_gone(hanging, played.template, timeout_s=15)
+    wait_until_gone(hanging, played.template, timeout_s=60)
 
 
 def test_a_server_that_is_told_to_end_does_so_in_order(played: Played) -> None:
     played.server.process.send_signal(signal.SIGTERM)
-    played.server.process.wait(30)
+    played.server.process.wait(60)
     wait_until_gone(played.pid, played.template)
     played.wait_until_closed()
 
@@ -79,7 +79,7 @@ def test_a_program_that_serves_whenever_it_is_imported_is_told_so(tmp_path: Path
     program = tmp_path / "program.py"
     program.write_text(UNGUARDED)
     ended = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, timeout=30, env={"PYTHONPATH": str(Path.cwd())}
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=60, env={"PYTHONPATH": str(Path.cwd())}
     )
     assert ended.returncode != 0
     assert "could not import them: ConfigurationError: The program starts a server whenever it is" in ended.stderr

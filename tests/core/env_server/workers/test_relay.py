@@ -70,7 +70,7 @@ class Workers:
 
     async def call(self, scope: Scope, *sends: Message) -> list[Message]:
         client = Client(sends)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.relay(scope, client.receive, client.send)
             if self.answering is not None:
                 await self.answering
@@ -133,7 +133,7 @@ async def test_an_answer_that_does_not_wait_for_the_body_arrives() -> None:
 
     workers = Workers(app)
     client = SlowClient([{"type": "http.request", "body": bytes(4_000_000), "more_body": True}])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await workers.relay(STEP, client.receive, client.send)
         assert workers.answering is not None
         await workers.answering
@@ -264,7 +264,7 @@ async def test_a_client_that_goes_ends_the_call_there() -> None:
 
     client = GoneClient([])
     workers = Workers(app)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await workers.relay(SOCKET, client.receive, client.send)
         await ended.wait()
         assert workers.answering is not None

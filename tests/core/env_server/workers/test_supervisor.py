@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(180)
 
 SESSION = "X-OpenEnv-Session"
 # Seconds in which anything here is over, on a slow machine.
-PATIENCE_S = 20
+PATIENCE_S = 60
 MAX_SESSIONS = 64
 
 
@@ -373,7 +373,7 @@ class TestStart:
                     """
             },
         )
-        ended = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=20)
+        ended = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 1
         assert ended.stderr.count(says) == 1
 
