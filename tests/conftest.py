@@ -1,5 +1,6 @@
 """Fixtures that every part of the tests may use."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,6 +16,10 @@ Serve = Callable[..., RunningServer]
 
 settings.register_profile("openenv", max_examples=60, deadline=None)
 settings.load_profile("openenv")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
