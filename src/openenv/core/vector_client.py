@@ -24,6 +24,9 @@ SlotResult: TypeAlias = StepResult[ObsT] | OpenEnvError | None
 
 _Request: TypeAlias = tuple[bytes, bytes]
 
+# Requests after which a frame is sent while the next ones are still being written, so that the server begins on them.
+_MESSAGES_IN_A_FRAME = 32
+
 
 class VectorEnv(Generic[ActT, ObsT, StateT]):
     """Many sessions, each in a slot of its own; made by ``EnvClient.vector``.
@@ -231,7 +234,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             if isinstance(link, V1Link):
                 message = link.prepare(kind, data, answer)
                 if message is not None:
-                    outboxes.setdefault(link.hub, []).append(message)
+                    outbox = outboxes.setdefault(link.hub, [])
+                    outbox.append(message)
+                    if len(outbox) == _MESSAGES_IN_A_FRAME:
+                        link.hub.send(outboxes.pop(link.hub))
             else:
                 link.ask(kind, data, answer)
         for hub, messages in outboxes.items():

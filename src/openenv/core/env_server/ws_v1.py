@@ -26,8 +26,9 @@ from openenv.core.exceptions import AnswerTooLargeError, RequestError, SessionNo
 
 logger = logging.getLogger(__name__)
 
-# Requests of one frame that are answered before what is ready is sent and others get their turn.
-_REQUESTS_IN_A_ROW = 128
+# Requests of one frame that are answered before what is ready is sent and others get their turn: the client reads those
+# answers while the next ones are made.
+_REQUESTS_IN_A_ROW = 32
 # Requests of one socket that may be under way; as long as there are more, no further frame is taken.
 _MOST_UNDER_WAY = 16_384
 # Characters of answers that may wait for a client to read them; as long as there are more, its sessions wait.
