@@ -14,24 +14,32 @@ from openenv.core import exceptions
 from openenv.core.env_server.protocol import encode_error
 from openenv.core.exceptions import (
     AnswerTooLargeError,
+    ClientCapacityError,
     ClientModeError,
     ConcurrencyConfigurationError,
     ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
+    DrainingError,
     EnvironmentFactoryError,
     EnvironmentFailedError,
     EnvironmentNotFoundError,
     EnvironmentProcessEndedError,
     EnvironmentTimeoutError,
     EpisodeOrderError,
+    ForkError,
     IllegalActionError,
     InvalidAnswerError,
     InvalidRequestError,
+    JournalError,
     MessageTooLargeError,
     OpenEnvError,
+    ProductionModeError,
     ProviderError,
+    RateLimitedError,
+    RemoteTracebackError,
     RequestError,
+    RequestNotSentError,
     RequestRejectedError,
     ResetNeededError,
     ResponseTimeoutError,
@@ -39,12 +47,17 @@ from openenv.core.exceptions import (
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
+    ServerRateLimitedError,
     ServerSessionError,
+    ServerSessionLostError,
     ServerTimeoutError,
+    ServerUnauthorizedError,
     SessionCapacityError,
     SessionCreationError,
+    SessionLostError,
     SessionNotFoundError,
     SlotError,
+    UnauthorizedError,
 )
 
 EXAMPLES: list[OpenEnvError] = [
@@ -62,7 +75,15 @@ EXAMPLES: list[OpenEnvError] = [
     EnvironmentTimeoutError("step", 1.5),
     EnvironmentFactoryError("BadFactory"),
     SessionCapacityError(1, 1),
+    ClientCapacityError(1, 1),
+    DrainingError(1, 1),
+    RateLimitedError(10, 0.5),
     SessionNotFoundError("zzz"),
+    ProductionModeError("reset"),
+    ForkError({"copy.deepcopy": "cannot pickle it"}),
+    JournalError("The journal can't be written."),
+    SessionLostError("the journal has none of it"),
+    UnauthorizedError("why"),
     SessionCreationError("it is taken"),
     ServerError("why", "NEW_CODE", {"hint": 1}),
     RequestRejectedError("why", "VALIDATION_ERROR", {"errors": [{"loc": ["a"]}]}),
@@ -72,12 +93,17 @@ EXAMPLES: list[OpenEnvError] = [
     ServerTimeoutError("why", "TIMEOUT", {"may_have_happened": True}),
     ServerFactoryError("why", "FACTORY_ERROR"),
     ServerCapacityError("why", "CAPACITY_REACHED", {"active_sessions": 2, "max_sessions": 3}),
+    ServerRateLimitedError("why", "RATE_LIMITED", {"retry_after_s": 0.5}),
+    ServerSessionLostError("why", "SESSION_LOST"),
+    ServerUnauthorizedError("why", "UNAUTHORIZED"),
     ConnectionFailedError("why"),
     InvalidAnswerError("why"),
     ConnectionLostError("why"),
+    RequestNotSentError("lost before it was sent"),
     ResponseTimeoutError("why"),
     SlotError({2: ServerExecutionError("why", "EXECUTION_ERROR"), 5: ConnectionLostError("gone")}, 8),
     ClientModeError("why"),
+    RemoteTracebackError("where"),
     ProviderError("why"),
     EnvironmentNotFoundError("why"),
 ]
@@ -165,6 +191,11 @@ def test_sentences(error: OpenEnvError, text: str) -> None:
         (EnvironmentTimeoutError("step", 1), ServerTimeoutError),
         (EnvironmentFactoryError("F"), ServerFactoryError),
         (SessionCapacityError(2, 3), ServerCapacityError),
+        (ClientCapacityError(2, 3), ServerCapacityError),
+        (DrainingError(2, 3), ServerCapacityError),
+        (RateLimitedError(10, 0.5), ServerRateLimitedError),
+        (SessionLostError("why"), ServerSessionLostError),
+        (UnauthorizedError("why"), ServerUnauthorizedError),
         (SessionNotFoundError("zzz"), ServerSessionError),
         (SessionCreationError("why"), ServerSessionError),
     ],
@@ -182,6 +213,26 @@ def test_capacity_counts_arrive() -> None:
     error = ServerError.from_frame(json.loads(encode_error(SessionCapacityError(2, 3)))["data"])
     assert isinstance(error, ServerCapacityError)
     assert (error.active_sessions, error.max_sessions) == (2, 3)
+    assert not error.of_client
+    assert not error.draining
+
+
+def test_whose_limit_it_is_arrives() -> None:
+    own, ending = (
+        ServerError.from_frame(json.loads(encode_error(error))["data"])
+        for error in (ClientCapacityError(2, 3), DrainingError(4, 5))
+    )
+    assert isinstance(own, ServerCapacityError)
+    assert isinstance(ending, ServerCapacityError)
+    assert (own.active_sessions, own.max_sessions, own.of_client, own.draining) == (2, 3, True, False)
+    assert (ending.active_sessions, ending.max_sessions, ending.of_client, ending.draining) == (4, 5, False, True)
+
+
+def test_when_to_try_again_arrives() -> None:
+    error = ServerError.from_frame(json.loads(encode_error(RateLimitedError(10, 0.5)))["data"])
+    assert isinstance(error, ServerRateLimitedError)
+    assert error.retry_after_s == 0.5
+    assert ServerRateLimitedError("a foreign server's", "RATE_LIMITED").retry_after_s == 0
 
 
 def test_validation_entries_arrive() -> None:
@@ -192,9 +243,9 @@ def test_validation_entries_arrive() -> None:
 
 
 def test_an_unknown_code_is_a_plain_server_error() -> None:
-    error = ServerError.from_frame({"message": "later", "code": "RATE_LIMITED", "wait_s": 3})
+    error = ServerError.from_frame({"message": "later", "code": "TRY_LATER", "wait_s": 3})
     assert type(error) is ServerError
-    assert (error.message, error.code, error.details) == ("later", "RATE_LIMITED", {"wait_s": 3})
+    assert (error.message, error.code, error.details) == ("later", "TRY_LATER", {"wait_s": 3})
 
 
 JSON = st.recursive(

@@ -16,7 +16,15 @@
     │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
     │   ├── EnvironmentFactoryError             FACTORY_ERROR: no instance could be made
     │   ├── SessionCapacityError                CAPACITY_REACHED: every session is taken
+    │   │   ├── ClientCapacityError             CAPACITY_REACHED: those that this client may have are
+    │   │   └── DrainingError                   CAPACITY_REACHED: the server ends, and opens none any more
+    │   ├── RateLimitedError                    RATE_LIMITED: more messages than a client may send; nothing happened
     │   ├── SessionNotFoundError                SESSION_ERROR: no such session (any more)
+    │   ├── ProductionModeError                 SESSION_ERROR: the server serves agents only; nothing happened
+    │   ├── ForkError                           EXECUTION_ERROR: a session can't be forked, and why
+    │   ├── JournalError                        EXECUTION_ERROR: what happened could not be put on record
+    │   ├── SessionLostError                    SESSION_LOST: it can't be taken up again, and why
+    │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing, or is another one
     │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
     ├── ServerError (RuntimeError)              raised in the client for an error frame; one subclass per kind
     │   ├── RequestRejectedError                INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, TOO_LARGE
@@ -25,11 +33,16 @@
     │   ├── ServerExecutionError                EXECUTION_ERROR
     │   ├── ServerTimeoutError (TimeoutError)   TIMEOUT
     │   ├── ServerFactoryError                  FACTORY_ERROR
+    │   ├── ServerSessionLostError              SESSION_LOST
+    │   ├── ServerUnauthorizedError             UNAUTHORIZED
+    │   ├── ServerRateLimitedError              RATE_LIMITED
     │   └── ServerCapacityError                 CAPACITY_REACHED
     ├── InvalidAnswerError (RuntimeError)       the server sent something that is no answer
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
+    │   └── RequestNotSentError                 before it was asked for; clients ask again, in a new session
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
+    ├── RemoteTracebackError                    stands for what was raised in another process
     ├── SlotError (RuntimeError)                some sessions of a vector failed, where one error stands for all
     ├── ClientModeError (RuntimeError)          one client used from blocking and from async code at once
     ├── ProviderError (RuntimeError)            a server could not be started, or died
@@ -90,9 +103,11 @@ class RequestError(OpenEnvError):
         code: The code on the wire.
         message: What the client is told.
         details: Further fields of the frame's ``data``.
+        traceback: Where the environment raised, for a server that debugs to tell; ``None`` where nobody is to know.
     """
 
     code: str = "SESSION_ERROR"
+    traceback: str | None = None
 
     def __init__(self, message: str, **details: Any) -> None:
         self.message = message
@@ -235,7 +250,7 @@ class SessionCapacityError(RequestError):
 
     code = "CAPACITY_REACHED"
 
-    def __init__(self, active_sessions: int, max_sessions: int, message: str | None = None) -> None:
+    def __init__(self, active_sessions: int, max_sessions: int, message: str | None = None, **details: Any) -> None:
         self.active_sessions = active_sessions
         self.max_sessions = max_sessions
         super().__init__(
@@ -243,6 +258,53 @@ class SessionCapacityError(RequestError):
             or f"Server at capacity: {active_sessions}/{max_sessions} sessions active. Cannot accept new connections.",
             active_sessions=active_sessions,
             max_sessions=max_sessions,
+            **details,
+        )
+
+
+class ClientCapacityError(SessionCapacityError):
+    """A client holds as many sessions as one client may; the counts are its own."""
+
+    def __init__(self, active_sessions: int, max_sessions: int) -> None:
+        super().__init__(
+            active_sessions,
+            max_sessions,
+            f"You have {active_sessions} of the {max_sessions} sessions that this server grants to one client; close "
+            "some first. A client is whoever comes from the same address.",
+            scope="client",
+        )
+
+
+class DrainingError(SessionCapacityError):
+    """The server is about to end; it finishes the episodes under way and opens no sessions any more."""
+
+    def __init__(self, active_sessions: int, max_sessions: int) -> None:
+        super().__init__(
+            active_sessions,
+            max_sessions,
+            "The server is about to end and opens no further sessions; try another one, or this one when it is back.",
+            draining=True,
+        )
+
+
+class RateLimitedError(RequestError):
+    """A client sent more messages than it may; nothing was executed.
+
+    Attributes:
+        max_messages_per_s: How many it may send in a second.
+        retry_after_s: Seconds after which the next one is taken.
+    """
+
+    code = "RATE_LIMITED"
+
+    def __init__(self, max_messages_per_s: float, retry_after_s: float) -> None:
+        self.max_messages_per_s = max_messages_per_s
+        self.retry_after_s = retry_after_s
+        super().__init__(
+            f"Messages come too fast: this server takes {max_messages_per_s:g} a second. Nothing happened; send it "
+            f"again in {retry_after_s:.3g} s.",
+            max_messages_per_s=max_messages_per_s,
+            retry_after_s=retry_after_s,
         )
 
 
@@ -256,6 +318,66 @@ class SessionNotFoundError(RequestError):
     def __init__(self, session_id: str, message: str | None = None) -> None:
         self.session_id = session_id
         super().__init__(message or f"Unknown session_id: {session_id}")
+
+
+class ProductionModeError(RequestError):
+    """A trainer's request to a server in production mode, which serves agents only; nothing was executed.
+
+    Attributes:
+        operation: What was asked for.
+    """
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        super().__init__(
+            f"Expected an MCP message, got {operation}: this server is in production mode and serves agents only. To "
+            "train or to test on it, start it with mode='simulation' (OPENENV_MODE=simulation). Nothing happened.",
+            mode="production",
+        )
+
+
+class ForkError(RequestError):
+    """A session can't be forked; it goes on as if nobody had asked.
+
+    Attributes:
+        reasons: Why not, for each way that was tried.
+    """
+
+    code = "EXECUTION_ERROR"
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        self.reasons = dict(reasons)
+        tried = "; ".join(f"with {way}: {reason.rstrip('.')}" for way, reason in self.reasons.items())
+        super().__init__(f"The session can't be forked. What was tried: {tried}.", reasons=self.reasons)
+
+
+class JournalError(RequestError):
+    """The journal can't be written or read. What was asked for may have happened, but is not on record."""
+
+    code = "EXECUTION_ERROR"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, may_have_happened=True)
+
+
+class SessionLostError(RequestError):
+    """A session can't be taken up again where it stood.
+
+    Attributes:
+        reason: Why not.
+    """
+
+    code = "SESSION_LOST"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"The session is lost: {reason}")
+
+
+class UnauthorizedError(RequestError):
+    """Who asks has not shown that it may."""
+
+    code = "UNAUTHORIZED"
 
 
 class SessionCreationError(RequestError):
@@ -332,8 +454,36 @@ class ServerFactoryError(ServerError):
     """The server could not make an environment for this session."""
 
 
+class ServerSessionLostError(ServerError):
+    """The session can't be taken up again where it stood; the message says why. The next call opens a new one."""
+
+
+class ServerUnauthorizedError(ServerError):
+    """The server asks for a token, or for another one."""
+
+
+class ServerRateLimitedError(ServerError):
+    """The server takes no more messages from this client for the moment; nothing happened."""
+
+    @property
+    def retry_after_s(self) -> float:
+        """Seconds after which it takes the next one."""
+        delay_s = self.details.get("retry_after_s")
+        return float(delay_s) if isinstance(delay_s, int | float) else 0.0
+
+
 class ServerCapacityError(ServerError):
-    """Every session of the server is taken."""
+    """Every session of the server is taken, or every one that a single client may have; or the server is ending."""
+
+    @property
+    def of_client(self) -> bool:
+        """Whether the limit and the counts are those of this client alone."""
+        return self.details.get("scope") == "client"
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is about to end and opens no sessions any more."""
+        return self.details.get("draining") is True
 
     @property
     def active_sessions(self) -> int:
@@ -360,6 +510,9 @@ _ERRORS_BY_CODE: dict[str, type[ServerError]] = {
     "TIMEOUT": ServerTimeoutError,
     "FACTORY_ERROR": ServerFactoryError,
     "CAPACITY_REACHED": ServerCapacityError,
+    "SESSION_LOST": ServerSessionLostError,
+    "UNAUTHORIZED": ServerUnauthorizedError,
+    "RATE_LIMITED": ServerRateLimitedError,
 }
 
 
@@ -373,6 +526,10 @@ class ConnectionFailedError(OpenEnvError, ConnectionError):
 
 class ConnectionLostError(OpenEnvError, ConnectionError):
     """The connection went while an answer was awaited; whether the request was executed is not known."""
+
+
+class RequestNotSentError(ConnectionLostError):
+    """A session was lost before the request was sent: nothing of it has happened. Clients ask again, in a new one."""
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):
@@ -393,6 +550,10 @@ class SlotError(OpenEnvError, RuntimeError):
         slot, error = next(iter(self.errors.items()))
         slots = ", ".join(map(str, self.errors))
         super().__init__(f"{len(self.errors)} of {num_envs} slots failed: {slots}. Slot {slot}: {error}")
+
+
+class RemoteTracebackError(OpenEnvError):
+    """Stands for an exception that was raised in another process, as an error's cause; its text is the traceback."""
 
 
 class ClientModeError(OpenEnvError, RuntimeError):
