@@ -4,6 +4,8 @@ import asyncio
 import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.servers import ServerProcess, answering
+from tests.conftest import Serve
+from tests.servers import PROGRAMS, ServerProcess, answering, eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request
 from websockets.protocol import State
@@ -412,7 +415,7 @@ class TestLoss:
             client.close()
 
     def test_a_server_that_freezes_is_found_by_pings(self) -> None:
-        with ServerProcess("counter_server.py", "1") as server:
+        with ServerProcess("counter_server.py", "1", "0", "1") as server:
             client = blocking(
                 base_url=server.url,
                 message_timeout_s=60,
@@ -427,6 +430,15 @@ class TestLoss:
             assert time.monotonic() - begun < 5
             server.process.send_signal(18)  # SIGCONT
             client.close()
+
+
+@pytest.mark.parametrize("way", ["async", "sync"])
+def test_a_program_that_ends_without_closing_leaves_no_session(serve: Serve, way: str) -> None:
+    server = serve()
+    program = [sys.executable, str(PROGRAMS / "leaving_client.py"), server.url, way]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("done\n", 0)
+    eventually(lambda: server.sessions.active_sessions == 0, "sooner than the window passes", timeout_s=15)
 
 
 @pytest.mark.parametrize(

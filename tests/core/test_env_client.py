@@ -176,7 +176,9 @@ class TestRule:
     @pytest.mark.parametrize("library", ["asyncio", "uvloop"])
     def test_a_hand_over_from_any_loop_gives_the_old_place_back(self, serve: Serve, library: str, closed: bool) -> None:
         module = pytest.importorskip(library, reason="uvloop is not made for this platform")
-        server = serve(SingleSessionEnvironment, max_concurrent_envs=1)
+        # uvloop closes the sockets with the loop, which looks like a lost connection.
+        window_s = 0 if closed and library == "uvloop" else 30
+        server = serve(SingleSessionEnvironment, max_concurrent_envs=1, resume_window_s=window_s)
         client: Any = GenericEnvClient(base_url=server.url)
 
         async def use() -> None:
@@ -358,7 +360,7 @@ class TestLoss:
             results = await asyncio.gather(*calls, return_exceptions=True)
             return [result for result in results if isinstance(result, BaseException)]
 
-        with ServerProcess("counter_server.py", "64") as server:
+        with ServerProcess("counter_server.py", "64", "0", "0.5") as server:
             blocking = [GenericEnvClient(base_url=server.url, message_timeout_s=60).sync() for _ in range(16)]
             for client in blocking:
                 client.reset()
@@ -376,7 +378,7 @@ class TestLoss:
             errors += asyncio.run(wait_for_all(clients, kill))
             for thread in threads:
                 thread.join(60)
-            assert time.monotonic() - killed_at[0] < 3
+            assert time.monotonic() - killed_at[0] < 5
             assert [type(error) for error in errors] == [ConnectionLostError] * 32
             for client in blocking:
                 client.close()
@@ -702,7 +704,7 @@ class TestLeaks:
     @pytest.mark.parametrize("environment", [CounterEnvironment, GatedEnvironment], ids=["inline", "thread"])
     def test_blocking(self, serve: Serve, gate: Gate, environment: Any) -> None:
         factory = partial(environment, gate) if environment is GatedEnvironment else environment
-        server = serve(factory, max_concurrent_envs=8)
+        server = serve(factory, max_concurrent_envs=8, resume_window_s=0)
 
         def play(number: int) -> None:
             client = GenericEnvClient(base_url=server.url).sync()
@@ -724,7 +726,7 @@ class TestLeaks:
         eventually(lambda: self.counts() <= before, f"{self.counts()} threads and sockets instead of {before}")
 
     def test_async(self, serve: Serve) -> None:
-        server = serve(max_concurrent_envs=50)
+        server = serve(max_concurrent_envs=50, resume_window_s=0)
         tasks: list[int] = []
 
         async def play(number: int) -> None:

@@ -499,7 +499,7 @@ class TestAnswers:
 
 class TestLoss:
     def test_a_server_that_freezes_is_found_by_pings_in_every_session(self) -> None:
-        with ServerProcess("counter_server.py", "16") as server:
+        with ServerProcess("counter_server.py", "16", "0", "1") as server:
             client: Any = client_of(
                 server.url, message_timeout_s=60, websocket_ping_interval_s=0.2, websocket_ping_timeout_s=0.2
             )

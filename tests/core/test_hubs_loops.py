@@ -92,6 +92,14 @@ class TestLoops:
         loop.run_until_complete(asyncio.sleep(0.05))
         loop.close()
 
+    def test_a_loop_that_has_ended_leaves_its_place_to_the_next(self, serve_on: Serve) -> None:
+        server = serve_on(max_concurrent_envs=1)
+        client: Any = client_of(server.url)
+        for _ in range(3):
+            assert total(asyncio.run(do(client.reset))) == 0
+        client.close()
+        server.wait_for_sessions(0)
+
     def test_a_program_that_ends_leaves_no_warning(self, serve_on: Serve) -> None:
         server: RunningServer = serve_on(max_concurrent_envs=4)
         program = [sys.executable, "-X", "dev", "-W", "error", str(PROGRAMS / "tidy_client.py"), server.url]

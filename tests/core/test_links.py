@@ -17,8 +17,8 @@ from openenv.core.answers import ThreadAnswer
 from openenv.core.background_loop import background_loop
 from openenv.core.exceptions import ConnectionLostError, EpisodeOrderError, OpenEnvError, ResponseTimeoutError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.hubs import V1Link
 from openenv.core.links import LegacyLink, Link
+from openenv.core.v1_links import V1Link
 
 
 def link_of(client: GenericEnvClient) -> Link:
@@ -93,7 +93,7 @@ class TestExchange:
 
     def test_a_request_that_comes_too_late_fails_at_once(self, serve_on: Serve) -> None:
         """The thread that asks may have looked before the connection went."""
-        server = serve_on()
+        server = serve_on(resume_window_s=0)
         for how in ("drop", "lose", "retire", "end"):
             client: Any = GenericEnvClient(base_url=server.url)
             client.reset()

@@ -5,17 +5,22 @@ taken straight from its frames: its own ``recv`` costs a queue and a task switch
 """
 
 import asyncio
+import atexit
+import logging
 import os
+import re
 import socket
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from pydantic_core import from_json
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidState, PayloadTooBig, WebSocketException
+from websockets.exceptions import InvalidState, InvalidStatus, PayloadTooBig, WebSocketException
 from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
@@ -27,7 +32,26 @@ from openenv.core.exceptions import (
     ConnectionLostError,
     InvalidAnswerError,
     OpenEnvError,
+    ServerUnauthorizedError,
 )
+
+# With these a server closes that can't take what it was sent, and could not the next time either.
+_COMPLAINTS = frozenset(
+    {
+        CloseCode.PROTOCOL_ERROR,
+        CloseCode.UNSUPPORTED_DATA,
+        CloseCode.INVALID_DATA,
+        CloseCode.POLICY_VIOLATION,
+        CloseCode.MESSAGE_TOO_BIG,
+        CloseCode.MANDATORY_EXTENSION,
+    }
+)
+# The header that names a session: a server of several workers hands the socket to the one that holds it.
+_SESSION_HEADER = "X-OpenEnv-Session"
+_HEADER_SAFE = re.compile(r"[!-~]{1,200}")
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+_LONGEST_SENTENCE = 500
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 # How long a server that was told to close, or whose pong is overdue, is waited for.
 CLOSE_TIMEOUT_S = 1.0
@@ -43,7 +67,7 @@ class ConnectionSettings:
         max_message_bytes: Longest message to accept.
         ping_interval_s: Seconds between pings.
         ping_timeout_s: Seconds to wait for a pong.
-        headers: Further headers of the handshake.
+        headers: Further headers of the handshake, which may hold secrets.
     """
 
     url: str
@@ -51,7 +75,7 @@ class ConnectionSettings:
     max_message_bytes: int
     ping_interval_s: float | None
     ping_timeout_s: float | None
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 class Receiver(Protocol):
@@ -62,6 +86,19 @@ class Receiver(Protocol):
 
     def lost(self) -> None:
         """Learn that nothing more will come."""
+
+
+class _NoReceiver:
+    """Takes no notice."""
+
+    def received(self, message: bytes, /) -> None:
+        """Do nothing."""
+
+    def lost(self) -> None:
+        """Do nothing."""
+
+
+_NO_RECEIVER = _NoReceiver()
 
 
 class Connection(ClientConnection):
@@ -104,6 +141,12 @@ class Connection(ClientConnection):
         if self.protocol.state is State.CLOSED:
             receiver.lost()
 
+    def let_go(self) -> None:
+        """Tell the receiver nothing more, and end what may be left of a connection that has gone."""
+        self._receiver = _NO_RECEIVER
+        if self.protocol.state is not State.CLOSED:
+            self.loop.call_soon(self.transport.abort)  # not now: the library may be about to send
+
     def send_message(self, message: bytes) -> None:
         """Send a text frame. Only the connection's own loop may call this.
 
@@ -135,7 +178,14 @@ class Connection(ClientConnection):
         own: socket.socket | None = self.transport.get_extra_info("socket")
         if own is not None:
             with suppress(OSError), socket.socket(fileno=os.dup(own.fileno())) as duplicate:
+                if self.protocol.state is State.OPEN and self._may_write_past_the_loop():
+                    self.protocol.send_close(CloseCode.GOING_AWAY)  # else the server keeps the sessions for a while
+                    duplicate.send(b"".join(self.protocol.data_to_send()))
                 duplicate.shutdown(socket.SHUT_RDWR)
+
+    def _may_write_past_the_loop(self) -> bool:
+        """Whether bytes for the socket itself would arrive as a frame: not inside TLS, nor inside another frame."""
+        return self.transport.get_extra_info("ssl_object") is None and not self.transport.get_write_buffer_size()
 
     def process_event(self, event: Any) -> None:
         """Take a message's frames; leave the handshake and the control frames to the library."""
@@ -161,21 +211,31 @@ class Connection(ClientConnection):
 
     def lost_error(self) -> OpenEnvError:
         """Make the error for a request that gets no answer, saying which side ended the connection and why."""
-        too_long, received = self.protocol.parser_exc, self.protocol.close_rcvd
+        too_long = self.protocol.parser_exc
         if isinstance(too_long, PayloadTooBig):
             return InvalidAnswerError(
                 f"The server's answer is longer than the client's max_message_size_mb allows: {too_long}. Make the "
                 "client with a larger one. The connection was dropped; the next call opens a new session."
             )
+        return ConnectionLostError(f"{self.end()} before the answer came. The next call opens a new session.")
+
+    def end(self) -> str:
+        """Say which side ended the connection and why, as the beginning of a sentence."""
+        received = self.protocol.close_rcvd
         if received is not None and self.protocol.close_rcvd_then_sent:
-            end = f"The server closed the connection with code {received.code} {received.reason}".rstrip()
-        elif not self.usable:
-            end = "The client closed the connection, by close() or since another call got no answer in time,"
-        elif self._pong_is_overdue():
-            end = f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s)"
-        else:
-            end = "The server closed the connection without a closing handshake"
-        return ConnectionLostError(f"{end} before the answer came. The next call opens a new session.")
+            return f"The server closed the connection with code {received.code} {received.reason}".rstrip()
+        if not self.usable:
+            return "The client closed the connection, by close() or since another call got no answer in time,"
+        if self._pong_is_overdue():
+            return f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s)"
+        return "The server closed the connection without a closing handshake"
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether it ended in a way that another connection may mend: not by what one side has sent, nor on purpose."""
+        received = self.protocol.close_rcvd
+        read_to_its_end = self.protocol.parser_exc is None or isinstance(self.protocol.parser_exc, EOFError)
+        return self.usable and read_to_its_end and (received is None or received.code not in _COMPLAINTS)
 
     def _pong_is_overdue(self) -> bool:
         """Whether the library has ended the connection for want of a pong."""
@@ -196,16 +256,50 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_keep_those_of_the_parent)
 
 
-async def open_connection(settings: ConnectionSettings) -> Connection:
+def _say_goodbye() -> None:
+    """Close what is open when the process ends: else a server would keep its sessions, for nobody."""
+    closing: list[Future[None]] = []
+    for connection in list(_connections):
+        if connection.is_open and connection.orphaned:
+            connection.abandon()
+        elif connection.is_open:  # in the background loop, whose thread runs on until the interpreter has ended
+            connection.usable = False
+            closing.append(asyncio.run_coroutine_threadsafe(connection.close(), connection.loop))
+    wait(closing, timeout=CLOSE_TIMEOUT_S)
+
+
+atexit.register(_say_goodbye)
+
+
+class _HidesSecrets(logging.Filter):
+    """Keeps what authorizes a client out of the library's log of a handshake, whose records are names and values."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Take a secret value out of its record."""
+        if isinstance(record.args, tuple) and len(record.args) == 2 and str(record.args[0]).lower() in _SECRET_HEADERS:
+            record.args = (record.args[0], "(hidden)")
+        return True
+
+
+_wire_logger = logging.getLogger("websockets.client.openenv")
+_wire_logger.addFilter(_HidesSecrets())
+
+
+async def open_connection(settings: ConnectionSettings, session: str | None = None) -> Connection:
     """Connect to a server, offering it v1.
 
     Args:
         settings: Where and how.
+        session: A session of v1 that the connection is to take up.
 
     Raises:
         ConfigurationError: The address or a header is none.
         ConnectionFailedError: There is no server, or it refused.
+        ServerUnauthorizedError: It asks for a token, or for another one.
     """
+    headers = [*settings.headers]
+    if session is not None and _HEADER_SAFE.fullmatch(session):
+        headers.append((_SESSION_HEADER, session))
     try:
         connection = await connect(
             settings.url,
@@ -216,11 +310,14 @@ async def open_connection(settings: ConnectionSettings) -> Connection:
             max_size=settings.max_message_bytes,
             ping_interval=settings.ping_interval_s,
             ping_timeout=settings.ping_timeout_s,
-            additional_headers=settings.headers,
+            additional_headers=headers,
             compression=None,
+            logger=_wire_logger,
             # A proxy cannot reach this machine's own addresses.
             proxy=None if is_loopback(settings.url) else True,
         )
+    except InvalidStatus as error:
+        raise _refusal(settings.url, error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise ConnectionFailedError(
             f"Failed to connect to {settings.url}: {str(error) or type(error).__name__}"
@@ -231,6 +328,35 @@ async def open_connection(settings: ConnectionSettings) -> Connection:
         ) from error
     assert isinstance(connection, Connection)
     return connection
+
+
+def _refusal(url: str, error: InvalidStatus) -> OpenEnvError:
+    """Make the error for a handshake that the server refused, in its own words where it has any."""
+    status = error.response.status_code
+    said = server_sentence(error.response.body)
+    if status == _UNAUTHORIZED:
+        return unauthorized(url, said)
+    if status == _FORBIDDEN and said is not None:
+        return ConnectionFailedError(f"The server at {url} refused the connection: {said}")
+    return ConnectionFailedError(f"Failed to connect to {url}: {error}")
+
+
+def server_sentence(body: bytes | bytearray | None) -> str | None:
+    """Return what a server says with a refusal over HTTP, ``{"detail": ...}``; ``None`` where it says nothing."""
+    try:
+        document = from_json(body or b"")
+    except ValueError:
+        return None
+    detail = document.get("detail") if isinstance(document, dict) else None
+    return detail[:_LONGEST_SENTENCE] if isinstance(detail, str) else None
+
+
+def unauthorized(url: str, said: str | None) -> ServerUnauthorizedError:
+    """Make the error for a server that answers 401, with what it says."""
+    return ServerUnauthorizedError(
+        said or f"The server at {url} asks for a token, or for another one: give token=... or set OPENENV_TOKEN.",
+        "UNAUTHORIZED",
+    )
 
 
 def is_loopback(url: str) -> bool:

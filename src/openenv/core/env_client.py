@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import math
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -20,10 +22,12 @@ from openenv.core.exceptions import (
     ConfigurationError,
     EpisodeOrderError,
     InvalidAnswerError,
+    RequestNotSentError,
     ServerCapacityError,
     ServerError,
     ServerFactoryError,
     ServerSessionError,
+    ServerSessionLostError,
 )
 from openenv.core.hubs import open_link
 from openenv.core.links import Link, timed_out
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
 _MODES = ("simulation", "production")
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # With these the server says that there is no session (any more), and closes the connection.
-_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError)
+_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
+_TOKEN = re.compile("[!-~]+")
 ResultT = TypeVar("ResultT")
 
 
@@ -55,8 +60,9 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         env.close()
 
     For blocking code with a type checker, or inside a notebook's loop, use ``sync()``. One client stays with one of the
-    two ways. It connects on its first use; a connection that has gone is opened again by the next call, in a new
-    session.
+    two ways. It connects on its first use. A connection that is lost is made again where the server keeps the
+    session for that (v1 of the wire), and each call is carried out once; a session that is lost is replaced by the next
+    call.
 
     Subclasses say how actions, results and states look on the wire, in three hooks; ``TypedEnvClient`` derives them
     from the classes.
@@ -71,9 +77,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         provider: Starts the server on the first use, in place of ``base_url``, and stops it with the client.
         mode: ``simulation`` or ``production``; by default what ``OPENENV_CLIENT_MODE`` says, else simulation.
         headers: Further headers of the handshake.
+        token: What the server asks for, by default what ``OPENENV_TOKEN`` says. It goes as ``Authorization: Bearer``,
+            unless ``headers`` has an ``Authorization`` of its own.
+        capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
 
     Raises:
-        ConfigurationError: There is neither an address nor a provider, or no such mode.
+        ConfigurationError: There is neither an address nor a provider, no such mode, the token has other than visible
+            ASCII characters, or the time to wait is below 0.
     """
 
     def __init__(
@@ -87,9 +97,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         provider: Provider | None = None,
         mode: str | None = None,
         headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+        capacity_wait_s: float = 0.0,
     ) -> None:
         if base_url is None and provider is None:
             raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
+        if not 0 <= capacity_wait_s < math.inf:
+            raise ConfigurationError(f"Expected capacity_wait_s to be a number of seconds, got {capacity_wait_s!r}.")
         self._base_url = None if base_url is None else base_url.rstrip("/")
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
@@ -98,7 +112,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._ping_timeout_s = websocket_ping_timeout_s
         self._provider = provider
         self._mode = _checked_mode(mode)
-        self._headers = headers
+        self._headers = authorized_headers(headers, token)
+        self._capacity_wait_s = capacity_wait_s
         self._link: Link | None = None
         self._connecting = LoopLock()
         self._children: list[Self] = []
@@ -128,6 +143,11 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         return self._message_timeout_s
 
     @property
+    def capacity_wait_s(self) -> float:
+        """Seconds to wait in line for a session where every place is taken."""
+        return self._capacity_wait_s
+
+    @property
     def mode(self) -> str:
         """``simulation`` or ``production``."""
         return self._mode
@@ -140,6 +160,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ConfigurationError: The address or a header is none.
             ConnectionFailedError: There is no server, or it refused.
             ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
         """
         await self._linked()
         return self
@@ -153,7 +174,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     @blocks_outside_loop
     async def close(self) -> None:
-        """End the session and those opened by ``new_session`` and ``vector``, and stop the provider's server."""
+        """End the session and those opened by ``new_session``, ``fork`` and ``vector``; stop the provider's server."""
         try:
             while self._vectors:
                 await self._vectors.pop().close()
@@ -169,11 +190,48 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
         await self._linked()
+        child = self._child(None)
+        await child._linked()
+        return child
+
+    @blocks_outside_loop
+    async def fork(self, count: int = 1) -> list[Self]:
+        """Open sessions that continue from where this one stands, each on its own from there.
+
+        Args:
+            count: How many.
+
+        Returns:
+            Clients of the new sessions, which are closed with this one.
+
+        Raises:
+            ConfigurationError: ``count`` is below 1, or the server speaks the legacy wire, which has no fork.
+            ServerCapacityError: The server has fewer places left. Nothing was opened.
+            ServerExecutionError: The environment can't be forked; the message says what was tried.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came, and the session is lost.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+
+        Example:
+            >>> async with CatchEnv(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     await env.reset(seed=1)
+            ...     group = [env, *await env.fork(7)]  # eight that share what has been played
+        """
+        if count < 1:
+            raise ConfigurationError(f"Expected at least 1 session, got {count}.")
+        link = await self._linked()
+        forked = await link.fork(count, self._message_timeout_s)
+        if isinstance(forked, list):
+            return [self._child(child) for child in forked]
+        _answer_data(forked, "forked")  # raises the error that it carries; none of them ends this session
+        raise invalid_answer("forked", forked)
+
+    def _child(self, link: Link | None) -> Self:
+        """Make a client of another session on the same server, to be closed with this one."""
         child = copy.copy(self)
-        child._link, child._provider, child._children, child._vectors = None, None, [], []  # the same class
+        child._link, child._provider, child._children, child._vectors = link, None, [], []  # the same class
         child._connecting, child._facade = LoopLock(), None
         self._children.append(child)
-        await child._linked()
         return child
 
     def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
@@ -225,6 +283,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         Raises:
             ConnectionFailedError: There is no server, or it has no schemas.
             ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
         """
         async with self._connecting.here():
             await self._connection_settings()  # which starts the server if that is still to be done
@@ -322,12 +381,24 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
         link = self._link_here() or await self._linked()
-        return read_answer(link, await link.exchange(kind, data, self._message_timeout_s), expected, parse)
+        try:
+            message = await link.exchange(kind, data, self._message_timeout_s)
+        except RequestNotSentError:
+            link = await self._linked()
+            message = await link.exchange(kind, data, self._message_timeout_s)
+        return read_answer(link, message, expected, parse)
 
     def _exchange_blocking(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
-        """Hand the request to the loop's thread and do all else in this one: no task, no future."""
+        try:
+            link, message = self._ask_blocking(kind, data)
+        except RequestNotSentError:
+            link, message = self._ask_blocking(kind, data)
+        return read_answer(link, message, expected, parse)
+
+    def _ask_blocking(self, kind: bytes, data: bytes | None) -> tuple[Link, Any]:
+        """Hand a request to the loop's thread and do all else in this one: no task, no future."""
         background = background_loop()
         link = self._link
         if link is None or not link.answers or link.connection.loop is not background.loop:
@@ -339,7 +410,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             link.usable = False  # at once: this thread's next call must not find it
             background.call(link.drop)
             raise timed_out(self._message_timeout_s)
-        return read_answer(link, message, expected, parse)
+        return link, message
 
     async def _linked(self) -> Link:
         """Return the session, opening one where there is none that answers."""
@@ -356,7 +427,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         return link_here(self._link, type(self).__name__)
 
     async def _open_link(self) -> Link:
-        return await open_link(await self._connection_settings(), self._message_timeout_s)
+        return await open_link(await self._connection_settings(), self._message_timeout_s, self._capacity_wait_s)
 
     async def _connection_settings(self) -> ConnectionSettings:
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""
@@ -369,8 +440,30 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             max_message_bytes=self._max_message_bytes,
             ping_interval_s=self._ping_interval_s,
             ping_timeout_s=self._ping_timeout_s,
-            headers=tuple((self._headers or {}).items()),
+            headers=tuple(self._headers.items()),
         )
+
+
+def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> dict[str, str]:
+    """Return a client's headers with what authorizes it.
+
+    Args:
+        headers: Headers; an ``Authorization`` among them stays.
+        token: The token; ``None`` for what ``OPENENV_TOKEN`` says, and empty for none.
+
+    Raises:
+        ConfigurationError: The token can't stand in a header.
+    """
+    given = dict(headers or {})
+    token = os.environ.get("OPENENV_TOKEN", "") if token is None else token
+    if not token or any(name.lower() == "authorization" for name in given):
+        return given
+    if _TOKEN.fullmatch(token) is None:
+        raise ConfigurationError(
+            "Expected the token (OPENENV_TOKEN) to be visible ASCII characters without spaces; one of its "
+            f"{len(token)} characters is none."
+        )
+    return {**given, "Authorization": f"Bearer {token}"}
 
 
 def convert_to_ws_url(url: str) -> str:

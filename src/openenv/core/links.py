@@ -1,35 +1,38 @@
 """A client's session with its server: requests out, each answer to whoever asked.
 
 On the legacy wire a session has a connection of its own and answers come in the order of the requests; on v1 it shares
-one, see ``hubs.py``.
+one and outlives it, see ``v1_links.py`` and ``hubs.py``.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic_core import from_json
 
 from openenv.core.answers import Answer
 from openenv.core.connection import Connection
-from openenv.core.exceptions import ConnectionLostError, OpenEnvError, ResponseTimeoutError
+from openenv.core.exceptions import ConfigurationError, ConnectionLostError, OpenEnvError, ResponseTimeoutError
 
 
 class Link(ABC):
     """One session with a server. Everything but ``retire`` is for the connection's own loop.
 
     Attributes:
-        connection: What it goes over.
         usable: Cleared, by any thread, once the session is over or given up.
         asked: Whether anything has been asked of it.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self) -> None:
         self.usable = True
         self.asked = False
+
+    @property
+    @abstractmethod
+    def connection(self) -> Connection:
+        """What it goes over."""
 
     @property
     @abstractmethod
@@ -46,8 +49,36 @@ class Link(ABC):
             answer: Learns of the answer, or of the loss of the connection.
         """
 
-    async def exchange(self, kind: bytes, data: bytes | None, timeout_s: float | None) -> Any:
+    @abstractmethod
+    async def fork(self, count: int, timeout_s: float | None) -> "list[Link] | Any":
+        """Open sessions that continue from the same state.
+
+        Args:
+            count: How many.
+            timeout_s: Seconds that the server may take; ``None`` for no limit.
+
+        Returns:
+            The sessions, or the server's message that says why there are none.
+
+        Raises:
+            ConfigurationError: The server does not speak v1.
+            OpenEnvError: As ``exchange`` raises.
+        """
+
+    async def exchange(
+        self,
+        kind: bytes,
+        data: bytes | None,
+        timeout_s: float | None,
+        taker: "Callable[[asyncio.Future[Any]], Answer] | None" = None,
+    ) -> Any:
         """Send a request and await its answer. Cancelling is safe: a late answer is not taken for another one.
+
+        Args:
+            kind: Its ``type``.
+            data: Its ``data`` as JSON; ``None`` for a type that has none.
+            timeout_s: Seconds that the answer may take; ``None`` for no limit.
+            taker: Makes what takes the answer in place of the future that is awaited, and settles that.
 
         Raises:
             ConnectionLostError: The connection went.
@@ -55,7 +86,7 @@ class Link(ABC):
             ResponseTimeoutError: No answer came in time. The session is given up.
         """
         answer: asyncio.Future[Any] = self.connection.loop.create_future()
-        self.ask(kind, data, answer)
+        self.ask(kind, data, answer if taker is None else taker(answer))
         if timeout_s is None or answer.done():
             return await answer
         timer = self.connection.loop.call_later(timeout_s, self._time_out, answer, timeout_s)
@@ -106,11 +137,17 @@ class LegacyLink(Link):
     """A session with a connection of its own."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+        super().__init__()
+        self._connection = connection
         self._waiting: deque[Answer] = deque()
         # What the server said without being asked: the reason for which it is about to close.
         self._unasked: deque[Any] = deque()
         connection.hand_over(self)
+
+    @property
+    def connection(self) -> Connection:
+        """The session's own."""
+        return self._connection
 
     @property
     def answers(self) -> bool:
@@ -130,6 +167,14 @@ class LegacyLink(Link):
             answer.set_exception(error)
         else:
             self._waiting.append(answer)
+
+    async def fork(self, count: int, timeout_s: float | None) -> NoReturn:
+        """Refuse: the legacy wire has no message for it. Nothing is sent."""
+        raise ConfigurationError(
+            "fork() needs a server that speaks v1 of the wire; this one speaks the legacy wire only, as the public "
+            "OpenEnv does. Serve the environment with this package, or open sessions with new_session() and reset each "
+            "with the same seed."
+        )
 
     def drop(self) -> None:
         """Drop the connection."""

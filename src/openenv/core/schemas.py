@@ -4,12 +4,15 @@ import json
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request
 
+from openenv.core.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 
 TIMEOUT_S = 10.0
+_UNAUTHORIZED = 401
 _HTTP_SCHEMES = {"ws": "http", "wss": "https"}
 _PARTS = frozenset({"action", "observation", "state"})
 
@@ -27,14 +30,19 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
     Raises:
         ConfigurationError: The address is none.
         ConnectionFailedError: There is no server, or it has no schemas.
+        ServerUnauthorizedError: It asks for a token, or for another one.
     """
     address = _schema_address(base_url)
     if not address.startswith(("http://", "https://")):
         raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
-    request = Request(address, headers=dict(headers or {}))  # noqa: S310  # the scheme was checked above
+    request = Request(address)  # noqa: S310  # the scheme was checked above
+    for name, value in (headers or {}).items():
+        request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
     try:
         with opener_for(address).open(request, timeout=TIMEOUT_S) as answer:
             document = json.load(answer)
+    except HTTPError as error:
+        raise _refusal(address, error) from error
     except (OSError, HTTPException, ValueError) as error:
         raise ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {error!r}.") from error
     if not isinstance(document, dict) or not document.keys() >= _PARTS:
@@ -42,6 +50,14 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
             f"Expected the environment's schemas at {address}, got {document!r:.200}. Is it an OpenEnv server?"
         )
     return {part: schema for part, schema in document.items() if isinstance(schema, dict)}
+
+
+def _refusal(address: str, error: HTTPError) -> OpenEnvError:
+    with error:
+        said = server_sentence(error.read())
+    if error.code == _UNAUTHORIZED:
+        return unauthorized(address, said)
+    return ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {said or repr(error)}.")
 
 
 def _schema_address(base_url: str) -> str:

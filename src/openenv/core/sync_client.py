@@ -60,6 +60,11 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         child: EnvClient[ActT, ObsT, StateT] = wait_for(self.async_client.new_session)
         return child.sync()
 
+    def fork(self, count: int = 1) -> "list[SyncEnvClient[ActT, ObsT, StateT]]":
+        """Open sessions that continue from where this one stands; see ``EnvClient.fork``."""
+        children: list[EnvClient[ActT, ObsT, StateT]] = wait_for(self.async_client.fork, count)
+        return [child.sync() for child in children]
+
     def vector(self, count: int, *, autoreset: bool = False) -> SyncVectorEnv[ActT, ObsT, StateT]:
         """Open many sessions on the server, to be stepped together; see ``EnvClient.vector``."""
         vector: VectorEnv[ActT, ObsT, StateT] = background_loop().run(self.async_client._open_vector(count, autoreset))

@@ -12,9 +12,17 @@ from openenv.core.background_loop import LoopLock, background_loop
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
 from openenv.core.env_client import link_here, read_answer
-from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, OpenEnvError, RequestRejectedError
-from openenv.core.hubs import Hub, V1Link, open_link
+from openenv.core.exceptions import (
+    ConfigurationError,
+    InvalidAnswerError,
+    OpenEnvError,
+    RequestNotSentError,
+    RequestRejectedError,
+)
+from openenv.core.hub import Hub
+from openenv.core.hubs import open_link
 from openenv.core.links import Link, given_up, timed_out
+from openenv.core.v1_links import V1Link
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
@@ -192,7 +200,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _open_slot(self, slot: int) -> OpenEnvError | None:
         try:
-            link = await open_link(self._settings, self._timeout_s)
+            link = await open_link(self._settings, self._timeout_s, self._client.capacity_wait_s)
         except OpenEnvError as error:
             return error
         refusal = link.refusal()
@@ -207,6 +215,15 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
     async def _exchange(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
         """Send the requests together and gather what becomes of them; needs the turn."""
         self._come_to_this_loop()
+        results = await self._exchange_once(requests)
+        unsent = {slot: one for slot, one in requests.items() if isinstance(results[slot], RequestNotSentError)}
+        if unsent:
+            again = await self._exchange_once(unsent)
+            for slot in unsent:
+                results[slot] = again[slot]
+        return results
+
+    async def _exchange_once(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
         batch = _Batch(self.num_envs, self._client._parse_result, self._note)
         closed = [slot for slot in requests if not self._is_open(slot)]
         if closed:

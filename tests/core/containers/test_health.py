@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from openenv.core.containers.health import is_loopback, wait_until_healthy
+from openenv.core.addresses import is_loopback
+from openenv.core.containers.health import wait_until_healthy
 from openenv.core.exceptions import ConfigurationError, ProviderError
 
 

@@ -1,6 +1,7 @@
 """Serve counters until killed; prints the port first, then a line for each step that waits.
 
-The arguments are the number of sessions and, if it is not to be any, the port.
+The arguments are the number of sessions and, where they are not to be any port and the default, the port and the
+``resume_window_s``.
 """
 
 import os
@@ -47,7 +48,10 @@ class SlowCounterEnvironment(Environment[Add, Total, State]):
 
 
 if __name__ == "__main__":
-    app = create_fastapi_app(SlowCounterEnvironment, Add, Total, max_concurrent_envs=int(sys.argv[1]))
+    window_s = float(sys.argv[3]) if len(sys.argv) > 3 else 30.0
+    app = create_fastapi_app(
+        SlowCounterEnvironment, Add, Total, max_concurrent_envs=int(sys.argv[1]), resume_window_s=window_s
+    )
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with socket.create_server(("127.0.0.1", port)) as listener:
         print(listener.getsockname()[1], flush=True)  # noqa: T201  # how the test learns the port

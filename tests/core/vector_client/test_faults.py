@@ -132,7 +132,7 @@ async def close_one(server: RunningServer) -> None:
 
 class TestLoss:
     def test_kill_9_in_the_middle_of_a_step(self) -> None:
-        with ServerProcess("counter_server.py", "16") as server:
+        with ServerProcess("counter_server.py", "16", "0", "1") as server:
             client: Any = GenericEnvClient(base_url=server.url, message_timeout_s=60)
             vector = client.vector(8)
             vector.reset()

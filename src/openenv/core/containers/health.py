@@ -3,32 +3,17 @@
 import time
 from collections.abc import Callable
 from http.client import HTTPException
-from ipaddress import ip_address
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
+from openenv.core.addresses import is_loopback
 from openenv.core.exceptions import ConfigurationError
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
 REQUEST_TIMEOUT_S = 2.0
 """Above this a request is given up and asked anew, so that ``check_alive`` gets its turn."""
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether a host name or address is this machine's own.
-
-    Example:
-        >>> is_loopback("localhost"), is_loopback("127.0.0.7"), is_loopback("::1"), is_loopback("example.com")
-        (True, True, True, False)
-    """
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def opener_for(url: str) -> OpenerDirector:

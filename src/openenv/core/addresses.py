@@ -1,0 +1,38 @@
+"""Which names and addresses are this machine's own."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host name or address is this machine's own.
+
+    Args:
+        host: A name, or an address without brackets.
+
+    Example:
+        >>> is_loopback("localhost"), is_loopback("127.0.0.7"), is_loopback("::1"), is_loopback("example.com")
+        (True, True, True, False)
+    """
+    name = host.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    address = address_of(host)
+    return address is not None and address.is_loopback
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """Read an IP address; ``None`` where it is none.
+
+    An IPv4 address that a socket for both versions shows as one of IPv6 becomes what it is.
+
+    Example:
+        >>> address_of("::ffff:192.0.2.7"), address_of("example.com")
+        (IPv4Address('192.0.2.7'), None)
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
