@@ -194,7 +194,12 @@ class InlineGatedEnvironment(GatedEnvironment):
 
 
 class HangingAsyncEnvironment(AsyncCounterEnvironment):
-    """Counts in coroutines; adding 9 never ends."""
+    """Counts in coroutines; adding 9 never ends, nor does to begin an episode that is called held."""
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None) -> Total:
+        if episode_id == "held":
+            await asyncio.Event().wait()
+        return await super().reset(seed, episode_id)
 
     async def step(self, action: Add) -> Total:
         if action.amount == 9:

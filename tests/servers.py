@@ -98,11 +98,11 @@ class RunningServer:
         messages = [message for message in messages if not message.startswith(_UVICORN_S_OWN)]
         assert not messages, "\n".join(messages)
 
-    def wire(self, path: str = "/ws") -> "Wire":
-        return Wire(f"ws://127.0.0.1:{self.port}{path}")
+    def wire(self, path: str = "/ws", headers: Mapping[str, str] | None = None) -> "Wire":
+        return Wire(f"ws://127.0.0.1:{self.port}{path}", headers)
 
-    def v1(self) -> "V1Wire":
-        return V1Wire(f"ws://127.0.0.1:{self.port}/ws")
+    def v1(self, headers: Mapping[str, str] | None = None) -> "V1Wire":
+        return V1Wire(f"ws://127.0.0.1:{self.port}/ws", headers)
 
     def http(self, **settings: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, **settings)
@@ -224,10 +224,11 @@ class Wire:
 class V1Wire(Wire):
     """One socket on v1, whose answers come out one by one, whatever frames they came in."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, subprotocols=[Subprotocol("openenv.v1")])
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(url, headers, subprotocols=[Subprotocol("openenv.v1")])
         self._arrived: deque[dict[str, Any]] = deque()
         self._ids = count(1)
+        self._ids_of: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
 
     def receive(self, timeout_s: float = _PATIENCE_S) -> dict[str, Any]:
         while not self._arrived:
@@ -239,8 +240,8 @@ class V1Wire(Wire):
         return [self.receive() for _ in range(number)]
 
     def message(self, kind: str, session: str, **data: Any) -> dict[str, Any]:
-        """Make a request with an id of its own."""
-        named = {"type": kind, "id": next(self._ids), "session": session}
+        """Make a session's next request."""
+        named = {"type": kind, "id": next(self._ids_of[session]), "session": session}
         return named if kind in ("state", "close") else {**named, "data": data}
 
     def open(self, **data: Any) -> str:
@@ -249,6 +250,20 @@ class V1Wire(Wire):
         assert answer["type"] == "opened", answer
         session: str = answer["session"]
         return session
+
+    def open_with_token(self, **data: Any) -> tuple[str, str]:
+        """Open a session and return its id and its token."""
+        answer = self.ask({"type": "open", "id": next(self._ids), "data": data})
+        assert answer["type"] == "opened", answer
+        return answer["session"], answer["data"]["token"]
+
+    def attach(self, session: str, token: str, **data: Any) -> dict[str, Any]:
+        """Take a session up that another socket had; its requests go on where they were."""
+        data = {"token": token, **data}
+        answer = self.ask({"type": "attach", "id": next(self._ids), "session": session, "data": data})
+        if answer["type"] == "attached":
+            self._ids_of[session] = count(answer["data"]["last_id"] + 1)
+        return answer
 
     def open_many(self, number: int) -> list[str]:
         self.send([{"type": "open", "id": next(self._ids)} for _ in range(number)])

@@ -9,7 +9,9 @@ from tests.environments import Add, CounterEnvironment, ThreadedCounterEnvironme
 
 from openenv.core.env_server.dispatch import answer, answer_now
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.sessions import Limits, Session, Sessions
+from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, InvalidRequestError, ResetNeededError
 

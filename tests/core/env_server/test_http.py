@@ -109,7 +109,7 @@ class TestDescription:
     def test_a_plain_request_to_the_socket_s_path_is_a_404(self, http: httpx.Client) -> None:
         assert http.get("/ws").status_code == 404
 
-    def test_production_serves_no_episodes_over_http_but_the_socket(self, serve: Serve) -> None:
+    def test_production_serves_no_episodes(self, serve: Serve) -> None:
         server = serve(mode="production")
         with server.http() as http:
             for method, path in (("POST", "/reset"), ("POST", "/step"), ("GET", "/state"), ("DELETE", "/session")):
@@ -120,7 +120,7 @@ class TestDescription:
             paths = http.get("/openapi.json").json()["paths"]
             assert not {"/reset", "/step", "/state"} & set(paths)
         with server.wire() as wire:
-            assert wire.reset()["type"] == "observation"
+            assert wire.reset()["data"]["mode"] == "production"
 
 
 class TestBareCalls:
@@ -474,7 +474,7 @@ class TestBodyLimit:
     def test_a_declared_length_above_it_is_a_413_before_a_byte_of_it_is_read(self, server: RunningServer) -> None:
         with socket.create_connection(("127.0.0.1", server.port)) as raw:
             raw.settimeout(5)
-            raw.sendall(b"POST /reset HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+            raw.sendall(b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
             answer = raw.recv(4096)
             assert answer.startswith(b"HTTP/1.1 413")
             assert b"TOO_LARGE" in answer or b"TOO_LARGE" in raw.recv(4096)

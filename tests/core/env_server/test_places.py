@@ -35,6 +35,21 @@ def test_one_process_counts_as_a_model_does(acts: list[bool], limit: int) -> Non
         assert places.taken == taken
 
 
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 5), st.integers(0, 5))
+def test_several_places_are_taken_all_or_none(here: int, elsewhere: int, count: int, limit: int) -> None:
+    with SharedCounts.create(2) as counts:
+        for places in (Places(limit), WorkerPlaces(limit, counts, 0)):
+            if isinstance(places, WorkerPlaces):
+                WorkerPlaces(limit, counts, 1).take(elsewhere)
+            before = places.taken + (places.take(here) and here)
+            fits = before + count <= limit
+            assert places.take(count) is fits
+            assert places.taken == before + count * fits
+            if fits:
+                places.give_back(count)
+            assert places.taken == before
+
+
 @given(ACTS, st.integers(0, 5))
 def test_workers_count_as_a_model_does(acts: list[tuple[int, str]], limit: int) -> None:
     taken: Counter[int] = Counter()

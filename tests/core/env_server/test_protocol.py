@@ -203,8 +203,8 @@ class TestDecodeV1:
 
     def test_open_says_what_its_client_takes(self) -> None:
         first, second = decode_v1('[{"type":"open","id":0},{"type":"open","id":1,"data":{"max_message_bytes":5}}]')
-        assert first == V1Request("open", {"max_message_bytes": None}, 0, "")
-        assert second == V1Request("open", {"max_message_bytes": 5}, 1, "")
+        assert first == V1Request("open", {"max_message_bytes": None, "wait_s": 0.0}, 0, "")
+        assert second == V1Request("open", {"max_message_bytes": 5, "wait_s": 0.0}, 1, "")
 
     def test_the_limit_counts_bytes(self) -> None:
         message = '{"type":"reset","id":3,"session":"é"}'
@@ -355,3 +355,11 @@ def test_what_another_process_has_written_is_sent_as_it_is() -> None:
     written = WrittenJson('{"total":1}')
     assert outcome_json(Outcome(written, 2, True)) == '{"observation":{"total":1},"reward":2,"done":true}'
     assert state_json(written) == '{"total":1}'
+
+
+@pytest.mark.parametrize("depth", range(190, 210))
+def test_an_error_tells_of_any_nesting(depth: int) -> None:
+    # Just below the deepest that is read, what quotes it is too deep.
+    with pytest.raises(InvalidRequestError) as error:
+        decode(f'{{"type": "step", "data": {"[" * depth}{"]" * depth}}}')
+    assert json.loads(encode_error(error.value))["type"] == "error"

@@ -19,7 +19,8 @@ from tests.environments import (
 )
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.sessions import Limits, Sessions
+from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import ConcurrencyConfig, State
 from openenv.core.exceptions import (
     ConcurrencyConfigurationError,

@@ -579,7 +579,7 @@ class TestEndings:
     def test_an_upgrade_that_is_never_finished_takes_no_place(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=1)
         with socket.create_connection(("127.0.0.1", server.port)) as half:
-            half.sendall(b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
+            half.sendall(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
             with server.wire() as wire:
                 assert_still_usable(wire)
 
@@ -587,7 +587,7 @@ class TestEndings:
         with counter_server.wire() as wire:
             with socket.create_connection(("127.0.0.1", counter_server.port)) as raw:
                 raw.sendall(
-                    b"GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
                 )
                 assert b"101" in raw.recv(4096)

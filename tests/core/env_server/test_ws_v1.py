@@ -104,7 +104,9 @@ class TestOpen:
         with serve(max_message_size_mb=0.5).v1() as wire:
             answer = wire.ask({"type": "open", "id": 0, "data": {}})
             assert isinstance(answer.pop("session"), str)
-            assert answer == {"type": "opened", "id": 0, "data": {"max_message_bytes": 524288}}
+            assert len(answer["data"].pop("token")) >= 16
+            terms = {"max_message_bytes": 524288, "resume_window_s": 30, "last_id": 0}
+            assert answer == {"type": "opened", "id": 0, "data": terms}
 
     def test_at_capacity_an_open_is_refused_with_the_counts_and_the_socket_goes_on(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=2)
@@ -173,9 +175,7 @@ class TestRequests:
             wire.send(frame)
             answers = by_session(wire.receive_many(len(frame)))
             assert all([total(answer) for answer in answers[name]] == list(range(10)) for name in names)
-            assert [answer["id"] for name in names for answer in answers[name]] == sorted(
-                (message["id"] for message in frame), key=lambda number: (number - 9) % 8
-            )
+            assert all([answer["id"] for answer in answers[name]] == list(range(1, 11)) for name in names)
 
     def test_64_sessions_in_step(self, serve: Serve) -> None:
         with serve(max_concurrent_envs=64).v1() as wire:
@@ -256,12 +256,37 @@ class TestRequests:
             assert [answer["type"] for answer in wire.receive_many(2)] == ["observation", "closed"]
             eventually(lambda: "close" in gate.calls, "the environment is closed")
 
-    def test_duplicate_ids_are_two_requests(self, counter_server: RunningServer) -> None:
+    @IN_EACH_PLACE
+    def test_a_repeated_id_is_answered_again_and_not_carried_out_again(self, serve: Serve, environment: type) -> None:
+        with serve(environment).v1() as wire:
+            name = wire.open()
+            wire.do("reset", name)
+            step = wire.message("step", name, amount=1)
+            wire.send([step] * 3)
+            assert [(answer["id"], total(answer)) for answer in wire.receive_many(3)] == [(2, 1)] * 3
+            assert total(wire.ask(step)) == 1
+            assert total(wire.do("step", name, amount=1)) == 2
+
+    @pytest.mark.parametrize("number", [0, 1, 4, 2**53 - 1])
+    def test_an_id_out_of_turn_does_nothing(self, counter_server: RunningServer, number: int) -> None:
         with counter_server.v1() as wire:
             name = wire.open()
             wire.do("reset", name)
-            wire.send([{"type": "step", "id": 1, "session": name, "data": {"amount": 1}}] * 3)
-            assert [total(answer) for answer in wire.receive_many(3)] == [1, 2, 3]
+            wire.do("step", name, amount=1)
+            refused = wire.ask({"type": "step", "id": number, "session": name, "data": {"amount": 5}})
+            assert (code(refused), refused["id"]) == ("VALIDATION_ERROR", number)
+            assert "Expected the id 3" in refused["data"]["message"]
+            assert total(wire.do("step", name, amount=1)) == 2
+
+    def test_a_refused_request_uses_its_number_up(self, counter_server: RunningServer) -> None:
+        with counter_server.v1() as wire:
+            name = wire.open()
+            for bad in ({"data": 5}, {"data": {}, "more": 1}, {"data": {"amount": "much"}}):
+                number = wire.message("step", name)["id"]
+                answers = [wire.ask({"type": "step", "id": number, "session": name, **bad}) for _ in range(2)]
+                assert code(answers[0]) in ("VALIDATION_ERROR", "SESSION_ERROR")
+                assert answers[0] == answers[1]
+            assert total(wire.do("reset", name)) == 0
 
 
 class TestRefusals:
@@ -449,7 +474,7 @@ class TestEndings:
     @pytest.mark.parametrize("cut", [V1Wire.close, V1Wire.cut], ids=["close", "cut"])
     @IN_EACH_PLACE
     def test_a_socket_that_ends_ends_its_sessions(self, serve: Serve, environment: type, cut: Any) -> None:
-        server = serve(environment, max_concurrent_envs=8)
+        server = serve(environment, max_concurrent_envs=8, resume_window_s=0)
         before = set(threading.enumerate())
         with server.v1() as stays:
             stayed = stays.open()
@@ -465,7 +490,7 @@ class TestEndings:
         eventually(lambda: not set(threading.enumerate()) - before, "the threads have gone")
 
     def test_a_client_that_goes_while_its_steps_run(self, serve: Serve, gate: Gate) -> None:
-        server = serve(partial(GatedEnvironment, gate))
+        server = serve(partial(GatedEnvironment, gate), resume_window_s=0)
         with server.v1() as wire:
             names = wire.open_many(3)
             wire.send([wire.message("reset", name) for name in names])
@@ -496,7 +521,7 @@ class TestEndings:
 
     @pytest.mark.parametrize("end", [lambda: Total(total=1), lambda: float("one")], ids=["returns", "raises"])
     def test_a_coroutine_that_resists_holds_its_own_place_only(self, serve: Serve, gate: Gate, end: Any) -> None:
-        server = serve(partial(StubbornEnvironment, gate, end))
+        server = serve(partial(StubbornEnvironment, gate, end), resume_window_s=0)
         with server.v1() as wire:
             names = wire.open_many(3)
             wire.send([wire.message("reset", name) for name in names])
@@ -576,7 +601,7 @@ class TestBackpressure:
 
     def test_a_client_that_goes_without_having_read(self, serve: Serve) -> None:
         table = {"long": lambda: Shown(value="x" * 250_000)}
-        server = serve(partial(MischievousEnvironment, table), Do, Shown)
+        server = serve(partial(MischievousEnvironment, table), Do, Shown, resume_window_s=0)
         with server.v1() as wire:
             names = wire.open_many(4)
             wire.send([wire.message("reset", name) for name in names])

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from tests.fake_socket import FakeSocket
 from tests.servers import by_session
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
+from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.protocol import V1, decode
-from openenv.core.env_server.sessions import Limits, Sessions
+from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import InvalidRequestError
 
@@ -23,7 +25,12 @@ IN_EACH_PLACE = pytest.mark.parametrize("environment", list(PLACES.values()), id
 
 
 def sessions_of(environment: Any) -> Sessions:
-    return Sessions(EnvironmentFactory(environment), EnvironmentTypes(Add, Total, State), Limits(max_sessions=64))
+    limits = Limits(max_sessions=64, resume_window_s=0)
+    return Sessions(EnvironmentFactory(environment), EnvironmentTypes(Add, Total, State), limits)
+
+
+def is_empty(sessions: Sessions) -> bool:
+    return len(sessions) == 0
 
 
 class TestAnyScript:
@@ -78,7 +85,8 @@ class TestAnyScript:
             socket.put([{"type": "open", "id": number} for number in range(3)])
             opened = await socket.answers(3)
             names = [answer["session"] for answer in sorted(opened, key=lambda answer: int(answer["id"]))]
-            left = [{**message, "id": at, "session": names[owner]} for at, (owner, message) in enumerate(script)]
+            ids = [count(1) for _ in names]
+            left = [{**message, "id": next(ids[owner]), "session": names[owner]} for owner, message in script]
             for size, in_turn in cuts:
                 frame, left = left[:size], left[size:]
                 if frame:
@@ -89,8 +97,8 @@ class TestAnyScript:
         assert len(answers) == len(script)
         sorted_out = by_session(answers)
         for number, name in enumerate(names):
-            ids = [answer["id"] for answer in sorted_out[name]]
-            assert ids == [at for at, (owner, _) in enumerate(script) if owner == number], "in order, each once"
+            asked = sum(owner == number for owner, _ in script)
+            assert [answer["id"] for answer in sorted_out[name]] == list(range(1, asked + 1)), "in order, each once"
         return [[(answer["type"], said(answer)) for answer in sorted_out[name]] for name in names]
 
     async def on_legacy(self, sessions: Sessions, messages: list[dict[str, Any]]) -> list[Any]:
@@ -135,15 +143,15 @@ class TestBackpressure:
         async with FakeSocket(sessions, V1) as socket:
             socket.put({"type": "open", "id": 1})
             (opened,) = await socket.answers(1)
-            asked = {"id": 1, "session": opened["session"]}
-            socket.put({"type": "reset", **asked})
+            ids, session = count(1), opened["session"]
+            socket.put({"type": "reset", "id": next(ids), "session": session})
             await socket.answers(2)
             socket.reads.clear()
-            socket.put({"type": "state", **asked})  # answered by a task, which gets stuck on sending
+            socket.put({"type": "state", "id": next(ids), "session": session})  # its task gets stuck on sending
             await socket.settle()
-            frame: Any = {"type": kind, **asked} | ({"data": {"amount": 1}} if kind == "step" else {})
+            asked: Any = {"type": kind, "session": session} | ({"data": {"amount": 1}} if kind == "step" else {})
             for _ in range(40):
-                socket.put([frame] * 5)
+                socket.put([{**asked, "id": next(ids)} for _ in range(5)])
             await socket.settle()
             assert socket.unread > 35
             socket.reads.set()
@@ -164,14 +172,14 @@ class TestBetweenTwoTurns:
             async with socket:
                 socket.put([{"type": "open", "id": number} for number in range(3)])
                 names = [answer["session"] for answer in await socket.answers(3)]
-                for kind in ("reset", "state", "reset"):
-                    socket.put([{"type": kind, "id": 1, "session": name} for name in names])
+                for number, kind in enumerate(("reset", "state", "reset"), 1):
+                    socket.put([{"type": kind, "id": number, "session": name} for name in names])
                     socket.put({"type": "open", "id": 9})
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 socket.go(error)
                 await socket.ended()
-            assert len(sessions) == 0
+            await socket.until(partial(is_empty, sessions))
             await sessions.close_all()
         gc.collect()  # whatever was never awaited warns now
 
@@ -181,11 +189,12 @@ class TestBetweenTwoTurns:
             async with FakeSocket(sessions, V1) as socket:
                 socket.put({"type": "open", "id": 1})
                 (opened,) = await socket.answers(1)
-                socket.put([{"type": kind, "id": 1, "session": opened["session"]} for kind in script])
+                session = opened["session"]
+                socket.put([{"type": kind, "id": number, "session": session} for number, kind in enumerate(script, 1)])
                 socket.go()
                 await socket.ended()
             gc.collect()
-            assert len(sessions) == 0
+            await socket.until(partial(is_empty, sessions))
             await sessions.close_all()
 
     async def test_the_end_is_seen_while_as_much_is_under_way_as_may_be(self) -> None:
@@ -197,11 +206,12 @@ class TestBetweenTwoTurns:
                 socket.put({"type": "open", "id": 1})
                 (opened,) = await socket.answers(1)
                 socket.put({"type": "reset", "id": 1, "session": opened["session"], "data": {"episode_id": "held"}})
-                socket.put([{"type": "state", "id": 1, "session": opened["session"]}] * 20_000)
+                asked = {"type": "state", "session": opened["session"]}
+                socket.put([{**asked, "id": number} for number in range(2, 20_002)])
                 await socket.until(lambda: socket.unread == 0)
                 socket.go()
                 await socket.ended()
-            assert len(sessions) == 0
+            await socket.until(partial(is_empty, sessions))
         await sessions.close_all()
 
     async def test_the_server_s_task_is_cancelled(self) -> None:
@@ -214,5 +224,5 @@ class TestBetweenTwoTurns:
         socket._served.cancel()
         with pytest.raises(asyncio.CancelledError):
             await socket.ended()
-        assert len(sessions) == 0
+        await socket.until(partial(is_empty, sessions))
         await sessions.close_all()

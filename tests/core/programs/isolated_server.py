@@ -46,7 +46,7 @@ class ClosingEnvironment(Environment[Do, Shown, State]):
             file.write(f"{os.getpid()}\n")
 
 
-app = create_fastapi_app(ClosingEnvironment, Do, Shown, max_concurrent_envs=4, isolation="process")
+app = create_fastapi_app(ClosingEnvironment, Do, Shown, max_concurrent_envs=4, isolation="process", drain_s=0)
 
 if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0)) as listener:

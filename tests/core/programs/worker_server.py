@@ -63,7 +63,9 @@ class WorkerEnvironment(Environment[Do, Total, State]):
 def make_app(max_sessions: int, broken: str) -> Any:
     if broken and Path(broken).exists():
         raise LookupError("the shelf is empty")
-    app = create_fastapi_app(WorkerEnvironment, Do, Total, max_concurrent_envs=max_sessions, max_message_size_mb=0.5)
+    app = create_fastapi_app(
+        WorkerEnvironment, Do, Total, max_concurrent_envs=max_sessions, max_message_size_mb=0.5, drain_s=0
+    )
     app.add_api_route("/capacity", app.state.server.get_capacity_status)
     return app
 

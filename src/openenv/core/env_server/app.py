@@ -1,22 +1,45 @@
 """Put an environment on the wire: build the application, or serve it at once."""
 
 import logging
+import logging.config
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Unpack
 
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.routing import WebSocketRoute
 
+from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
-from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers
+from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers, refusals
 from openenv.core.env_server.importable import Importable, refuse_while_importing
-from openenv.core.env_server.sessions import Limits, Sessions
+from openenv.core.env_server.journal import Journal
+from openenv.core.env_server.logs import LogFormat, log_config
+from openenv.core.env_server.operations import Operations
+from openenv.core.env_server.security import Access, needs_new_token, new_token, protect
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.settings import (
+    DEFAULT_MAX_MESSAGE_MB,
+    ServerSettings,
+    checked_mode,
+    concurrency,
+    debugs,
+    journal_path,
+    limits_of,
+    message_bytes,
+    sessions_per_process,
+    wants_telemetry,
+)
+from openenv.core.env_server.sockets import SOCKETS
+from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
 from openenv.core.env_server.workers.supervisor import Supervisor, run_supervisor
 from openenv.core.env_server.ws import WebSocketTransport
@@ -25,8 +48,6 @@ from openenv.core.exceptions import ConfigurationError
 logger = logging.getLogger(__name__)
 
 DEFAULT_PORT = 8000
-_MEBIBYTE = 1024 * 1024
-DEFAULT_MAX_MESSAGE_MB = 100.0
 # A frame that is too long is still read up to this many times the limit, so that its sender can be told and its session
 # goes on. A longer one closes the socket.
 _OVERSIZE_READ = 3
@@ -40,28 +61,6 @@ _BACKLOG = 2048
 
 def _nothing_to_announce() -> None:
     """What a server without a command line says once it is ready."""
-
-
-class ServerSettings(TypedDict, total=False):
-    """What can be set by keyword, beside the public parameters, wherever a server is built.
-
-    Attributes:
-        reset_observation_cls: Class of the observation after a reset, where it differs.
-        reset_timeout_s: Seconds that a reset may take; ``None``, the default, for no limit.
-        step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
-        max_message_size_mb: Longest message that is read, in MiB; 100 by default.
-        isolation: ``"process"`` runs the environments in processes of their own, ``"none"`` in the server's; by default
-            what ``OPENENV_ISOLATION`` says, else ``"none"``.
-        sessions_per_process: With ``isolation="process"``, how many sessions share a process; by default what
-            ``OPENENV_SESSIONS_PER_PROCESS`` says, else 1.
-    """
-
-    reset_observation_cls: type[BaseModel] | None
-    reset_timeout_s: float | None
-    step_timeout_s: float | None
-    max_message_size_mb: float
-    isolation: Literal["none", "process"] | None
-    sessions_per_process: int | None
 
 
 class HTTPEnvServer:
@@ -101,30 +100,40 @@ class HTTPEnvServer:
             raise TypeError(f"Unknown setting: {', '.join(sorted(unknown))}. Beside the parameters there are {known}.")
         factory = EnvironmentFactory(env)
         self.env_name = env_name or factory.name
-        self.concurrency_config = _concurrency(max_concurrent_envs, concurrency_config)
-        self.max_message_bytes = _message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
-        limits = Limits(
-            max_sessions=self.concurrency_config.max_concurrent_envs,
-            idle_timeout_s=self.concurrency_config.session_timeout,
-            reset_timeout_s=settings.get("reset_timeout_s"),
-            step_timeout_s=settings.get("step_timeout_s"),
-        )
+        self.concurrency_config = concurrency(max_concurrent_envs, concurrency_config)
+        self.max_message_bytes = message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
+        limits = limits_of(settings, self.concurrency_config)
         types = EnvironmentTypes(action=action_cls, observation=observation_cls, state=state_cls)
         self._reset_observation = settings.get("reset_observation_cls")
-        self._sessions = Sessions(factory, types, limits, _sessions_per_process(settings))
+        self._access = Access.of(settings)
+        self._debug = debugs(settings)
+        self._telemetry = _load_telemetry() if wants_telemetry(settings) else None
+        make_sessions = partial(self._telemetry.TracedSessions, self.env_name) if self._telemetry else Sessions
+        self._sessions: Sessions = make_sessions(factory, types, limits, sessions_per_process(settings))
+        self._sessions.debug = self._debug
+        path = journal_path(settings)
+        self._journal = None if path is None else Journal(path)
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
-        """Add the transports to an application.
+        """Add the transports to an application, and a guard before all that it answers.
 
         Args:
             app: The application.
-            mode: Production leaves out the HTTP routes that drive an episode.
+            mode: Production serves agents only: no HTTP route drives an episode, and the socket takes MCP messages.
         """
+        mode = checked_mode(mode)
         app.state.sessions = self._sessions  # where a worker finds what it has to count together with the others
-        app.include_router(HTTPTransport(self._sessions, self._reset_observation).router(_mode(mode)))
-        app.router.routes.append(WebSocketRoute("/ws", WebSocketTransport(self._sessions, self.max_message_bytes)))
-        add_error_handlers(app)
+        app.state.operations = Operations(self._sessions, self.env_name)  # the same
+        transport = HTTPTransport(self._sessions, self._reset_observation)
+        app.include_router(app.state.operations.router(mode), responses=refusals(401, 403))
+        app.include_router(transport.router(mode), responses=refusals(401, 403))
+        socket = WebSocketTransport(self._sessions, self.max_message_bytes, mode, self._journal)
+        app.router.routes.append(WebSocketRoute("/ws", socket))
+        add_error_handlers(app, debug=self._debug)
         app.add_middleware(BodyLimit, max_bytes=self.max_message_bytes)
+        if self._telemetry is not None:
+            app.add_middleware(self._telemetry.TraceParent)
+        protect(app, self._access)
 
     async def start(self) -> None:
         """Get ready for the first session, where that takes long; an application of ours calls this when it starts.
@@ -135,7 +144,9 @@ class HTTPEnvServer:
         await self._sessions.start()
 
     async def close(self) -> None:
-        """Close every session."""
+        """Close every session. What a journal has of them stays: a server that is started again can rebuild them."""
+        if self._journal is not None:
+            self._journal.close()
         await self._sessions.close_all()
 
     def get_capacity_status(self) -> ServerCapacityStatus:
@@ -195,7 +206,7 @@ def create_fastapi_app(
     )
     app = FastAPI(title="OpenEnv Environment HTTP API", version="1.0.0", lifespan=_lifespan)
     app.state.server = server
-    server.register_routes(app, _mode(mode))
+    server.register_routes(app, checked_mode(mode))
     return app
 
 
@@ -275,13 +286,16 @@ def serve(
     max_concurrent_envs: int | None = None,
     workers: int = 1,
     log_level: str = "warning",
+    log_format: LogFormat | None = None,
+    tls: TLS | None = None,
     **settings: Unpack[ServerSettings],
 ) -> None:
     """Serve an environment until the process is told to end.
 
     Args:
         environment_class: The environment's class, a factory or an instance.
-        host: Address to listen on. The default is reachable from this machine only.
+        host: Address to listen on. The default is reachable from this machine only; on another one, peers from other
+            machines need a token, which is made and printed once where none is given.
         port: Port to listen on; by default what ``PORT`` says, else 8000.
         action_cls: Class of the actions; by default read off the environment's class, as are the next two.
         observation_cls: Class of the observations.
@@ -290,6 +304,8 @@ def serve(
         workers: Processes that serve the port together; with more than one, the program must start the server under
             ``if __name__ == "__main__":``, because each of them imports it.
         log_level: Least severe log message that is shown.
+        log_format: How to write the log, see ``logs.log_config``.
+        tls: The certificate to serve ``https`` and ``wss`` with; by default neither is.
         **settings: See ``ServerSettings``.
 
     Raises:
@@ -307,6 +323,10 @@ def serve(
         state_cls = state_cls or found.state
     if max_concurrent_envs is None:
         max_concurrent_envs = _DEFAULT_SESSIONS if getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False) else 1
+    if needs_new_token(host, settings):
+        settings["token"] = new_token()
+        sys.stdout.write(f"Other machines need this token, which is not shown again: {settings['token']}\n")
+        sys.stdout.flush()
     types = (action_cls, observation_cls)
     make_app = partial(
         create_fastapi_app, environment_class, *types, max_concurrent_envs, state_cls=state_cls, **settings
@@ -314,11 +334,11 @@ def serve(
     if port is None:
         port = int(os.environ.get("PORT", DEFAULT_PORT))
     if workers == 1:
-        run_app(make_app(), host=host, port=port, log_level=log_level)
+        run_app(make_app(), host=host, port=port, log_level=log_level, log_format=log_format, tls=tls)
         return
     refuse_while_importing()
     with listen(host, port) as listener:
-        run_workers(make_app, workers, listener, log_level=log_level)
+        run_workers(make_app, workers, listener, log_level=log_level, log_format=log_format, tls=tls)
 
 
 def run_app(
@@ -329,6 +349,8 @@ def run_app(
     listener: socket.socket | None = None,
     reload_dirs: list[str] | None = None,
     log_level: str = "warning",
+    log_format: LogFormat | None = None,
+    tls: TLS | None = None,
 ) -> None:
     """Run an application until the process is told to end.
 
@@ -339,13 +361,20 @@ def run_app(
         listener: A socket that is already bound, in place of host and port.
         reload_dirs: Folders in which a changed file starts the application anew.
         log_level: Least severe log message that is shown.
+        log_format: How to write the log, see ``logs.log_config``.
+        tls: The certificate to serve ``https`` and ``wss`` with.
     """
     refuse_while_importing()
-    settings = {"host": host, "port": port, **_uvicorn_settings(log_level)}
+    settings = {"host": host, "port": port, **_uvicorn_settings(log_level, log_format, tls)}
+    if reload_dirs:
+        uvicorn.run(app, reload=True, reload_dirs=reload_dirs, **settings)
+        return
+    server = DrainingServer(uvicorn.Config(app, **settings), sessions_of(app))
     if listener is not None:
-        uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])
-    else:
-        uvicorn.run(app, reload=bool(reload_dirs), reload_dirs=reload_dirs, **settings)
+        server.run(sockets=[listener])
+        return
+    with suppress(KeyboardInterrupt):  # as uvicorn.run does
+        server.run()
 
 
 def run_workers(
@@ -354,6 +383,8 @@ def run_workers(
     listener: socket.socket,
     *,
     log_level: str = "warning",
+    log_format: LogFormat | None = None,
+    tls: TLS | None = None,
     on_ready: Callable[[], object] = _nothing_to_announce,
     grace_s: float = _WORKERS_GRACE_S,
 ) -> None:
@@ -364,6 +395,8 @@ def run_workers(
         count: How many workers.
         listener: A socket that listens.
         log_level: Least severe log message that is shown.
+        log_format: How to write the log, see ``logs.log_config``.
+        tls: The certificate to serve ``https`` and ``wss`` with.
         on_ready: Called once every worker takes clients; those that come before wait.
         grace_s: Seconds that the workers get to end in order; then they are killed.
 
@@ -375,8 +408,10 @@ def run_workers(
     if count < 1:
         raise ConfigurationError(f"Expected at least 1 worker, got {count}.")
     importable = Importable.of(make_app, "the environment", needed_for=f"workers={count}", instead="workers=1")
+    settings = _uvicorn_settings(log_level, log_format, tls)
+    logging.config.dictConfig(settings["log_config"])  # as uvicorn does in each worker
     with suppress(KeyboardInterrupt):  # as uvicorn does with one process
-        run_supervisor(Supervisor(importable, count, listener, _uvicorn_settings(log_level), on_ready, grace_s))
+        run_supervisor(Supervisor(importable, count, listener, settings, on_ready, grace_s))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -399,10 +434,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _uvicorn_settings(log_level: str) -> dict[str, Any]:
+def _uvicorn_settings(log_level: str, log_format: LogFormat | None, tls: TLS | None) -> dict[str, Any]:
     return {
+        **({} if tls is None else tls.uvicorn_settings()),
         "log_level": log_level,
-        "ws_max_size": _OVERSIZE_READ * int(DEFAULT_MAX_MESSAGE_MB * _MEBIBYTE),
+        "log_config": log_config(log_level, log_format),
+        "ws_max_size": _OVERSIZE_READ * message_bytes(DEFAULT_MAX_MESSAGE_MB),
+        "ws": SOCKETS,
         # Frames are short, and compressing them costs more than sending them.
         "ws_per_message_deflate": False,
         "timeout_graceful_shutdown": _GRACEFUL_SHUTDOWN_S,
@@ -418,53 +456,21 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await app.state.server.close()
 
 
-def _concurrency(max_concurrent_envs: int | None, config: ConcurrencyConfig | None) -> ConcurrencyConfig:
-    if config is None:
-        return ConcurrencyConfig(max_concurrent_envs=1 if max_concurrent_envs is None else max_concurrent_envs)
-    if max_concurrent_envs is not None:
+def _load_telemetry() -> ModuleType:
+    """Import what few servers need."""
+    try:
+        return import_module("openenv.core.env_server.telemetry")
+    except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "max_concurrent_envs and concurrency_config both say how many sessions to grant; give one of them."
-        )
-    return config
+            f'Telemetry needs OpenTelemetry, but there is no {error.name}: pip install "openenv-core[telemetry]".'
+        ) from error
 
 
 def _class_of(factory: EnvironmentFactory, settings: ServerSettings) -> type:
     """Find the class of the environments, making one only where that may be done in this process."""
-    if factory.environment_class is None and _sessions_per_process(settings) is not None:
+    if factory.environment_class is None and sessions_per_process(settings) is not None:
         raise ConfigurationError(
             f'isolation="process" makes no environment in the server, so {factory.name} has to say what it makes; '
             f"annotate it, as in `def {factory.name}() -> MyEnvironment`."
         )
     return factory.learn_class()
-
-
-def _sessions_per_process(settings: ServerSettings) -> int | None:
-    """Read how many sessions are to share a process; ``None`` where all environments run in the server's own."""
-    isolation = settings.get("isolation") or os.environ.get("OPENENV_ISOLATION", "none")
-    if isolation not in ("none", "process"):
-        raise ConfigurationError(f"Expected the isolation (OPENENV_ISOLATION) 'none' or 'process', got {isolation!r}.")
-    count = settings.get("sessions_per_process")
-    if isolation == "none":
-        if count is not None:
-            raise ConfigurationError('sessions_per_process says how to share a process; it needs isolation="process".')
-        return None
-    asked = os.environ.get("OPENENV_SESSIONS_PER_PROCESS", "1") if count is None else str(count)
-    if not asked.isdecimal() or int(asked) < 1:
-        raise ConfigurationError(
-            f"Expected sessions_per_process (OPENENV_SESSIONS_PER_PROCESS) to be a number above 0, got {asked}."
-        )
-    return int(asked)
-
-
-def _message_bytes(size_mb: float) -> int:
-    if not size_mb > 0:  # NaN included
-        raise ConfigurationError(f"Expected max_message_size_mb to be above 0, got {size_mb}.")
-    return int(size_mb * _MEBIBYTE)
-
-
-def _mode(mode: ServerMode | str | None) -> ServerMode:
-    name = os.environ.get("OPENENV_MODE", ServerMode.SIMULATION) if mode is None else mode
-    try:
-        return ServerMode(name.lower())
-    except ValueError:
-        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {name!r}.") from None

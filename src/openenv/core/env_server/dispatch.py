@@ -4,9 +4,10 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
+from openenv.core.env_server.disclosure import add_traceback
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import mcp_refusal_json, outcome_json, state_json
-from openenv.core.env_server.sessions import Session
+from openenv.core.env_server.session import Session
 from openenv.core.exceptions import EnvironmentFailedError, RequestError
 
 logger = logging.getLogger(__name__)
@@ -33,10 +34,11 @@ async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str
             return "observation", outcome_json(await session.reset(data))
         if kind == "state":
             return "state", state_json(await session.state())
-    except RequestError:
+    except RequestError as error:
+        _show(session, error)
         raise
     except Exception as error:
-        raise _failure(error, kind) from error
+        raise _failure(session, error, kind) from error
     return "mcp", mcp_refusal_json(data)
 
 
@@ -51,23 +53,33 @@ def answer_now(session: Session, kind: str, data: dict[str, Any]) -> str | Await
     """
     try:
         outcome = session.step_now(data) if kind == "step" else session.reset_now(data)
-        return outcome_json(outcome) if isinstance(outcome, Outcome) else _answer_later(outcome, kind)
-    except RequestError:
+        return outcome_json(outcome) if isinstance(outcome, Outcome) else _answer_later(session, outcome, kind)
+    except RequestError as error:
+        _show(session, error)
         raise
     except Exception as error:
-        raise _failure(error, kind) from error
+        raise _failure(session, error, kind) from error
 
 
-async def _answer_later(outcome: Awaitable[Outcome], kind: str) -> str:
+async def _answer_later(session: Session, outcome: Awaitable[Outcome], kind: str) -> str:
     try:
         return outcome_json(await outcome)
-    except RequestError:
+    except RequestError as error:
+        _show(session, error)
         raise
     except Exception as error:
-        raise _failure(error, kind) from error
+        raise _failure(session, error, kind) from error
 
 
-def _failure(error: Exception, kind: str) -> EnvironmentFailedError:
+def _failure(session: Session, error: Exception, kind: str) -> EnvironmentFailedError:
     """Turn what the author's models raise, on reading an action or an outcome, into an error of this session alone."""
-    logger.error("the models of an environment raised, in a %s", kind, exc_info=error)
-    return EnvironmentFailedError(str(error) or type(error).__name__)
+    named = {"session": session.name}
+    logger.error("the models of an environment raised, in a %s", kind, exc_info=error, extra=named)
+    failure = EnvironmentFailedError(str(error) or type(error).__name__)
+    _show(session, failure, error)
+    return failure
+
+
+def _show(session: Session, error: RequestError, raised: BaseException | None = None) -> None:
+    if session.debug:
+        add_traceback(error, raised)

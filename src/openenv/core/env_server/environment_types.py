@@ -211,6 +211,14 @@ class EnvironmentFactory:
         return returned if issubclass(returned, Environment) else None
 
 
+def has_snapshots(environment: type) -> bool:
+    """Whether a class has the two optional methods ``snapshot`` and ``restore``."""
+    return all(
+        callable(method := getattr(environment, name, None)) and method is not getattr(Environment, name)
+        for name in ("snapshot", "restore")
+    )
+
+
 def looks_like_environment(source: Any) -> bool:
     """Whether an object has what every environment has."""
     if isinstance(source, type):

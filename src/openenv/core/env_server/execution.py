@@ -6,6 +6,7 @@ environment holds up nobody else. Methods declared ``async`` are awaited on the 
 """
 
 import asyncio
+import copy
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,8 +21,10 @@ from openenv.core.env_server.environment_types import (
     EnvironmentFactory,
     EnvironmentMethod,
     environment_method,
+    has_snapshots,
     looks_like_environment,
 )
+from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -182,10 +185,13 @@ class Runner:
 
     Attributes:
         inline: Whether ``reset`` and ``step`` can be called on the event loop at once.
+        can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
+        session_name: What its session is called in the log, once it has one.
     """
 
     def __init__(self, environment: Any, place: Place, *, keep: bool = False) -> None:
         self.environment = environment
+        self.session_name: str | None = None
         self._place = place
         self._keep = keep
         environment_class: type = type(environment)
@@ -193,6 +199,7 @@ class Runner:
         self._step = environment_method(environment_class, "step")
         self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
         self._plain_step = getattr(environment, self._step.name)
+        self.can_snapshot = has_snapshots(environment_class)
 
     @property
     def environment_name(self) -> str:
@@ -218,7 +225,7 @@ class Runner:
         """
         made: list[Any] = []
         try:
-            await _answered("factory", None, place.run, _make_into, made, factory)
+            await _answered(None, "factory", None, place.run, _make_into, made, factory)
         except RequestError as error:
             place.leave()
             raise EnvironmentFactoryError(factory.name) from error
@@ -237,11 +244,11 @@ class Runner:
 
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Call ``reset`` with those of the arguments that it accepts, and return what it returns."""
-        return await _answered("reset", timeout_s, self._call, self._reset, (), arguments)
+        return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), arguments)
 
     async def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Any:
         """Call ``step`` with the action and those of the options that it accepts, and return what it returns."""
-        return await _answered("step", timeout_s, self._call, self._step, (action,), options)
+        return await _answered(self.session_name, "step", timeout_s, self._call, self._step, (action,), options)
 
     def reset_now(self, arguments: Mapping[str, Any]) -> Any:
         """As ``reset``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
@@ -254,26 +261,55 @@ class Runner:
         try:
             return self._plain_step(action)
         except BaseException as error:
-            raise _failure(error, "step") from error
+            raise _failure(error, "step", self.session_name) from error
 
     async def finish(self, operation: str, result: Any, timeout_s: float | None = None) -> Any:
         """Await what ``reset_now`` or ``step_now`` returned."""
-        return await _answered(operation, timeout_s, _resolved, result)
+        return await _answered(self.session_name, operation, timeout_s, _resolved, result)
 
     async def state(self) -> Any:
         """Read the state, which may be a property or a method."""
-        return await _answered("state", None, self._place.run, _read_state, self.environment)
+        return await _answered(self.session_name, "state", None, self._place.run, _read_state, self.environment)
 
     async def metadata(self) -> Any:
         """Ask the environment what it is."""
-        return await _answered("get_metadata", None, self._place.run, self.environment.get_metadata)
+        name = self.session_name
+        return await _answered(name, "get_metadata", None, self._place.run, _read_metadata, self.environment)
+
+    async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
+        """Take a snapshot; only where ``can_snapshot`` holds."""
+        name = self.session_name
+        taken = await _answered(name, "snapshot", timeout_s, self._place.run, _take_snapshot, self.environment)
+        return taken if isinstance(taken, Snapshot) else Snapshot.of(taken)
+
+    async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
+        """Have the environment take up a snapshot; only where ``can_snapshot`` holds."""
+        name = self.session_name
+        await _answered(name, "restore", timeout_s, self._place.run, _restore_snapshot, self.environment, snapshot)
+
+    async def copy(self, place: Place, timeout_s: float | None = None) -> "Runner":
+        """Copy the environment with ``copy.deepcopy``, in its own place, to live in another one.
+
+        Raises:
+            EnvironmentFailedError: It can't be copied.
+        """
+        copies: list[Any] = []
+        try:
+            name = self.session_name
+            await _answered(name, "deepcopy", timeout_s, self._place.run, _copy_into, copies, self.environment)
+            if isinstance(copies[0], Exception):
+                raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
+        except BaseException:
+            place.leave()
+            raise
+        return Runner(copies[0], place)
 
     async def close(self) -> None:
         """Close the environment and give up its place. What ``close`` raises is logged: there is nobody to tell."""
         if self._keep:
             return
         try:
-            await _answered("close", None, self._place.run, self.environment.close)
+            await _answered(self.session_name, "close", None, self._place.run, self.environment.close)
         except RequestError:
             logger.debug("the environment did not close cleanly")  # _failure has logged the cause
         finally:
@@ -285,7 +321,7 @@ class Runner:
         try:
             return getattr(self.environment, method.name)(*args, **_accepted(method, values))
         except BaseException as error:
-            raise _failure(error, operation) from error
+            raise _failure(error, operation, self.session_name) from error
 
     def _call(self, method: EnvironmentMethod, args: tuple[Any, ...], values: Mapping[str, Any]) -> Awaitable[Any]:
         values = _accepted(method, values)
@@ -311,13 +347,43 @@ def _close_made(made: list[Any], factory: EnvironmentFactory) -> None:
         made[0].close()
 
 
+def _read_metadata(environment: Any) -> Any:
+    return environment.get_metadata()
+
+
+def _take_snapshot(environment: Any) -> Any:
+    taken = environment.snapshot()
+    return taken if isawaitable(taken) else Snapshot.of(taken)
+
+
+def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:
+    return environment.restore(snapshot.value())
+
+
+def _copy_into(copies: list[Any], environment: Any) -> None:
+    """Copy an environment. Many can't be copied, which is no fault of theirs and not for the log."""
+    try:
+        copies.append(copy.deepcopy(environment))
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is what the caller wants to know
+        copies.append(error)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {_text(error)}"
+
+
 def _read_state(environment: Any) -> Any:
     state = environment.state
     return state() if callable(state) else state
 
 
 async def _answered(
-    operation: str, timeout_s: float | None, start: Callable[..., Awaitable[Any]], /, *args: Any
+    session_name: str | None,
+    operation: str,
+    timeout_s: float | None,
+    start: Callable[..., Awaitable[Any]],
+    /,
+    *args: Any,
 ) -> Any:
     """Start a call of the environment's code and await its result; whatever it raises becomes a ``RequestError``."""
     try:
@@ -325,13 +391,13 @@ async def _answered(
             return await _completed(start, args)
         return await _within(operation, timeout_s, _completed(start, args))
     except Raised as parcel:
-        raise _failure(parcel.error, operation) from parcel.error
+        raise _failure(parcel.error, operation, session_name) from parcel.error
     except EnvironmentTimeoutError:
         raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
             raise
-        raise _failure(error, operation) from error
+        raise _failure(error, operation, session_name) from error
 
 
 async def _completed(start: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
@@ -361,10 +427,10 @@ async def _within(operation: str, timeout_s: float, call: Awaitable[Any]) -> Any
         raise
 
 
-def _failure(error: BaseException, operation: str) -> RequestError:
+def _failure(error: BaseException, operation: str, session_name: str | None) -> RequestError:
     if isinstance(error, RequestError):
         return error
-    logger.error("%s of an environment raised", operation, exc_info=error)
+    logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
     return EnvironmentFailedError(_text(error) or type(error).__name__)
 
 

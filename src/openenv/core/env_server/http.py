@@ -8,21 +8,31 @@ A session over HTTP belongs to a client, which names it by header or cookie:
   that its reset opened is held only while nobody needs the place, and for a minute at most.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import ceil
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from openenv.core.env_server.clients import client_of
+from openenv.core.env_server.disclosure import add_traceback
+from openenv.core.env_server.metrics import Metrics, Transport
 from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import error_json, outcome_json, state_json
-from openenv.core.env_server.sessions import Session, Sessions
+from openenv.core.env_server.protocol import error_data, error_json, outcome_json, state_json
+from openenv.core.env_server.rate import Rates
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
+    ErrorResponse,
     HealthResponse,
+    ReadyResponse,
     ResetRequest,
     ResetResponse,
     SchemaResponse,
@@ -31,8 +41,11 @@ from openenv.core.env_server.types import (
     StepResponse,
 )
 from openenv.core.exceptions import (
+    ClientCapacityError,
+    DrainingError,
     InvalidRequestError,
     MessageTooLargeError,
+    RateLimitedError,
     RequestError,
     ResetNeededError,
     SessionCapacityError,
@@ -47,12 +60,57 @@ _IDLE_TIMEOUT_S = 900.0
 # Whether a client will take its session up at all shows with its next call.
 _UNCLAIMED_TIMEOUT_S = 60.0
 
+# What a body that does not fit is counted as.
+_INVALID_BODY = "VALIDATION_ERROR"
+
 _STATUS_BY_CODE = {
     "VALIDATION_ERROR": 422,
     "CAPACITY_REACHED": 503,
     "TIMEOUT": 504,
     "TOO_LARGE": 413,
+    "RATE_LIMITED": 429,
 }
+
+_READY: dict[int | str, dict[str, Any]] = {503: {"model": ReadyResponse, "description": "It takes no new sessions."}}
+
+
+_MEANINGS = {
+    400: "The body is no text.",
+    401: "A token is needed, or another one.",
+    403: "The request comes from another site, or asks for another host.",
+    404: "The session that it names has ended.",
+    409: "No episode has been started, or it has ended; reset it.",
+    413: "The body is too long.",
+    429: "More requests than a client may send.",
+    500: "The environment failed.",
+    503: "The server is about to end, or this client has as many sessions as one may have.",
+    504: "The environment took too long.",
+}
+
+_NAMING_A_SESSION = {
+    "parameters": [
+        {
+            "name": SESSION_HEADER,
+            "in": "header",
+            "description": "The session, as the answer to a reset has named it; the cookie serves as well.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
+
+# Where the OpenAPI document has the schema of an action, to which what that refers to is relative.
+_ACTION_AT = "#/paths/~1step/post/requestBody/content/application~1json/schema/properties/action"
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the answers to requests that fail, for the OpenAPI document."""
+    return {status: {"model": ErrorResponse, "description": _MEANINGS[status]} for status in statuses}
+
+
+def _taking(action_class: type[BaseModel]) -> dict[str, Any]:
+    """Describe the body of a step, whose action is of a class that each server has of its own."""
+    action = action_class.model_json_schema(ref_template=f"{_ACTION_AT}/$defs/{{model}}")
+    return {"requestBody": {"content": {"application/json": {"schema": {"properties": {"action": action}}}}}}
 
 
 class HTTPTransport:
@@ -66,24 +124,52 @@ class HTTPTransport:
     def __init__(self, sessions: Sessions, reset_observation: type[BaseModel] | None = None) -> None:
         self._sessions = sessions
         self._reset_observation = reset_observation
+        per_s = sessions.limits.max_messages_per_s
+        self._rates = None if per_s is None else Rates(per_s)
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode has none that drive an episode."""
         router = APIRouter()
         router.add_api_route("/health", self.health, response_model=HealthResponse, tags=["Server"])
-        router.add_api_route("/metadata", self.metadata, response_model=EnvironmentMetadata, tags=["Environment"])
-        router.add_api_route("/schema", self.schema, response_model=SchemaResponse, tags=["Environment"])
+        router.add_api_route("/ready", self.ready, responses=_READY, response_model=ReadyResponse, tags=["Server"])
+        limited = [] if self._rates is None else [Depends(self.check_rate)]
+        add = partial(router.add_api_route, dependencies=limited)
+        metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": refusals(429, 500)}
+        add("/metadata", self.metadata, tags=["Environment"], **metadata)
+        add("/schema", self.schema, response_model=SchemaResponse, responses=refusals(429), tags=["Environment"])
         if mode is ServerMode.SIMULATION:
-            add = router.add_api_route
-            add("/reset", self.reset, methods=["POST"], response_model=ResetResponse, tags=["Episode"])
-            add("/step", self.step, methods=["POST"], response_model=StepResponse, tags=["Episode"])
-            add("/state", self.state, response_model=self._sessions.types.state, tags=["Episode"])
-            add("/session", self.close, methods=["DELETE"], status_code=204, tags=["Episode"])
+            self._add_episode_routes(partial(add, tags=["Episode"]))
         return router
+
+    def _add_episode_routes(self, add: Callable[..., None]) -> None:
+        failing = refusals(404, 429, 500)
+        acting = failing | refusals(400, 413, 503, 504)
+        naming: dict[str, Any] = {"openapi_extra": _NAMING_A_SESSION}
+        taking = {"openapi_extra": _NAMING_A_SESSION | _taking(self._sessions.types.action)}
+        answers = {"response_model": StepResponse, "responses": acting | refusals(409)}
+        add("/reset", self.reset, methods=["POST"], response_model=ResetResponse, responses=acting, **naming)
+        add("/step", self.step, methods=["POST"], **answers, **taking)
+        add("/state", self.state, response_model=self._sessions.types.state, responses=failing, **naming)
+        add("/session", self.close, methods=["DELETE"], status_code=204, responses=refusals(404, 429), **naming)
 
     async def health(self) -> HealthResponse:
         """Say that the server is there. No environment is touched."""
         return HealthResponse()
+
+    async def ready(self) -> Response:
+        """Say whether new sessions are taken: status 503 once the server is about to end."""
+        draining = self._sessions.line.draining
+        answer = ReadyResponse(status="draining" if draining else "ready")
+        return _json(answer.model_dump_json(), 503 if draining else 200)
+
+    async def check_rate(self, request: Request) -> None:
+        """Count a request of a client's.
+
+        Raises:
+            RateLimitedError: It is one too many.
+        """
+        assert self._rates is not None
+        self._rates.check(client_of(request.scope))
 
     async def metadata(self) -> Any:
         """Say what the environment is."""
@@ -104,7 +190,7 @@ class HTTPTransport:
     async def reset(self, request: Request, body: ResetRequest | None = None) -> Response:
         """Start an episode. The answer names the session in a header and a cookie; send either back to continue it."""
         arguments = {} if body is None else body.model_dump(exclude_unset=True)
-        session = self._named_session(request, cookie_may_be_stale=True) or await self._open()
+        session = self._named_session(request, cookie_may_be_stale=True) or await self._open(request)
         if session is not None:
             return _naming(_outcome_response(await session.reset(arguments)), session)
         async with self._sessions.apart() as session:
@@ -157,33 +243,48 @@ class HTTPTransport:
         session.idle_timeout_s = self._sessions.limits.idle_timeout_s or _IDLE_TIMEOUT_S
         return session
 
-    async def _open(self) -> Session | None:
-        """Open a session for a client that named none; ``None`` where there is no place for it."""
+    async def _open(self, request: Request) -> Session | None:
+        """Open a session for a client that named none; ``None`` where there is no place for it.
+
+        Raises:
+            ClientCapacityError: The client holds as many as it may.
+            DrainingError: The server ends.
+        """
+        timeout_s = min(_UNCLAIMED_TIMEOUT_S, self._sessions.limits.idle_timeout_s or _UNCLAIMED_TIMEOUT_S)
+        client = client_of(request.scope)
         try:
-            timeout_s = min(_UNCLAIMED_TIMEOUT_S, self._sessions.limits.idle_timeout_s or _UNCLAIMED_TIMEOUT_S)
-            session = await self._sessions.open(idle_timeout_s=timeout_s)
+            return await self._sessions.open(
+                client=client, idle_timeout_s=timeout_s, transport=Transport.HTTP, yielding=True
+            )
+        except (ClientCapacityError, DrainingError):
+            raise
         except SessionCapacityError:
             return None
-        session.yielding = True
-        return session
 
 
-async def answer_request_error(_request: Request, error: Exception) -> Response:
+async def answer_request_error(request: Request, error: Exception, *, debug: bool = False) -> Response:
     """Answer a request that failed: FastAPI's own form for an invalid one, else the fields of an error frame."""
     assert isinstance(error, RequestError)
+    if debug:
+        add_traceback(error)
+    _count(request, error.code)
     status = _STATUS_BY_CODE.get(error.code, 500)
     if isinstance(error, SessionNotFoundError):
         status = 404
     elif isinstance(error, ResetNeededError):
         status = 409
+    told = error_data(error)
+    message = told.pop("message")
     if isinstance(error, InvalidRequestError):
-        return _json(error_json({"detail": error.errors, "code": error.code}), status)
-    return _json(error_json({"detail": error.message, "code": error.code, **error.details}), status)
+        return _json(error_json({"detail": told.get("errors", []), "code": error.code}), status)
+    headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, RateLimitedError) else None
+    return _json(error_json({"detail": message, **told}), status, headers)
 
 
-async def answer_invalid_body(_request: Request, error: Exception) -> Response:
+async def answer_invalid_body(request: Request, error: Exception) -> Response:
     """Answer a body that does not fit, also where it holds what FastAPI's own answer cannot repeat, such as NaN."""
     assert isinstance(error, RequestValidationError)
+    _count(request, _INVALID_BODY)
     return _json(error_json({"detail": error.errors()}), 422)
 
 
@@ -193,9 +294,20 @@ async def answer_large_body(request: Request, error: Exception) -> Response:
     return await answer_request_error(request, error.reason)
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Have an application answer the errors of these routes."""
-    app.add_exception_handler(RequestError, answer_request_error)
+def _count(request: Request, code: str) -> None:
+    if "app" in request.scope:  # it was answered here, and not by the worker that a call was handed on to
+        metrics: Metrics = request.app.state.sessions.metrics
+        metrics.errors[code] += 1
+
+
+def add_error_handlers(app: FastAPI, *, debug: bool = False) -> None:
+    """Have an application answer the errors of these routes.
+
+    Args:
+        app: The application.
+        debug: Whether clients are told where an environment raised.
+    """
+    app.add_exception_handler(RequestError, partial(answer_request_error, debug=debug))
     app.add_exception_handler(RequestValidationError, answer_invalid_body)
     app.add_exception_handler(_BodyTooLargeError, answer_large_body)
 
@@ -258,8 +370,8 @@ def _outcome_response(outcome: Outcome) -> Response:
     return _json(outcome_json(outcome, always_metadata=True))
 
 
-def _json(text: str, status: int = 200) -> Response:
-    return Response(text, status, media_type="application/json")
+def _json(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(text, status, headers, media_type="application/json")
 
 
 def _naming(response: Response, session: Session) -> Response:

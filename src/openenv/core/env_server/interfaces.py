@@ -129,6 +129,31 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     def close(self) -> None:  # most environments hold nothing
         """Release what the instance holds. Called once, when its session ends."""
 
+    def snapshot(self) -> Any:
+        """Return all that the instance's future depends on, for ``restore``; optional, and may be ``async``.
+
+        With both, a session can be forked and survives the server's process, whether or not the environment does the
+        same again from the same seed; without them, it is copied or replayed::
+
+            def snapshot(self) -> Any:
+                return {"board": self._board, "random": self._random.getstate()}
+
+            def restore(self, snapshot: Any) -> None:
+                self._board = snapshot["board"]
+                version, numbers, gauss = snapshot["random"]
+                self._random.setstate((version, tuple(numbers), gauss))
+
+        Returns:
+            Bytes, or whatever JSON can hold: ``None``, booleans, numbers, strings, lists, and dicts with strings for
+            keys. What comes to ``restore`` is what JSON makes of it, as in the example: tuples come as lists, and the
+            keys of dicts as strings.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no snapshot()")
+
+    def restore(self, snapshot: Any) -> None:
+        """Take up what ``snapshot`` returned, in an instance that was just made and never reset; may be ``async``."""
+        raise NotImplementedError(f"{type(self).__name__} has no restore()")
+
     def render(self) -> Any:
         """Show the current position to a person: text, HTML or SVG, or an image; ``None`` for nothing."""
         return None

@@ -26,16 +26,16 @@ class Places:
         """Places that are taken now."""
         return self._taken
 
-    def take(self) -> bool:
-        """Take a place; ``False`` where there is none."""
-        if self._taken >= self.limit:
+    def take(self, count: int = 1) -> bool:
+        """Take so many places; ``False``, and none is taken, where there are not so many."""
+        if self._taken + count > self.limit:
             return False
-        self._taken += 1
+        self._taken += count
         return True
 
-    def give_back(self) -> None:
-        """Give a place back."""
-        self._taken -= 1
+    def give_back(self, count: int = 1) -> None:
+        """Give so many places back."""
+        self._taken -= count
 
 
 class SharedCounts:
@@ -77,17 +77,17 @@ class SharedCounts:
         """Places that all workers have taken."""
         return sum(self._counts)
 
-    def take(self, worker: int, limit: int) -> bool:
-        """Take a place for a worker, unless all workers together have ``limit``."""
+    def take(self, worker: int, limit: int, count: int = 1) -> bool:
+        """Take so many places for a worker, unless all workers together would have more than ``limit``."""
         with self.locked():
-            if self.total() >= limit:
+            if self.total() + count > limit:
                 return False
-            self._counts[worker] += 1
+            self._counts[worker] += count
             return True
 
-    def give_back(self, worker: int) -> None:
-        """Give one of a worker's places back."""
-        self._counts[worker] -= 1
+    def give_back(self, worker: int, count: int = 1) -> None:
+        """Give so many of a worker's places back."""
+        self._counts[worker] -= count
 
     def clear(self, worker: int) -> None:
         """Give back all that a worker which has died had taken."""
@@ -128,10 +128,10 @@ class WorkerPlaces(Places):
         # Capped: a worker may give a place back, and another take it, while the counts are being added up.
         return min(self._counts.total(), self.limit)
 
-    def take(self) -> bool:
-        """Take a place; ``False`` where all workers together have taken every one."""
-        return self._counts.take(self._worker, self.limit)
+    def take(self, count: int = 1) -> bool:
+        """Take so many places; ``False``, and none is taken, where the workers together have left fewer."""
+        return self._counts.take(self._worker, self.limit, count)
 
-    def give_back(self) -> None:
-        """Give a place back."""
-        self._counts.give_back(self._worker)
+    def give_back(self, count: int = 1) -> None:
+        """Give so many places back."""
+        self._counts.give_back(self._worker, count)

@@ -14,8 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
+from openenv.core.env_server.disclosure import without_secrets
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.types import (
+    AttachMessage,
+    ForkMessage,
     OpenMessage,
     Scalar,
     WSCloseMessage,
@@ -79,7 +82,7 @@ class V1Request(NamedTuple):
     """What a client asks for on v1.
 
     Attributes:
-        type: ``open``, or one of the legacy wire's.
+        type: ``open``, ``attach``, ``fork``, or one of the legacy wire's.
         data: As on the legacy wire.
         id: Number of the request, for its answer.
         session: The session that it is for; empty for ``open``.
@@ -204,8 +207,14 @@ def _checked_v1(message: Any, number: int | None, session: str | None) -> V1Requ
     if message.get("type") == "open":
         request = _validated(OpenMessage, message)
         return V1Request("open", request.data.model_dump(), number, "")
+    if message.get("type") == "attach":
+        attach = _validated(AttachMessage, message)
+        return V1Request("attach", attach.data.model_dump(), number, attach.session)
     if session is None:
         raise InvalidRequestError("Expected the session that this message is for; open one first.")
+    if message.get("type") == "fork":
+        fork = _validated(ForkMessage, message)
+        return V1Request("fork", fork.data.model_dump(), number, session)
     inner = {name: value for name, value in message.items() if name not in ("id", "session")}
     request_type, data = _read_legacy(inner)
     return V1Request(request_type, data, number, session)
@@ -231,7 +240,7 @@ def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
 
 def _entries(error: ValidationError) -> list[dict[str, Any]]:
     """List the faults as pydantic does, without sending a large or odd input back to its sender."""
-    entries: list[dict[str, Any]] = from_json(error_json(error.errors(include_context=False)[:_MOST_FAULTS]))
+    entries: list[dict[str, Any]] = _document(error.errors(include_context=False)[:_MOST_FAULTS])
     for entry in entries:
         entry["loc"] = [part[:_LONGEST_QUOTE] if isinstance(part, str) else part for part in entry["loc"]]
         if len(to_json(entry["input"])) > _LONGEST_ECHO:
@@ -371,8 +380,22 @@ def encode_error_v1(error: RequestError, number: int | None, session: str | None
 
 
 def error_data(error: RequestError) -> dict[str, Any]:
-    """Return an error message's ``data``."""
-    return {"message": error.message, "code": error.code, **error.details}
+    """Return an error message's ``data``, in which nothing is left that a client is not to know."""
+    told = {**error.details, "message": error.message}
+    told.pop("traceback", None)
+    if error.traceback is None:
+        told = without_secrets(_document(told))
+    else:
+        told["traceback"] = error.traceback
+    return {"message": told.pop("message"), "code": error.code, **told}
+
+
+def _document(value: Any) -> Any:
+    """Make JSON's lists, dictionaries and texts of a value."""
+    try:
+        return from_json(error_json(value))
+    except ValueError:  # a number that is longer than it reads, or more levels than it does
+        return _encodable(value)
 
 
 def error_json(value: Any) -> str:

@@ -6,7 +6,15 @@ This is the ground floor. Nothing here does any work, and nothing here imports a
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 Scalar = bool | int | float
 
@@ -89,12 +97,19 @@ class EnvironmentMetadata(BaseMessage):
 # --- HTTP requests and responses -------------------------------------------------------------------------------------
 
 
+def _no_boolean(value: Any) -> Any:
+    """Refuse what pydantic would take for 0 or 1."""
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got a boolean")
+    return value
+
+
 class ResetRequest(BaseModel):
     """Body of ``POST /reset``. Further fields are passed to the environment's ``reset``."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [{}, {"seed": 42}]})
 
-    seed: int | None = Field(default=None, ge=0)
+    seed: Annotated[int | None, BeforeValidator(_no_boolean)] = Field(default=None, ge=0)
     episode_id: str | None = Field(default=None, max_length=255)
 
 
@@ -110,7 +125,7 @@ class StepRequest(BaseModel):
     model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [{"action": {"message": "hello"}}]})
 
     action: dict[str, Any]
-    timeout_s: float | None = Field(default=None, gt=0)
+    timeout_s: Annotated[float | None, BeforeValidator(_no_boolean)] = Field(default=None, gt=0)
     request_id: str | None = Field(default=None, max_length=255)
 
 
@@ -127,6 +142,20 @@ class ResetResponse(BaseModel):
 
 class StepResponse(ResetResponse):
     """Answer to ``POST /step``."""
+
+
+class ErrorResponse(BaseModel):
+    """Answer to a request that failed, unless its body did not fit. Further fields go with the code.
+
+    Attributes:
+        detail: What was expected, what came, and what to do.
+        code: As in an error frame; absent where the request did not get as far as that.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    detail: str
+    code: str | None = None
 
 
 class SchemaResponse(BaseMessage):
@@ -151,6 +180,12 @@ class HealthStatus(StrEnum):
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
     DEGRADED = "degraded"
+
+
+class ReadyResponse(BaseMessage):
+    """Whether a server takes new sessions; one that is full still does, when a place is given back."""
+
+    status: Literal["ready", "draining"] = "ready"
 
 
 class HealthResponse(BaseMessage):
@@ -234,6 +269,7 @@ class WSErrorCode(StrEnum):
     SESSION_ERROR = "SESSION_ERROR"
     TIMEOUT = "TIMEOUT"
     TOO_LARGE = "TOO_LARGE"
+    RATE_LIMITED = "RATE_LIMITED"
 
 
 class WSResetMessage(BaseMessage):
@@ -279,9 +315,11 @@ class OpenArguments(BaseMessage):
 
     Attributes:
         max_message_bytes: Longest answer that it takes, in bytes of UTF-8; ``None`` for any.
+        wait_s: How long it waits in line where every place is taken; 0 to be refused at once.
     """
 
     max_message_bytes: int | None = Field(default=None, ge=1)
+    wait_s: float = Field(default=0.0, ge=0, allow_inf_nan=False, strict=True)
 
 
 class OpenMessage(BaseMessage):
@@ -290,6 +328,48 @@ class OpenMessage(BaseMessage):
     type: Literal["open"] = "open"
     id: int
     data: OpenArguments = Field(default_factory=OpenArguments)
+
+
+class AttachArguments(BaseMessage):
+    """How a client takes up a session whose socket has gone.
+
+    Attributes:
+        token: What the server gave it with the session.
+        answered: Number of the last request whose answer has arrived; 0 for none.
+        max_message_bytes: Longest answer that it takes, in bytes of UTF-8; ``None`` for any.
+    """
+
+    token: str
+    answered: int = Field(default=0, ge=0)
+    max_message_bytes: int | None = Field(default=None, ge=1)
+
+
+class AttachMessage(BaseMessage):
+    """Take up a session whose socket has gone, on v1 only."""
+
+    type: Literal["attach"] = "attach"
+    id: int
+    session: str
+    data: AttachArguments
+
+
+class ForkArguments(BaseMessage):
+    """How a client forks a session.
+
+    Attributes:
+        count: Sessions that it wants, beside the one that is forked.
+    """
+
+    count: int = Field(ge=1)
+
+
+class ForkMessage(BaseMessage):
+    """Open sessions that continue from the state of this one, on v1 only."""
+
+    type: Literal["fork"] = "fork"
+    id: int
+    session: str
+    data: ForkArguments
 
 
 class WSObservationResponse(BaseMessage):

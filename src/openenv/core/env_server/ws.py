@@ -14,11 +14,18 @@ from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
 
+from openenv.core.env_server.clients import client_of
 from openenv.core.env_server.dispatch import answer, answer_now
+from openenv.core.env_server.journal import Journal
+from openenv.core.env_server.metrics import Ending, Transport
 from openenv.core.env_server.protocol import V1, WORKERS_HEADER, decode, encode, encode_error
-from openenv.core.env_server.sessions import Session, Sessions
-from openenv.core.env_server.ws_v1 import V1Socket
-from openenv.core.exceptions import RequestError
+from openenv.core.env_server.rate import Rate
+from openenv.core.env_server.seats import Seats
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.types import ServerMode
+from openenv.core.env_server.ws_v1 import GOODBYES, V1Socket
+from openenv.core.exceptions import ProductionModeError, RequestError
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +42,24 @@ class WebSocketTransport:
     Args:
         sessions: Where sessions are opened.
         max_message_bytes: Longest message that is read, in bytes of UTF-8.
+        mode: In production only messages of agents, of type ``mcp``, are carried out.
+        journal: What sessions of v1 are rebuilt from after the process has ended; ``None`` for nothing.
     """
 
-    def __init__(self, sessions: Sessions, max_message_bytes: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        max_message_bytes: int,
+        mode: ServerMode = ServerMode.SIMULATION,
+        journal: Journal | None = None,
+    ) -> None:
+        self._for_agents_only = mode is ServerMode.PRODUCTION
         self._sessions = sessions
+        self._metrics = sessions.metrics
         self._max_message_bytes = max_message_bytes
         self._watch = _Watch()
+        self._seats = Seats(sessions, max_message_bytes, journal)
+        self._max_messages_per_s = sessions.limits.max_messages_per_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from its handshake to its end."""
@@ -53,28 +72,34 @@ class WebSocketTransport:
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         if V1 in scope["subprotocols"] and session_id is None:
             await send({"type": "websocket.accept", "subprotocol": V1, "headers": self._headers()})
-            await V1Socket(self._sessions, send, self._max_message_bytes).serve(receive)
+            socket = V1Socket(self._seats, send, self._max_message_bytes, client_of(scope), self._rate())
+            socket.for_agents_only = self._for_agents_only
+            await socket.serve(receive)
         else:
-            await self._serve_legacy(session_id, receive, send)
+            await self._serve_legacy(scope, session_id, receive, send)
+
+    def _rate(self) -> Rate | None:
+        return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
         count = self._sessions.worker_count
         return [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
 
-    async def _serve_legacy(self, session_id: str | None, receive: Receive, send: Send) -> None:
-        inbox = _Inbox(receive)
+    async def _serve_legacy(self, scope: Scope, session_id: str | None, receive: Receive, send: Send) -> None:
+        inbox = _Inbox(receive, client_of(scope), self._rate())
         try:
             await send({"type": "websocket.accept", "headers": self._headers()})
             await self._serve(session_id, inbox, send)
-            await send({"type": "websocket.close", "code": _NORMAL_CLOSURE})
-        except _Disconnected:
-            logger.debug("a client disconnected")
+            await _send_to_client(send, {"type": "websocket.close", "code": _NORMAL_CLOSURE})
+        except _Disconnected as end:
+            level = logging.DEBUG if end.code in GOODBYES else logging.INFO
+            logger.log(level, "a client disconnected (close code %s)", end.code, extra=inbox.told)
         except OSError as error:  # what ASGI servers raise on sending to a client that has gone
-            logger.debug("a client went while it was being answered: %s", error)
+            logger.info("a client went while it was being answered: %s", error, extra=inbox.told)
         except asyncio.CancelledError:
             if not inbox.cancelled_its_reader:
                 raise
-            logger.debug("a client went while its request was being executed")
+            logger.info("a client went while its request was being executed", extra=inbox.told)
         finally:
             inbox.close()
 
@@ -83,8 +108,10 @@ class WebSocketTransport:
         try:
             session = await self._open(inbox) if session_id is None else self._sessions.attach(session_id)
         except RequestError as error:
-            await send({"type": "websocket.send", "text": encode_error(error)})
+            self._metrics.errors[error.code] += 1
+            await _send_to_client(send, {"type": "websocket.send", "text": encode_error(error)})
             return
+        inbox.told = {"session": session.name}
         try:
             await self._answer_all(session, inbox, send)
         finally:
@@ -94,21 +121,35 @@ class WebSocketTransport:
                 session.attached = False
 
     async def _open(self, inbox: "_Inbox") -> Session:
-        return await self._watched(self._sessions.open(), inbox)
+        session = await self._watched(self._sessions.open(client=inbox.client, transport=Transport.LEGACY), inbox)
+        session.ending = Ending.DISCONNECTED  # unless something else comes first
+        return session
 
     async def _answer_all(self, session: Session, inbox: "_Inbox", send: Send) -> None:
+        metrics = self._metrics
         while not session.closed:
             event = await inbox.next()
+            text = event.get("text")
+            metrics.frames_in += 1
+            metrics.characters_in += len(text or "")
             try:
-                kind, data = decode(event.get("text"), self._max_message_bytes)
+                if inbox.rate is not None:
+                    inbox.rate.check()
+                kind, data = decode(text, self._max_message_bytes)
                 if kind == "close":
+                    session.ending = Ending.CLOSED
                     return
                 frame = await self._answer(session, kind, data, inbox)
             except RequestError as error:
+                metrics.errors[error.code] += 1
                 frame = encode_error(error)
-            await send({"type": "websocket.send", "text": frame})
+            metrics.frames_out += 1
+            metrics.characters_out += len(frame)
+            await _send_to_client(send, {"type": "websocket.send", "text": frame})
 
     async def _answer(self, session: Session, kind: str, data: dict[str, Any], inbox: "_Inbox") -> str:
+        if self._for_agents_only and kind != "mcp":
+            raise ProductionModeError(kind)
         if session.at_once and kind in ("step", "reset"):
             observation = answer_now(session, kind, data)
             if isinstance(observation, str):
@@ -124,18 +165,35 @@ class WebSocketTransport:
             self._watch.remove(inbox)
 
 
+async def _send_to_client(send: Send, event: Message) -> None:
+    """Send an event.
+
+    Raises:
+        OSError: The client has gone.
+    """
+    try:
+        await send(event)
+    except RuntimeError as error:  # uvicorn's, where the client went before its handshake was answered
+        raise ConnectionAbortedError("it has gone already") from error
+
+
 class _Inbox:
     """The events of one socket, which can be looked at ahead of their turn.
 
     Args:
         receive: The socket's own.
+        client: Who is at its other end.
+        rate: How many messages it may send; ``None`` for any number.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, client: str, rate: Rate | None) -> None:
+        self.client = client
+        self.rate = rate
         self._receive = receive
         self._reader = asyncio.current_task()
         self._ahead: asyncio.Task[Message] | None = None
         self.cancelled_its_reader = False
+        self.told: dict[str, str] = {}
 
     async def next(self) -> Message:
         """Return the next event.
@@ -146,7 +204,7 @@ class _Inbox:
         ahead, self._ahead = self._ahead, None
         event = await (self._receive() if ahead is None else ahead)
         if event["type"] == "websocket.disconnect":
-            raise _Disconnected
+            raise _Disconnected(event.get("code"))
         return event
 
     def look_ahead(self, watch: "_Watch") -> None:
@@ -206,3 +264,7 @@ class _Watch:
 
 class _Disconnected(Exception):  # noqa: N818  # an ending, not an error
     """The client has gone."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code

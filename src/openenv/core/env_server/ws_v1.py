@@ -1,28 +1,27 @@
 """One WebSocket of v1: many sessions, whose requests are answered as they are ready and not in turn.
 
-What can be answered at once is answered while the frame is read, without a task; anything else gets a task for each
-session, which works through the session's requests in their order. Answers that are ready together leave in one frame.
+What can be answered at once is answered while the frame is read, without a task; anything else waits for its turn at
+its seat, see ``seats.py``. Answers that are ready together leave in one frame.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import suppress
 
 from starlette.types import Receive, Send
 
-from openenv.core.env_server.dispatch import answer, answer_now
 from openenv.core.env_server.protocol import (
     Refusal,
     V1Request,
     decode_v1,
-    encode_error_v1,
     encode_v1,
     frames_v1,
 )
-from openenv.core.env_server.sessions import Session, Sessions
-from openenv.core.exceptions import AnswerTooLargeError, RequestError, SessionNotFoundError
+from openenv.core.env_server.rate import Rate
+from openenv.core.env_server.seat import Seat
+from openenv.core.env_server.seats import Seats
+from openenv.core.exceptions import ProductionModeError, RequestError, SessionNotFoundError
 
 logger = logging.getLogger(__name__)
 
@@ -33,42 +32,36 @@ _REQUESTS_IN_A_ROW = 32
 _MOST_UNDER_WAY = 16_384
 # Characters of answers that may wait for a client to read them; as long as there are more, its sessions wait.
 _MOST_UNSENT = 1024 * 1024
-
-_ENDED = "This session has ended; it was idle for too long or was closed."
-
-
-@dataclass(eq=False, slots=True)
-class _Seat:
-    """A session on this socket.
-
-    Attributes:
-        session: The session.
-        longest_answer: The most bytes that its client takes in an answer; ``None`` for any.
-        queue: Messages that wait for those before them; with what to await where one has begun already.
-        working: Whether a task works through the queue.
-    """
-
-    session: Session
-    longest_answer: int | None
-    queue: deque[tuple[V1Request | Refusal, Awaitable[str] | None]] = field(default_factory=deque)
-    working: bool = False
+# With these a client ends the connection on purpose, its page is left, or it got an answer longer than it takes; any
+# other end it may not have wanted.
+GOODBYES = (1000, 1001, 1009)
 
 
 class V1Socket:
     """Serves one socket.
 
     Args:
-        sessions: Where sessions are opened; those opened here are closed when the socket ends.
+        seats: Where sessions are opened; those of this socket are given up when it ends.
         send: The socket's own.
         max_message_bytes: Longest message that is read, in bytes of UTF-8.
+        client: Who is at its other end, as in ``clients.client_of``.
+        rate: How many messages it may send; ``None`` for any number.
+
+    Attributes:
+        for_agents_only: Whether it opens no sessions, since the server is in production mode.
     """
 
-    def __init__(self, sessions: Sessions, send: Send, max_message_bytes: int) -> None:
-        self._sessions = sessions
+    def __init__(
+        self, seats: Seats, send: Send, max_message_bytes: int, client: str | None = None, rate: Rate | None = None
+    ) -> None:
+        self.client = client
+        self.for_agents_only = False
+        self._rate = rate
+        self._server = seats
+        self._metrics = seats.metrics
         self._send = send
         self._max_message_bytes = max_message_bytes
-        self._opened_data = f'{{"max_message_bytes":{max_message_bytes}}}'
-        self._seats: dict[str, _Seat] = {}
+        self._seats: dict[str, Seat] = {}
         self._ready: list[str] = []
         self._unsent = 0
         self._sender = asyncio.Lock()
@@ -84,37 +77,67 @@ class V1Socket:
         Args:
             receive: The socket's own.
         """
+        code: int | None = None
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 try:
                     while (event := await receive())["type"] != "websocket.disconnect":
                         await self._room.wait()  # not before receive(), which tells whether the client has gone
                         await self._take(event.get("text"))
-                    await asyncio.sleep(0)  # lets tasks begin that hold something to await, which may not be dropped
+                    code = event.get("code")
                 finally:
-                    self._leave()
+                    self._client_gone = True
                 raise _ClientGoneError  # ends the tasks
         except* _ClientGoneError as gone:
             logger.debug("a client disconnected: %s", gone.exceptions)
         finally:
-            for seat in self._seats.values():
-                self._sessions.close(seat.session)
+            clean = code in GOODBYES
+            if not clean:
+                count = len(self._seats)
+                logger.info("a client went without a goodbye (close code %s); it held %d sessions", code, count)
+            self._server.abandon(list(self._seats.values()), clean=clean)
 
-    def _leave(self) -> None:
-        """Let nothing begin any more. A session that works is closed when its call ends, which may resist for long."""
-        self._client_gone = True
-        for seat in self._seats.values():
-            seat.queue.clear()
-            if not seat.working:
-                self._sessions.close(seat.session)
+    def began(self) -> None:
+        """Learn that a request is under way."""
+        self._under_way += 1
+        if self._under_way >= _MOST_UNDER_WAY:
+            self._room.clear()
+
+    def ended(self, message: str | None) -> None:
+        """Have an answer sent soon, with others that are ready by then; ``None`` where it is not for this socket."""
+        self._under_way -= 1
+        self._room.set()
+        if message is None or self._client_gone:
+            return
+        self._ready.append(message)
+        self._unsent += len(message)
+        if len(self._ready) == 1 and not self._sender.locked():
+            self._tasks.create_task(self._flush())
+
+    async def room(self) -> None:
+        """Wait while the client leaves too much unread."""
+        if self._unsent > _MOST_UNSENT:
+            with suppress(_ClientGoneError):  # receiving tells the socket's own task
+                await self._flush()
+
+    def left(self, seat: Seat) -> None:
+        """Let go of a session that answers elsewhere now, or has ended."""
+        self._seats.pop(seat.session.id, None)
+
+    def joined(self, seat: Seat) -> None:
+        """Hold a session that was forked from one of this socket's."""
+        self._seats[seat.session.id] = seat
 
     async def _take(self, frame: str | None) -> None:
         """Answer one frame's requests, or start on them."""
+        self._metrics.frames_in += 1
+        self._metrics.characters_in += len(frame or "")
         try:
             messages = decode_v1(frame, self._max_message_bytes)
         except RequestError as error:
-            self._ready.append(encode_error_v1(error, None, None))
-            messages = iter(())
+            messages = iter((Refusal(error, None, None),))
+        if self._rate is not None:
+            messages = self._within_rate(messages, self._rate)
         for count, message in enumerate(messages, 1):
             self._begin(message)
             if count % _REQUESTS_IN_A_ROW == 0:
@@ -122,119 +145,68 @@ class V1Socket:
                 await asyncio.sleep(0)
         await self._flush()
 
+    def _within_rate(self, messages: Iterator[V1Request | Refusal], rate: Rate) -> Iterator[V1Request | Refusal]:
+        """Put a refusal in the place of each message that is one too many."""
+        for message in messages:
+            error = rate.refusal()
+            if error is None or self._costs_nothing(message):
+                yield message
+            else:
+                yield Refusal(error, message.id, None if _names_no_session(message) else message.session)
+
+    def _costs_nothing(self, message: V1Request | Refusal) -> bool:
+        """Whether it ends a session, or only asks for an answer again, and so is never one too many."""
+        seat = self._seats.get(message.session or "")
+        return (
+            seat is not None
+            and isinstance(message, V1Request)
+            and (message.type == "close" or message.id == seat.last_id)
+        )
+
     def _begin(self, message: V1Request | Refusal) -> None:
         seat = self._seats.get(message.session or "")
-        if seat is not None and seat.working:
-            if isinstance(message, V1Request) and message.type == "close":  # what it works at may hang
-                self._sessions.release(seat.session)
-            self._queue(seat, message)
-        elif isinstance(message, Refusal):
-            self._ready.append(encode_error_v1(message.error, message.id, message.session))
-        elif seat is None:
-            self._begin_without_seat(message)
-        elif message.type in ("step", "reset") and seat.session.at_once:
-            self._answer_now(seat, message)
-        else:
-            self._queue(seat, message)
-
-    def _begin_without_seat(self, request: V1Request) -> None:
-        if request.type == "open":
-            self._started()
-            self._tasks.create_task(self._open(request))
-            return
-        error = SessionNotFoundError(request.session, "This socket holds no such session (any more); open one.")
-        self._ready.append(encode_error_v1(error, request.id, request.session))
-
-    def _answer_now(self, seat: _Seat, request: V1Request) -> None:
-        try:
-            data = answer_now(seat.session, request.type, request.data)
-            if not isinstance(data, str):
-                self._queue(seat, request, data)
-                return
-            message = self._encoded(seat, request, "observation", data)
-        except RequestError as error:
-            message = self._refused(seat, request, error)
-        self._ready.append(message)
-
-    def _queue(self, seat: _Seat, message: V1Request | Refusal, data: Awaitable[str] | None = None) -> None:
-        self._started()
-        seat.queue.append((message, data))
-        if not seat.working:
-            seat.working = True
-            self._tasks.create_task(self._work(seat))
-
-    async def _work(self, seat: _Seat) -> None:
-        """Work through a session's messages, in their order."""
-        try:
-            while seat.queue and not self._client_gone:
-                message, data = seat.queue.popleft()
-                try:
-                    answered = await self._answered(seat, message, data)
-                except RequestError as error:
-                    answered = self._refused(seat, message, error)
-                self._ended(answered)
-                if self._unsent > _MOST_UNSENT:
-                    await self._flush()
-        finally:
-            seat.working = False
-            if self._client_gone:
-                self._sessions.close(seat.session)
-
-    async def _answered(self, seat: _Seat, message: V1Request | Refusal, data: Awaitable[str] | None) -> str:
         if isinstance(message, Refusal):
-            raise message.error
-        if data is not None:
-            return self._encoded(seat, message, "observation", await data)
-        if message.type == "close":
-            return self._closed(seat, message)
-        if seat.session.closed:  # an mcp message would not ask it
-            raise SessionNotFoundError(message.session, _ENDED)
-        kind, answered = await answer(seat.session, message.type, message.data)
-        return self._encoded(seat, message, kind, answered)
+            self._refuse(seat, message)
+        elif message.type in ("open", "attach"):
+            self.began()
+            self._tasks.create_task(self._open(message))
+        elif seat is None:
+            self._ready.append(self._server.error(self._no_seat(message), message.id, message.session))
+        elif message.type in ("step", "reset") and seat.at_once:
+            answered = seat.answer_now(message)
+            if answered is not None:
+                self._ready.append(answered)
+        else:
+            seat.queue(message)
 
-    def _closed(self, seat: _Seat, request: V1Request) -> str:
-        if self._seats.pop(request.session, None) is None:
-            raise SessionNotFoundError(request.session, _ENDED)
-        self._sessions.close(seat.session)
-        return encode_v1("closed", "{}", request.id, request.session)
+    def _refuse(self, seat: Seat | None, refusal: Refusal) -> None:
+        if seat is None:
+            self._ready.append(self._server.error(refusal.error, refusal.id, refusal.session))
+        elif seat.idle:
+            self._ready.append(seat.refuse(refusal))
+        else:
+            seat.queue(refusal)
 
-    def _refused(self, seat: _Seat, message: V1Request | Refusal, error: RequestError) -> str:
-        if seat.session.closed:  # by its idle timeout
-            self._seats.pop(seat.session.id, None)
-        return encode_error_v1(error, message.id, message.session)
+    def _no_seat(self, request: V1Request) -> RequestError:
+        if self.for_agents_only and request.type not in ("mcp", "close"):
+            return ProductionModeError(request.type)
+        return SessionNotFoundError(request.session, "This socket holds no such session (any more); open one.")
 
     async def _open(self, request: V1Request) -> None:
+        """Open a session, or take one up."""
         try:
-            session = await self._sessions.open()
+            if self.for_agents_only:
+                raise ProductionModeError(request.type)
+            if request.type == "open":
+                seat = await self._server.open(request.data, self)
+            else:
+                seat = await self._server.attach(request.session, request.data, self)
         except RequestError as error:
-            self._ended(encode_error_v1(error, request.id, None))
+            self.ended(self._server.error(error, request.id, None))
             return
-        self._seats[session.id] = _Seat(session, request.data["max_message_bytes"])
-        if len(self._seats) > len(self._sessions):  # some have ended by their idle timeout, and nobody asked for them
-            self._seats = {name: seat for name, seat in self._seats.items() if not seat.session.closed}
-        self._ended(encode_v1("opened", self._opened_data, request.id, session.id))
-
-    def _encoded(self, seat: _Seat, request: V1Request, kind: str, data: str) -> str:
-        limit = seat.longest_answer
-        if limit is not None and len(data) * 4 > limit:  # only then can it be longer than its client takes
-            size = len(data.encode())
-            if size > limit:
-                raise AnswerTooLargeError(size, limit)
-        return encode_v1(kind, data, request.id, request.session)
-
-    def _started(self) -> None:
-        self._under_way += 1
-        if self._under_way >= _MOST_UNDER_WAY:
-            self._room.clear()
-
-    def _ended(self, message: str) -> None:
-        """Have an answer sent soon, with others that are ready by then."""
-        self._under_way -= 1
-        self._room.set()
-        self._ready.append(message)
-        self._unsent += len(message)
-        if len(self._ready) == 1 and not self._sender.locked() and not self._client_gone:
-            self._tasks.create_task(self._flush())
+        self._seats[seat.session.id] = seat
+        kind = "opened" if request.type == "open" else "attached"
+        self.ended(encode_v1(kind, seat.terms(self._max_message_bytes), request.id, seat.session.id))
 
     async def _flush(self) -> None:
         """Send what is ready, and what becomes ready meanwhile, after what is being sent already.
@@ -244,15 +216,22 @@ class V1Socket:
         async with self._sender:
             while self._ready and not self._client_gone:
                 ready, self._ready, self._unsent = self._ready, [], 0
-                for frame in frames_v1(ready):
+                for frame in frames_v1(self._server.recorded(ready)):
                     await self._send_frame(frame)
 
     async def _send_frame(self, frame: str) -> None:
+        self._metrics.frames_out += 1
+        self._metrics.characters_out += len(frame)
         try:
             await self._send({"type": "websocket.send", "text": frame})
         except (OSError, RuntimeError) as error:  # the latter is uvicorn's, once it has closed the socket itself
             self._client_gone = True
             raise _ClientGoneError from error
+
+
+def _names_no_session(message: V1Request | Refusal) -> bool:
+    """Whether the answer must name none: the socket does not hold it yet."""
+    return isinstance(message, V1Request) and message.type in ("open", "attach")
 
 
 class _ClientGoneError(Exception):

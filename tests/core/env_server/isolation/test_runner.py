@@ -280,7 +280,7 @@ class TestClosing:
 async def test_an_application_of_one_s_own_without_lifespan_works_too() -> None:
     app = create_fastapi_app(Isolated, Do, Shown, isolation="process")
     transport = httpx.ASGITransport(app)  # which knows of no lifespan
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         assert (await http.post("/reset")).status_code == 200
         answer = await http.post("/step", json={"action": {"what": "pid"}})
         assert answer.json()["observation"]["value"] != os.getpid()

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, cast
 from pydantic_core import from_json, to_json
 
 from openenv.core import exceptions
+from openenv.core.env_server.disclosure import traceback_text
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.protocol import error_json, observation_json
-from openenv.core.exceptions import EnvironmentFailedError, RequestError
+from openenv.core.exceptions import EnvironmentFailedError, RemoteTracebackError, RequestError
 
 LOG = 0
 """The number of frames that answer no call."""
@@ -102,7 +103,7 @@ class Call(NamedTuple):
 
     Attributes:
         session: Number of the session in its process.
-        operation: ``open``, ``reset``, ``step``, ``state``, ``metadata`` or ``close``.
+        operation: ``open``, ``reset``, ``step``, ``state``, ``snapshot``, ``restore``, ``metadata`` or ``close``.
         arguments: Those of the runner's method.
     """
 
@@ -168,10 +169,11 @@ def write_value(text: str) -> bytes:
 
 
 def write_error(error: RequestError) -> bytes:
-    """Write why a call failed; nothing but the error itself, no traceback."""
+    """Write why a call failed, with the traceback of what the environment raised, should the server want to tell it."""
     known = next(kind for kind in type(error).__mro__ if getattr(exceptions, kind.__name__, None) is kind)
     attributes = {**vars(error), "code": error.code}
-    return _ERROR + error_json([known.__name__, attributes]).encode()
+    raised = None if error.__cause__ is None else traceback_text(error.__cause__)
+    return _ERROR + error_json([known.__name__, attributes, raised]).encode()
 
 
 def read_answer(body: bytes) -> Outcome | WrittenJson:
@@ -188,7 +190,8 @@ def read_answer(body: bytes) -> Outcome | WrittenJson:
         return Outcome(WrittenJson(observation.decode()), reward, done, metadata)
     if kind == _VALUE:
         return WrittenJson(rest.decode())
-    raise _restored(*from_json(rest))
+    name, attributes, raised = from_json(rest)
+    raise _restored(name, attributes) from (None if raised is None else RemoteTracebackError(raised))
 
 
 def _restored(kind: str, attributes: dict[str, Any]) -> RequestError:

@@ -4,15 +4,17 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from itertools import count
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from pydantic_core import from_json
 
 from openenv.core.env_server.isolation.link import Call
 from openenv.core.env_server.isolation.processes import EnvironmentProcess, Processes
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
+from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
+    EnvironmentFailedError,
     EnvironmentProcessEndedError,
     RequestError,
     ResetNeededError,
@@ -38,8 +40,10 @@ class ProcessRunner:
     Attributes:
         inline: Never: nothing can be called at once.
         environment_name: Name of the environment's class.
+        can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
         requires_reset: Whether a step before the first reset, or after the end of an episode, is to be refused.
         supports_concurrent_sessions: Whether the environment shares nothing with others of its class.
+        session_name: What its session is called in the log, once it has one.
     """
 
     inline = False
@@ -47,7 +51,9 @@ class ProcessRunner:
     def __init__(self, processes: Processes) -> None:
         self.environment_name = processes.name
         self.requires_reset = True
+        self.can_snapshot = False
         self.supports_concurrent_sessions = False
+        self.session_name: str | None = None
         self._processes = processes
         self._process: EnvironmentProcess | None = None
         self._number = next(_numbers)
@@ -87,6 +93,24 @@ class ProcessRunner:
         """Ask the environment what it is."""
         return _value(await self._call("metadata"))
 
+    async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
+        """Take a snapshot; only where ``can_snapshot`` holds."""
+        answer = await self._call("snapshot", timeout_s=timeout_s)
+        assert isinstance(answer, WrittenJson)
+        return Snapshot.from_json(answer.text)
+
+    async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
+        """Have the environment take up a snapshot; only where ``can_snapshot`` holds."""
+        await self._call("restore", snapshot, timeout_s=timeout_s)
+
+    async def copy(self, place: object, timeout_s: float | None = None) -> NoReturn:
+        """Refuse: a copy made with ``copy.deepcopy`` would have to share the process of the original.
+
+        Raises:
+            EnvironmentFailedError: Always.
+        """
+        raise EnvironmentFailedError("a copy would not be in a process of its own")
+
     async def close(self) -> None:
         """Close the environment and give up its place; a process that only this one used, and that hangs, is killed."""
         self._closed = True
@@ -124,6 +148,7 @@ class ProcessRunner:
             await self.close()
         self.environment_name = about["name"]
         self.requires_reset = about["requires_reset"]
+        self.can_snapshot = about["can_snapshot"]
         self.supports_concurrent_sessions = about["supports_concurrent_sessions"]
 
     async def _call(self, operation: str, *arguments: Any, timeout_s: float | None = None) -> Outcome | WrittenJson:

@@ -115,6 +115,11 @@ class Worker:
                 return write_outcome(outcome_of(await runner.reset(*call.arguments)))
             case "state":
                 return write_value(state_json(await runner.state()))
+            case "snapshot":
+                return write_value((await runner.snapshot(*call.arguments)).to_json())
+            case "restore":
+                await runner.restore(*call.arguments)
+                return write_value("null")
             case "metadata":
                 return write_value(_metadata_json(await runner.metadata()))
         raise AssertionError(f"unknown operation {call.operation}")
@@ -126,6 +131,7 @@ class Worker:
         about: Mapping[str, Any] = {
             "name": runner.environment_name,
             "requires_reset": runner.requires_reset,
+            "can_snapshot": runner.can_snapshot,
             "supports_concurrent_sessions": runner.supports_concurrent_sessions,
         }
         return write_value(error_json(about))

@@ -19,10 +19,13 @@ class Kind(StrEnum):
     # To a worker, with a socket.
     CLIENT = "client"
     RELAYED = "relayed"
+    # To a worker.
+    STOP = "stop"
     # To the supervisor.
     READY = "ready"
     FAILED = "failed"
     CLOSED = "closed"
+    LEAVING = "leaving"
     RELAY = "relay"
 
 
@@ -32,8 +35,8 @@ class ChannelMessage:
 
     Attributes:
         kind: What it is about.
-        value: ``FAILED``: why the worker can't serve. ``CLOSED``: how many clients have gone. ``RELAY``: the number of
-            the worker that the socket is for.
+        value: ``READY``: for how many seconds the worker lets episodes end when it drains. ``FAILED``: why it can't
+            serve. ``CLOSED``: how many clients have gone. ``RELAY``: the number of the worker that the socket is for.
         carried: The socket that came with it; ``None`` where none belongs to it, or this process may open no more.
     """
 

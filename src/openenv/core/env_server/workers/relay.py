@@ -20,8 +20,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER, answer_request_error
-from openenv.core.env_server.protocol import encode_error
-from openenv.core.env_server.sessions import worker_of
+from openenv.core.env_server.protocol import V1, encode_error
+from openenv.core.env_server.session_ids import worker_of
 from openenv.core.exceptions import SessionNotFoundError
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,9 @@ class _Call:
         if self._scope["type"] == "http":
             await (await answer_request_error(Request(self._scope), error))(self._scope, _nothing, send)
             return
-        if not self._last:
+        if not self._last and _speaks_v1(self._scope):  # which comes back for what it held
+            await send({"type": "websocket.accept", "subprotocol": V1})
+        elif not self._last:
             await send({"type": "websocket.accept"})
             await send({"type": "websocket.send", "text": encode_error(error)})
         await send({"type": "websocket.close", "code": _SERVICE_RESTART})
@@ -231,12 +233,24 @@ async def _nothing() -> Message:
 def _named_session(scope: Scope) -> str | None:
     """The session that a call names, as the transports read it."""
     if scope["type"] == "websocket":
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        return query["session_id"][0] if "session_id" in query else None
+        return _session_of_socket(scope)
     if scope["type"] != "http":
         return None
     request = HTTPConnection(scope)
     return request.headers.get(SESSION_HEADER) or request.cookies.get(SESSION_COOKIE)
+
+
+def _session_of_socket(scope: Scope) -> str | None:
+    """The session that a socket attaches to or, on v1, some session of those that its client is going to take up."""
+    query: dict[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"))
+    if "session_id" in query:
+        return query["session_id"][0]
+    named: str | None = HTTPConnection(scope).headers.get(SESSION_HEADER) if _speaks_v1(scope) else None
+    return named
+
+
+def _speaks_v1(scope: Scope) -> bool:
+    return V1 in scope.get("subprotocols", ())
 
 
 def _encode_bytes(value: Any) -> dict[str, str]:

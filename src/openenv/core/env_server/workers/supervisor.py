@@ -34,6 +34,8 @@ _START_ATTEMPTS = 3
 _START_PAUSE_S = 0.5
 # Every worker has so many clients to connect that the kernel takes no more for it.
 _FULL_PAUSE_S = 0.01
+# Workers see to it themselves that they end in time when they drain.
+_DRAIN_MARGIN_S = 1.0
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_RESOURCES_PAUSE_S = 1.0
 
@@ -48,7 +50,9 @@ class WorkerProcess:
 
     Attributes:
         load: Clients that are connected to it.
-        ready: Whether it takes clients.
+        ready: Whether it has begun to take clients.
+        leaving: Whether it takes no more, because it ends.
+        drain_s: For how many seconds it lets episodes end.
         failure: Why it can't serve, in its own words; empty if it has not said so.
     """
 
@@ -56,6 +60,8 @@ class WorkerProcess:
         self.number = number
         self.load = 0
         self.ready = False
+        self.leaving = False
+        self.drain_s = 0.0
         self.failure = ""
         self.process = process
         self.channel = channel
@@ -63,9 +69,14 @@ class WorkerProcess:
     def __str__(self) -> str:
         return f"worker {self.number} (process {self.process.pid})"
 
+    @property
+    def takes_clients(self) -> bool:
+        """Whether it has begun to take clients, and goes on."""
+        return self.ready and not self.leaving
+
     def hand_over(self, kind: Kind, carried: socket.socket) -> bool:
         """Hand it a socket; ``False`` where it takes none now."""
-        if not self.ready:
+        if not self.takes_clients:
             return False
         try:
             self.channel.send(kind, carried=carried)
@@ -78,8 +89,11 @@ class WorkerProcess:
         """Note what it says of itself."""
         if message.kind is Kind.READY:
             self.ready = True
+            self.drain_s = message.value
         elif message.kind is Kind.FAILED:
             self.failure = message.value
+        elif message.kind is Kind.LEAVING:
+            self.leaving = True
         elif message.kind is Kind.CLOSED:
             self.load -= message.value
 
@@ -87,6 +101,15 @@ class WorkerProcess:
         """Wait for its end, and say how it ended."""
         code = await self.process.wait()
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+    def stop(self) -> None:
+        """Tell it to end in order now."""
+        try:
+            self.channel.send(Kind.STOP)
+        except OSError:  # it has to catch up first, or it has died
+            self.signal(signal.SIGTERM)
+        if not self.ready:  # nor does it read
+            self.signal(signal.SIGTERM)
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it is still there."""
@@ -161,6 +184,8 @@ class Supervisor:
             self._receive(worker)  # its last words
             self._let_go(worker)
             counts.clear(number)
+            if self._told_to_stop.is_set():
+                await asyncio.Event().wait()  # until run() ends
             failures = 0 if worker.ready else failures + 1
             if not worker.ready and (failures == _START_ATTEMPTS or not self._all_ready.is_set()):
                 raise ProviderError(worker.failure or f"{worker} {how} before it was ready; see what it has printed.")
@@ -216,7 +241,7 @@ class Supervisor:
         """Hand a worker the line to another one; it is closed where that one is not there."""
         with line:
             worker = self._workers.get(number)
-            while worker is not None and worker.ready and not worker.hand_over(Kind.RELAYED, line):
+            while worker is not None and worker.takes_clients and not worker.hand_over(Kind.RELAYED, line):
                 await asyncio.sleep(_FULL_PAUSE_S)
                 worker = self._workers.get(number)
 
@@ -250,22 +275,33 @@ class Supervisor:
             return client
 
     async def _stopped(self) -> None:
+        """Wait for a signal; where it asks for it, let the workers drain, while clients are served."""
         await self._told_to_stop.wait()
+        if self.signals[0] == signal.SIGTERM:
+            workers = list(self._workers.values())
+            for worker in workers:
+                worker.signal(signal.SIGTERM)
+            await self._ended(workers, max((worker.drain_s for worker in workers), default=0) + _DRAIN_MARGIN_S)
 
     async def _end_workers(self) -> None:
         """End the workers in order; by force those that take too long, and all at a second signal."""
-        for worker in self._workers.values():
-            worker.signal(signal.SIGTERM)
-        all_ended = asyncio.gather(*(worker.ended() for worker in self._workers.values()))
-        impatience = asyncio.create_task(self._told_again.wait())
-        either: set[asyncio.Future[Any]] = {all_ended, impatience}
-        await asyncio.wait(either, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
-        impatience.cancel()
-        for worker in self._workers.values():
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.stop()
+        await self._ended(workers, self._grace_s)
+        for worker in workers:
             worker.signal(signal.SIGKILL)
-        await all_ended
-        for worker in list(self._workers.values()):
+        await _all_ended(workers)
+        for worker in workers:
             self._let_go(worker)
+
+    async def _ended(self, workers: list[WorkerProcess], timeout_s: float) -> None:
+        """Wait until workers have ended, for some time and not beyond a second signal."""
+        ended = asyncio.create_task(_all_ended(workers))
+        told_again = asyncio.create_task(self._told_again.wait())
+        await asyncio.wait((ended, told_again), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        told_again.cancel()
 
     @contextmanager
     def _stopping_on_signals(self) -> Iterator[None]:
@@ -284,6 +320,11 @@ class Supervisor:
         event = self._told_again if self.signals else self._told_to_stop
         self.signals.append(number)
         self._loop.call_soon_threadsafe(event.set)
+
+
+async def _all_ended(workers: list[WorkerProcess]) -> None:
+    for worker in workers:
+        await worker.ended()
 
 
 def run_supervisor(supervisor: Supervisor) -> None:

@@ -18,10 +18,15 @@ from typing import Any, cast
 
 import uvicorn
 
+from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.importable import Importable
+from openenv.core.env_server.logs import of_worker
+from openenv.core.env_server.operations import Operations
 from openenv.core.env_server.places import SharedCounts
+from openenv.core.env_server.security import Guard
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
+from openenv.core.env_server.workers.questions import OtherWorkers, Questions
 from openenv.core.env_server.workers.relay import Relay, Stream, answer_relayed
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 
@@ -73,8 +78,10 @@ def main() -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
-class WorkerServer(uvicorn.Server):
+class WorkerServer(DrainingServer):
     """Serves sockets that come over a channel, instead of listening for them.
+
+    SIGTERM lets it drain, as any server; its supervisor tells it over the channel to end now.
 
     Args:
         app: The application.
@@ -84,8 +91,15 @@ class WorkerServer(uvicorn.Server):
 
     def __init__(self, app: Any, channel: Channel, assignment: Assignment) -> None:
         others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
-        super().__init__(uvicorn.Config(Relay(app, others, partial(_connect, channel)), **assignment.settings))
-        self._app = app
+        connect = partial(_connect, channel)
+        sessions: Sessions = app.state.sessions
+        # The guard comes first: nothing is handed on to another worker for somebody who may not use the server.
+        guarded = Guard(Relay(app, others, connect), app.state.access)
+        super().__init__(uvicorn.Config(guarded, **_settings(assignment)), sessions)
+        self._drain_s = sessions.limits.drain_s
+        operations: Operations = app.state.operations
+        operations.join_workers(assignment.number, OtherWorkers(others, connect).ask)
+        self._app = Questions(app, operations.answer)
         self._channel = channel
         self._handed_over = 0
         self._connecting = 0
@@ -96,7 +110,7 @@ class WorkerServer(uvicorn.Server):
         await super().startup(sockets=[])
         asyncio.get_running_loop().add_reader(self._channel.line.fileno(), self._receive)
         with suppress(OSError):  # the supervisor's end shows on reading
-            self._channel.send(Kind.READY)
+            self._channel.send(Kind.READY, self._drain_s)
 
     async def on_tick(self, counter: int) -> bool:
         """Tell the supervisor of clients that have gone; uvicorn calls this ten times a second."""
@@ -109,12 +123,14 @@ class WorkerServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more clients, and end those that are here."""
+        with suppress(OSError):
+            self._channel.send(Kind.LEAVING)
         asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order on SIGTERM only; ``main`` has seen to Ctrl-C."""
+        """Drain on SIGTERM; ``main`` has seen to Ctrl-C."""
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
 
@@ -129,6 +145,9 @@ class WorkerServer(uvicorn.Server):
             self._take(message)
 
     def _take(self, message: ChannelMessage) -> None:
+        if message.kind is Kind.STOP:
+            self.should_exit = True
+            return
         if message.kind is Kind.CLIENT:
             self._handed_over += 1
         if message.carried is None:
@@ -167,11 +186,16 @@ class WorkerServer(uvicorn.Server):
         await answer_relayed(self._app, self.lifespan.state, stream)
 
 
+def _settings(assignment: Assignment) -> dict[str, Any]:
+    """Give uvicorn's settings, so that this worker's log says which one it is of."""
+    return {**assignment.settings, "log_config": of_worker(assignment.settings["log_config"], str(assignment.number))}
+
+
 def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
     """Make the application and join its sessions to those of the other workers."""
     app = assignment.make_app.load(supervisor)()
-    sessions = getattr(getattr(app, "state", None), "sessions", None)
-    if not isinstance(sessions, Sessions):
+    sessions = sessions_of(app)
+    if sessions is None:
         raise ConfigurationError(
             f"Expected an application that create_app has made, or HTTPEnvServer.register_routes has been called on, "
             f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."

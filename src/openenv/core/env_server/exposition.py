@@ -1,0 +1,189 @@
+"""The figures of a server, as Prometheus reads them.
+
+Each process of a server lists its own figures as *families*: plain data, so that one worker can send them to another.
+Whoever is asked puts those of all workers into one text. Samples that are the whole server's have no label ``worker``.
+"""
+
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import NamedTuple
+
+from prometheus_client import Metric, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from openenv.core.env_server.metrics import BOUNDS_S, INLINE_STEPS_TIMED, Ending, Histogram, Metrics, Transport
+from openenv.core.env_server.session import Phase
+from openenv.core.env_server.sessions import Sessions
+
+_BOUNDS = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
+
+
+class Sample(NamedTuple):
+    """One number of a family."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+class Family(NamedTuple):
+    """Figures that share a name. It survives a way through JSON as a list, from which ``Family.of`` makes it again."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[Sample]
+
+    @classmethod
+    def of(cls, name: str, kind: str, text: str, samples: Iterable[tuple[str, dict[str, str], float]]) -> "Family":
+        """Make a family of what JSON has left of one."""
+        return cls(name, kind, text, [Sample(*sample) for sample in samples])
+
+
+def figures(sessions: Sessions, environment: str, worker: str) -> list[Family]:
+    """List the figures of this process.
+
+    Args:
+        sessions: Its sessions, with what they have counted.
+        environment: Name of the environment.
+        worker: Number of this worker, for the label of the same name.
+    """
+    metrics = [*_server(sessions, environment), *_gauges(sessions, worker), *_counters(sessions.metrics, worker)]
+    metrics += [*_durations(sessions.metrics, worker), *_process(worker)]
+    return [_family(metric) for metric in metrics]
+
+
+def exposition(families: Iterable[Family], accept: str) -> tuple[bytes, str]:
+    """Write families down, those of the same name together.
+
+    Args:
+        families: The families of all workers.
+        accept: The ``Accept`` header of whoever asks.
+
+    Returns:
+        The text and its content type: OpenMetrics where it is asked for, else Prometheus' own format.
+    """
+    encode, content_type = choose_encoder(accept)
+    return encode(_Collected(families)), content_type
+
+
+class _Collected(Collector):
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Merge families of the same name; a sample that several workers give alike is the server's, and given once."""
+        merged: dict[str, Metric] = {}
+        seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+        for family in self._families:
+            metric = merged.setdefault(family.name, Metric(family.name, family.text, family.kind))
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                if key not in seen:
+                    seen.add(key)
+                    metric.add_sample(*sample)
+        return merged.values()
+
+
+def _family(metric: Metric) -> Family:
+    samples = [Sample(sample.name, dict(sample.labels), sample.value) for sample in metric.samples]
+    return Family(metric.name, metric.type, metric.documentation, samples)
+
+
+def _server(sessions: Sessions, environment: str) -> Iterable[Metric]:
+    about = {"environment": environment, "version": version("openenv-core"), "python": platform.python_version()}
+    yield InfoMetricFamily("openenv_server", "What is served, and by what.", value=about)
+    limit = sessions.limits.max_sessions
+    yield GaugeMetricFamily("openenv_sessions_capacity", "Sessions that may be open at once, in all workers.", limit)
+
+
+def _gauges(sessions: Sessions, worker: str) -> Iterable[Metric]:
+    live = list(sessions)
+    phases = {phase.value: sum(session.phase is phase for session in live) for phase in Phase}
+    yield _gauge("openenv_sessions", "Open sessions, by where their episode stands.", worker, "phase", phases)
+    metrics = sessions.metrics
+    now = {
+        "openenv_sessions_opening": ("Sessions being opened.", len(sessions) - len(live)),
+        "openenv_sessions_away": ("Open sessions whose client has lost its connection.", _count(live, "away")),
+        "openenv_requests_running": ("Requests that environments are at work on.", _count(live, "busy")),
+        "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.count_queued()),
+        "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
+        "openenv_draining": ("1 while no session is opened any more, before the end.", metrics.draining),
+    }
+    for name, (text, value) in now.items():
+        yield _gauge(name, text, worker, None, {"": value})
+
+
+def _count(live: Iterable[object], attribute: str) -> int:
+    return sum(getattr(session, attribute) for session in live)
+
+
+def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
+    opened = {str(transport): metrics.opened[transport] for transport in Transport}
+    yield _counter("openenv_sessions_opened", "Sessions opened, by transport.", worker, "transport", opened)
+    closed = {str(ending): metrics.closed[ending] for ending in Ending}
+    yield _counter("openenv_sessions_closed", "Sessions that ended, by reason.", worker, "reason", closed)
+    yield _counter("openenv_errors", "Requests answered with an error, by code.", worker, "code", dict(metrics.errors))
+    frames = {"in": metrics.frames_in, "out": metrics.frames_out}
+    yield _counter("openenv_websocket_frames", "Frames over WebSockets.", worker, "direction", frames)
+    characters = {"in": metrics.characters_in, "out": metrics.characters_out}
+    text = "Characters of those frames; bytes, as far as they are ASCII."
+    yield _counter("openenv_websocket_characters", text, worker, "direction", characters)
+    total = {
+        "openenv_steps": ("Steps that gave an observation.", metrics.steps),
+        "openenv_sessions_resumed": ("Sessions taken up on a further socket.", metrics.resumed),
+        "openenv_sessions_recovered": ("Sessions rebuilt from the journal.", metrics.recovered),
+        "openenv_sessions_unrecoverable": ("Sessions that could not be rebuilt.", metrics.recoveries_failed),
+        "openenv_sessions_forked": ("Sessions opened as forks of others.", metrics.forked),
+        "openenv_journal_commits": ("Times that the journal was written.", metrics.journal_commits),
+        "openenv_journal_seconds": ("Seconds that writing the journal took.", metrics.journal_seconds),
+    }
+    for name, (text, value) in total.items():
+        yield _counter(name, text, worker, None, {"": value})
+
+
+def _durations(metrics: Metrics, worker: str) -> Iterable[Metric]:
+    text = "Time from a reset's turn to its observation."
+    yield _histogram("openenv_reset_duration_seconds", text, worker, metrics.reset_times)
+    text = f"The same for steps; of steps inline on the event loop, one in {INLINE_STEPS_TIMED} is timed."
+    yield _histogram("openenv_step_duration_seconds", text, worker, metrics.step_times)
+
+
+def _process(worker: str) -> Iterable[Metric]:
+    for metric in ProcessCollector(registry=None).collect():
+        for sample in metric.samples:
+            sample.labels["worker"] = worker
+        yield metric
+
+
+def _gauge(name: str, text: str, worker: str, label: str | None, values: Mapping[str, float]) -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), worker, label, values)
+
+
+def _counter(name: str, text: str, worker: str, label: str | None, values: Mapping[str, float]) -> Metric:
+    return _filled(CounterMetricFamily(name, text, labels=_labels(label)), worker, label, values)
+
+
+def _labels(label: str | None) -> list[str]:
+    return ["worker"] if label is None else ["worker", label]
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, worker: str, label: str | None, values: Mapping[str, float]
+) -> Metric:
+    for value_of, value in values.items():
+        family.add_metric([worker] if label is None else [worker, value_of], value)
+    return family
+
+
+def _histogram(name: str, text: str, worker: str, histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=["worker"])
+    reached, buckets = 0, []
+    for bound, count in zip(_BOUNDS, histogram.counts, strict=True):
+        reached += count
+        buckets.append((bound, reached))
+    family.add_metric([worker], buckets, histogram.total_s)
+    return family

@@ -1,0 +1,377 @@
+"""The record of every session of v1, from which a session is rebuilt when the server's process has ended.
+
+Each request is noted with its answer and committed before the answer leaves, all that leave together in one commit. So
+what was answered is on record, and what is not on record was not answered: its client sends it again, and it is carried
+out then. A journal that can't be written lets no answer pass: its client gets an error instead, see ``Seats.recorded``.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic_core import from_json, to_json
+
+from openenv.core.env_server.journal_file import open_journal, prepare_journal
+from openenv.core.env_server.journal_reader import Reader, Row, Told, find_session
+from openenv.core.env_server.journal_upkeep import Upkeep
+from openenv.core.env_server.metrics import Metrics
+from openenv.core.env_server.protocol import V1Request
+from openenv.core.env_server.records import LOST, Data, History, Position, names_seed, restarts
+from openenv.core.env_server.snapshots import Snapshot
+from openenv.core.exceptions import JournalError, SessionLostError
+
+logger = logging.getLogger(__name__)
+
+_WEEK_S = 7 * 24 * 3600.0
+_GIBIBYTE = 1024**3
+# Characters of answers that may wait for a journal that can't be written just now. What goes beyond is forgotten, and
+# with it the chance to rebuild those sessions.
+_MOST_WAITING = 64 * 1024 * 1024
+# A snapshot is taken after a reset, and then after so many requests or seconds, because that many would have to be
+# repeated. An environment of some microseconds per step then spends a few percent on snapshots of some microseconds.
+_SNAPSHOT_EVERY = 128
+_SNAPSHOT_EVERY_S = 5.0
+
+# Types of values that an environment can't change under the hands of whoever notes them later.
+_UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
+
+Note: TypeAlias = tuple[int, int, str, Data, int]
+"""Number of a session, of its request, the request's type and data, and the length of the answer, below 0 of an error.
+
+The answer is its data alone; of an error, the whole message.
+"""
+
+_ADD_BATCH = "INSERT INTO batch (at, notes, answers) VALUES (?, ?, ?)"
+_ADD_SESSION = """
+INSERT INTO session (number, id, added, opened_at, token, environment, first_id, start, since, batch)
+VALUES (:number, :id, :batch, :now, :token, :environment, 1, :number, 0, :batch)
+"""
+_ADD_CHILD = """
+INSERT INTO session SELECT :number, :id, :batch, :now, :token, :environment, :first_id, :parent, :parent_last_id,
+    start, since, batch, snapshot, position, NULL, NULL FROM session WHERE number = :parent
+"""
+_START_WITH_RESET = """
+UPDATE session SET start = :number, since = :request, batch = :batch, snapshot = NULL, position = NULL
+WHERE number = :number
+"""
+_START_WITH_SNAPSHOT = """
+UPDATE session SET start = :number, since = :request, batch = :batch, snapshot = :snapshot, position = :position
+WHERE number = :number
+"""
+_END = "UPDATE session SET ended = :why, last_batch = :batch WHERE number = :number AND ended IS NULL"
+
+
+class Journal:
+    """A journal that this process writes; others may write the same one.
+
+    Args:
+        path: Its file, which is made where there is none. Beside it there will be two more, ``-wal`` and ``-shm``.
+        max_age_s: Age from which what sessions did is forgotten.
+        max_bytes: Bytes that the file may have; beyond that, what ended sessions did is forgotten first.
+
+    Attributes:
+        path: Its file.
+        metrics: Where it counts what it writes.
+
+    Attributes:
+        notes: What the next commit writes: requests,
+        answers: and their answers. Records add to both; a call for each would cost a tenth of what all of it costs.
+
+    Raises:
+        ConfigurationError: The file can't be opened, is no journal, or is one of another version.
+    """
+
+    def __init__(self, path: Path, *, max_age_s: float = _WEEK_S, max_bytes: int = _GIBIBYTE) -> None:
+        self.path = path
+        self.metrics = Metrics()
+        self._max_age_s = max_age_s
+        self._max_bytes = max_bytes
+        prepare_journal(path)
+        self._reader = Reader(path)
+        self._connection: sqlite3.Connection | None = None
+        self._upkeep: Upkeep | None = None
+        self._next_number = 0
+        self.notes: list[Note] = []
+        self.answers: list[str] = []
+        self._changes: list[tuple[str, dict[str, Any]]] = []
+        self._is_failing = False
+        self._committing_soon = False
+
+    def start(self) -> None:
+        """Get ready to write, in the thread that will; nothing where that was done already.
+
+        Raises:
+            JournalError: The file can't be opened any more.
+        """
+        if self._connection is not None:
+            return
+        try:
+            self._connection = open_journal(self.path)
+            run = self._connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),)).lastrowid
+        except sqlite3.Error as error:
+            self._drop_connection()
+            raise JournalError(f"The journal {self.path} can't be opened: {error}.") from error
+        self._next_number = (run or 0) << 32
+        self._upkeep = Upkeep(self.path, self._max_age_s, self._max_bytes)
+
+    def close(self) -> None:
+        """Write what waits, and let go of the file. What ends from now on is not noted: it can be taken up again."""
+        if self._connection is None:
+            return
+        try:
+            self.commit()
+        except JournalError as error:
+            logger.error("%s", error)
+        self._forget_waiting()
+        self._drop_connection()
+        if self._upkeep is not None:
+            self._upkeep.close()
+
+    def add(self, session_id: str, token: str, environment: str) -> "JournalRecord":
+        """Take down a new session, with the next commit."""
+        record = JournalRecord(self, self._number(), seeded=False)
+        self.change(_ADD_SESSION, record.number, id=session_id, token=hashed(token), environment=environment)
+        return record
+
+    def add_child(
+        self, parent: int, session_id: str, token: str, environment: str, *, seeded: bool, last_id: int, first_id: int
+    ) -> "JournalRecord":
+        """Take down a session that continues another one from the state after a request.
+
+        Args:
+            parent: The other one's number.
+            session_id: The session's id; the other one's, where it is the same that was recovered.
+            token: What its client must show.
+            environment: What its environment is.
+            seeded: Whether a reset of the other one has named a seed.
+            last_id: Number of the request.
+            first_id: Number of its own first request.
+        """
+        record = JournalRecord(self, self._number(), seeded=seeded)
+        self.change(
+            _ADD_CHILD,
+            record.number,
+            id=session_id,
+            token=hashed(token),
+            environment=environment,
+            parent=parent,
+            parent_last_id=last_id,
+            first_id=first_id,
+        )
+        return record
+
+    def commit(self) -> None:
+        """Write what was taken down.
+
+        Raises:
+            JournalError: It can't be written. It is tried again with the next commit.
+        """
+        if not (self.notes or self._changes):
+            return
+        began = time.perf_counter()
+        try:
+            self._write()
+        except sqlite3.Error as error:
+            self._fail(error)
+            raise JournalError(f"The journal {self.path} can't be written: {error}.") from error
+        self.metrics.journal_commits += 1
+        self.metrics.journal_seconds += time.perf_counter() - began
+        self._forget_waiting()
+        if self._is_failing:
+            self._is_failing = False
+            logger.warning("the journal %s can be written again", self.path)
+
+    def end(self, number: int, why: str) -> None:
+        """Take down that a session has ended, soon; not once the journal is closed, as when the server ends."""
+        if self._connection is None:
+            return
+        self.change(_END, number, why=why)
+        self.commit_soon()
+
+    def commit_soon(self) -> None:
+        """Commit in the loop's next turn; for what no answer waits for."""
+        if not self._committing_soon:
+            self._committing_soon = True
+            asyncio.get_running_loop().call_soon(self._commit_late)
+
+    def find(self, session: str | int) -> Row | None:
+        """Find a session by its id or its number; by its id as it was when it was last recovered.
+
+        Raises:
+            JournalError: The journal can't be read.
+        """
+        self.start()
+        self.commit()  # for the ends of sessions that were taken down a moment ago
+        assert self._connection is not None
+        try:
+            return find_session(self._connection, session)
+        except sqlite3.Error as error:
+            raise JournalError(f"The journal {self.path} can't be read: {error}.") from error
+
+    async def tell(self, row: Row) -> Told:
+        """Tell how to rebuild a session.
+
+        Raises:
+            SessionLostError: Some of what it did is not on record.
+            JournalError: The journal can't be read.
+        """
+        return await self._reader.tell(row)
+
+    def change(self, statement: str, number: int, **values: Any) -> None:
+        """Take down a session's row or a change of it, with the next commit.
+
+        Args:
+            statement: What to execute, with named parameters.
+            number: The session's number.
+            **values: Its further parameters; there are also ``now``, and ``batch``, the number of this commit's batch.
+        """
+        self._changes.append((statement, {"number": number, "now": time.time(), **values}))
+
+    def _number(self) -> int:
+        self._next_number += 1
+        return self._next_number
+
+    def _write(self) -> None:
+        connection = self._connection
+        if connection is None:
+            raise sqlite3.ProgrammingError("it was closed with the server")
+        batch = (time.time(), to_json(self.notes, inf_nan_mode="constants"), "".join(self.answers))
+        if not self._changes:
+            connection.execute(_ADD_BATCH, batch)
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            number = connection.execute(_ADD_BATCH, batch).lastrowid
+            for statement, values in self._changes:
+                connection.execute(statement, {**values, "batch": number})
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _fail(self, error: sqlite3.Error) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            logger.error("the journal %s can't be written, so no request is answered: %s", self.path, error)
+        if sum(map(len, self.answers)) > _MOST_WAITING:
+            self.notes.clear()
+            self.answers.clear()
+
+    def _forget_waiting(self) -> None:
+        self.notes.clear()
+        self.answers.clear()
+        self._changes.clear()
+
+    def _commit_late(self) -> None:
+        self._committing_soon = False
+        try:
+            self.commit()
+        except JournalError as error:
+            logger.debug("%s", error)  # the next commit tries again
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class JournalRecord:
+    """Takes down what one session is asked and answers; see ``Record``.
+
+    Args:
+        journal: Where.
+        number: Number of the session.
+        seeded: Whether a reset before has named a seed.
+
+    Attributes:
+        number: Number of the session.
+        seeded: Whether a reset has named a seed.
+    """
+
+    __slots__ = ("_add_answer", "_add_note", "_journal", "_snapshot_due", "_snapshot_id", "number", "seeded")
+
+    def __init__(self, journal: Journal, number: int, *, seeded: bool) -> None:
+        self.number = number
+        self.seeded = seeded
+        self._journal = journal
+        self._add_note = journal.notes.append
+        self._add_answer = journal.answers.append
+        self._snapshot_id = 0
+        self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
+
+    def takes(self, request: V1Request) -> Data:
+        """See ``Record``."""
+        data = request.data
+        return data if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
+
+    def note(self, request: V1Request, taken: Data, answer: str) -> None:
+        """See ``Record``."""
+        kind = request.type
+        if kind == "reset":
+            self._note_reset(request)
+        self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, len(answer)))
+        self._add_answer(answer)
+
+    def note_error(self, request: V1Request, taken: Data, message: str) -> None:
+        """See ``Record``."""
+        kind = request.type
+        if kind == "reset":
+            self._note_reset(request)
+        self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, -len(message)))
+        self._add_answer(message)
+
+    def wants_snapshot(self, last_id: int) -> bool:
+        """See ``Record``."""
+        since = last_id - self._snapshot_id
+        return since >= _SNAPSHOT_EVERY or (since > 0 and time.monotonic() >= self._snapshot_due)
+
+    def keep_snapshot(self, snapshot: Snapshot, position: Position, request_id: int, answer: str | None) -> None:
+        """See ``Record``."""
+        self._snapshot_id = request_id
+        self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
+        self._journal.change(
+            _START_WITH_SNAPSHOT,
+            self.number,
+            request=request_id,
+            snapshot=snapshot.written,
+            position=json.dumps([*position, answer]),
+        )
+        self._journal.commit_soon()
+
+    async def history(self) -> History:
+        """See ``Record``."""
+        self._journal.commit()
+        row = self._journal.find(self.number)
+        if row is None:
+            raise SessionLostError("it is not in the journal any more.")
+        return (await self._journal.tell(row)).history
+
+    def ended(self, why: str) -> None:
+        """See ``Record``."""
+        self._journal.end(self.number, why)
+
+    def _note_reset(self, request: V1Request) -> None:
+        if restarts(request, self.seeded):
+            self._journal.change(_START_WITH_RESET, self.number, request=request.id)
+            self.seeded = names_seed(request)
+        self._snapshot_due = 0.0  # the episode may be a random one, seed or not, which only a snapshot can rebuild
+
+
+def _copied(data: dict[str, Any]) -> Data:
+    """Copy what a request says, since the environment may change it; ``None`` where it is nested too deep for JSON."""
+    try:
+        copy: Data = from_json(to_json([[data]], inf_nan_mode="constants"))[0][0]
+    except ValueError:
+        return None
+    return copy
+
+
+def hashed(token: str) -> bytes:
+    """Return the form in which a token is on record."""
+    return hashlib.sha256(token.encode(errors="replace")).digest()

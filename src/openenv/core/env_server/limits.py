@@ -1,0 +1,50 @@
+"""What a server grants."""
+
+import math
+from dataclasses import dataclass
+
+from openenv.core.exceptions import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server grants. Times are in seconds; ``None`` is no limit.
+
+    Attributes:
+        max_sessions: Sessions open at once.
+        idle_timeout_s: Time without a request after which a session is closed.
+        reset_timeout_s: Time for one ``reset``.
+        step_timeout_s: Time for one ``step``.
+        resume_window_s: Time for which a session of v1 is kept whose socket has gone; 0 for none.
+        max_sessions_per_client: Sessions that clients from one address may have open at once; ``None`` for any number.
+        max_messages_per_s: Messages that may come over one WebSocket, or from one address over HTTP, in a second;
+            ``None`` for any number.
+        max_wait_s: Longest time that a client may wait in line for a place.
+        drain_s: Time that episodes get to end when the server is told to end.
+
+    Raises:
+        ConfigurationError: One of them is too low; the message says which.
+    """
+
+    max_sessions: int = 1
+    idle_timeout_s: float | None = None
+    reset_timeout_s: float | None = None
+    step_timeout_s: float | None = None
+    resume_window_s: float = 30.0
+    max_sessions_per_client: int | None = None
+    max_messages_per_s: float | None = None
+    max_wait_s: float = 600.0
+    drain_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("idle_timeout_s", "reset_timeout_s", "step_timeout_s", "max_messages_per_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:  # NaN included
+                raise ConfigurationError(f"Expected {name} to be above 0, or None for no limit; got {value}.")
+        for name in ("resume_window_s", "max_wait_s", "drain_s"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:  # NaN included
+                raise ConfigurationError(f"Expected {name} to be 0 or above, got {value}.")
+        count = self.max_sessions_per_client
+        if count is not None and not count >= 1:
+            raise ConfigurationError(f"Expected max_sessions_per_client to be 1 or above, or None, got {count}.")

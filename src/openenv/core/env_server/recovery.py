@@ -1,0 +1,143 @@
+"""Sessions that are rebuilt from a journal, after the process that held them has ended."""
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from openenv.core.env_server.journal import Journal, JournalRecord, hashed
+from openenv.core.env_server.journal_reader import Row, Told
+from openenv.core.env_server.metrics import Ending
+from openenv.core.env_server.records import names_seed
+from openenv.core.env_server.replay import rebuild, refuse_unrepeatable
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.exceptions import RequestError, SessionLostError, SessionNotFoundError, UnauthorizedError
+
+logger = logging.getLogger(__name__)
+
+
+class Recovered(NamedTuple):
+    """A session that was rebuilt.
+
+    Attributes:
+        session: The session.
+        record: Where it is taken down from now on.
+        last_id: Number of its last request.
+        last_answer: The answer to that.
+    """
+
+    session: Session
+    record: JournalRecord
+    last_id: int
+    last_answer: str | None
+
+
+class Recovery:
+    """Rebuilds sessions.
+
+    Args:
+        journal: What they did.
+        sessions: Where they are opened.
+        describe: Says what an environment is; see ``describe_environment``.
+    """
+
+    def __init__(self, journal: Journal, sessions: Sessions, describe: Callable[[Session], Awaitable[str]]) -> None:
+        self._journal = journal
+        self._sessions = sessions
+        self._describe = describe
+
+    def check(self, session_id: str, token: str) -> Row:
+        """Find a session that may be rebuilt.
+
+        Raises:
+            SessionNotFoundError: There is none of this id, and was none for long.
+            UnauthorizedError: The token is another session's.
+            SessionLostError: The session has ended.
+            JournalError: The journal can't be read.
+        """
+        row = self._journal.find(session_id)
+        if row is None:
+            raise SessionNotFoundError(session_id, "There is no such session (any more); open one.")
+        if not hmac.compare_digest(row.token, hashed(token)):
+            raise UnauthorizedError("The token is not this session's.")
+        if row.ended is not None:
+            raise SessionLostError(f"it has ended: {row.ended}.")
+        return row
+
+    async def recover(self, row: Row, token: str, client: str | None, answered: int) -> Recovered:
+        """Rebuild a session.
+
+        Args:
+            row: The session.
+            token: What its client has shown.
+            client: Who holds it, as in ``clients.client_of``.
+            answered: Number of the last request whose answer its client has.
+
+        Raises:
+            SessionLostError: It can't be rebuilt as it was, and why.
+            SessionCapacityError: There is no place for it.
+            JournalError: The journal can't be read or written.
+        """
+        told = await self._journal.tell(row)
+        last_id, last_answer = _where_it_stood(told, answered)
+        refuse_unrepeatable(told.history.requests)
+        session = await self._sessions.open(client=client, session_id=row.id)
+        try:
+            await self._rebuild(session, row, told)
+            record = self._journal.add_child(
+                row.number,
+                row.id,
+                token,
+                row.environment,
+                seeded=_was_seeded(told),
+                last_id=last_id,
+                first_id=last_id + 1,
+            )
+            self._journal.end(row.number, "it was taken up again")
+            self._journal.commit()
+        except BaseException as error:
+            session.ending = Ending.FAILED
+            self._sessions.close(session)
+            if isinstance(error, SessionLostError):
+                told_as = {"session": session.name, "code": error.code}
+                logger.warning("session %s could not be recovered: %s", session.name, error.reason, extra=told_as)
+            raise
+        count = len(told.history.requests)
+        named = {"session": session.name}
+        logger.info("session %s recovered, with %d requests repeated", session.name, count, extra=named)
+        return Recovered(session, record, last_id, last_answer)
+
+    async def _rebuild(self, session: Session, row: Row, told: Told) -> None:
+        described = await self._describe(session)
+        if described != row.environment:
+            raise SessionLostError(f"the server now has {described}, and had {row.environment} then.")
+        await rebuild(session, told.history)
+
+
+def _where_it_stood(told: Told, answered: int) -> tuple[int, str | None]:
+    """Number of the last request that counts, and its answer."""
+    if answered > told.last_id:
+        raise SessionLostError(
+            f"its client had the answer to request {answered}, and the journal ends with request {told.last_id}."
+        )
+    if told.last_type == "fork" and answered < told.last_id:
+        # The answer had the tokens of the new sessions, which are not on record: the client forks again.
+        return told.last_id - 1, None
+    return told.last_id, told.last_answer
+
+
+def _was_seeded(told: Told) -> bool:
+    """Whether the environment may still draw from a seed that a reset has named."""
+    return told.history.snapshot is not None or any(names_seed(recorded.request) for recorded in told.history.requests)
+
+
+async def describe_environment(session: Session) -> str:
+    """Say what a session's environment is, in words that change with its class, its name and its version."""
+    try:
+        metadata = await session.metadata()
+    except RequestError as error:
+        logger.debug("the environment can't say what it is: %s", error.message)
+        metadata = {}
+    about = metadata if isinstance(metadata, dict) else vars(metadata)
+    return f"{session.info().environment_type} (name {about.get('name')}, version {about.get('version')})"

@@ -1,0 +1,304 @@
+"""The sessions that clients hold on v1: their requests in turn, each carried out once, and what outlives a socket.
+
+A seat is a session with what a client needs to keep it: a secret token, the number of the request that began last, and
+its answer. The socket that a seat answers to may go and another one take its place; a request that comes again is
+answered again, and not carried out again.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from pydantic_core import from_json
+
+from openenv.core.env_server.forking import Fork
+from openenv.core.env_server.journal import Journal, JournalRecord
+from openenv.core.env_server.journal_reader import Row
+from openenv.core.env_server.metrics import Ending
+from openenv.core.env_server.protocol import encode_error_v1
+from openenv.core.env_server.records import MemoryRecord
+from openenv.core.env_server.recovery import Recovery, describe_environment
+from openenv.core.env_server.seat import Outlet, Seat
+from openenv.core.env_server.session import Phase, Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.exceptions import (
+    JournalError,
+    RequestError,
+    SessionNotFoundError,
+    UnauthorizedError,
+)
+
+logger = logging.getLogger(__name__)
+
+_TOKEN_BYTES = 16
+# Seconds within which whoever had a session rebuilt takes it up.
+_HAND_OVER_S = 5.0
+# Answers that tell what was put on record already, or is over.
+_ON_RECORD = tuple(f'{{"type":"{kind}"' for kind in ("opened", "attached", "forked", "closed"))
+
+
+class Seats:
+    """The seats of one server.
+
+    Args:
+        sessions: Where sessions are opened.
+        max_message_bytes: Longest message that the server takes.
+        journal: What sessions are rebuilt from after the process has ended; ``None`` lets them end with it.
+
+    Attributes:
+        window_s: Seconds for which a session is kept whose socket has gone.
+        metrics: The figures of this process.
+    """
+
+    def __init__(self, sessions: Sessions, max_message_bytes: int, journal: Journal | None = None) -> None:
+        self._sessions = sessions
+        self._max_message_bytes = max_message_bytes
+        self._journal = journal
+        self._environment: str | None = None
+        self._recovery = None if journal is None else Recovery(journal, sessions, self._describe)
+        self._recovering: dict[str, asyncio.Task[Seat]] = {}
+        self.window_s = sessions.limits.resume_window_s
+        self.metrics = sessions.metrics
+        self.metrics.count_queued = self._count_queued
+        if journal is not None:
+            journal.metrics = sessions.metrics
+        self._seats: dict[str, Seat] = {}
+
+    async def open(self, arguments: dict[str, Any], outlet: Outlet) -> Seat:
+        """Open a session for a client, which may wait in line for its place.
+
+        Args:
+            arguments: See ``OpenArguments``.
+            outlet: The client's socket.
+
+        Raises:
+            SessionCapacityError: Every place is taken.
+            EnvironmentFactoryError: The environment could not be made.
+        """
+        session = await self._sessions.open(client=outlet.client, wait_s=arguments["wait_s"])
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        record = await self._new_record(session, token)
+        seat = self._seat(session, arguments["max_message_bytes"], record, token)
+        seat.outlet = outlet
+        if len(self._seats) > len(self._sessions):  # some have ended by their idle timeout, and nobody asked for them
+            for ended in [seat for seat in self._seats.values() if seat.session.closed]:
+                self.close(ended)
+        return seat
+
+    async def attach(self, session_id: str, arguments: dict[str, Any], outlet: Outlet) -> Seat:
+        """Give a session to another socket of its client.
+
+        Args:
+            session_id: The session's id.
+            arguments: See ``AttachArguments``.
+            outlet: The socket.
+
+        Raises:
+            SessionNotFoundError: There is none of this id (any more).
+            UnauthorizedError: The token is another session's.
+            SessionLostError: It could not be rebuilt from the journal.
+            SessionCapacityError: There is no place for one that has to be rebuilt.
+        """
+        seat = self._seats.get(session_id)
+        if seat is None or seat.session.closed:
+            seat = await self._recovered(session_id, arguments, outlet.client)
+        if not secrets.compare_digest(seat.token.encode(), arguments["token"].encode(errors="replace")):
+            raise UnauthorizedError("The token is not this session's.")
+        seat.move(outlet)
+        seat.session.take_up()
+        self.metrics.resumed += 1
+        seat.longest_answer = arguments["max_message_bytes"]
+        return seat
+
+    def abandon(self, seats: list[Seat], *, clean: bool) -> None:
+        """Keep the sessions of a socket that has gone for as long as its client may take to come back.
+
+        Args:
+            seats: Those that answered to the socket.
+            clean: Whether the client has said goodbye, and will not come back.
+        """
+        for seat in seats:
+            seat.move(None)
+            if clean or self.window_s == 0:
+                seat.session.ending = Ending.DISCONNECTED
+                seat.end()
+            else:
+                seat.session.away = True
+                if seat.last_id == 0 and seat.session.phase is Phase.NEW:  # its client may not even know of it
+                    self._sessions.let_yield(seat.session)
+                seat.expire_after(self.window_s)
+
+    def expire(self, seat: Seat) -> None:
+        """End a session whose client has not come back."""
+        name = seat.session.name
+        told = {"session": name}
+        logger.info("session %s closed: its client was away for %g s", name, self.window_s, extra=told)
+        seat.session.ending = Ending.AWAY
+        seat.end()
+
+    async def fork(self, seat: Seat, count: int) -> list[Seat]:
+        """Open sessions that continue from the state of another one, for the same client.
+
+        Args:
+            seat: The other one's; it makes no other request meanwhile.
+            count: How many.
+
+        Raises:
+            SessionCapacityError: There is no place for all of them; none was opened.
+            ForkError: The environment can't be forked.
+        """
+        sessions = await Fork(self._sessions, seat.session, seat.record.history).open(count)
+        children = [self._forked(seat, session) for session in sessions]
+        try:
+            if self._journal is not None:
+                self._journal.commit()
+        except JournalError:
+            for child in children:
+                child.end()
+            raise
+        self.metrics.forked += len(children)
+        for child in children:
+            self._hand_over(child, seat.outlet)
+        return children
+
+    def fork_terms(self, children: Iterable[Seat]) -> str:
+        """Write what the client is told with sessions that were forked, as JSON."""
+        named = ",".join(f'{{"session":"{seat.session.id}","token":"{seat.token}"}}' for seat in children)
+        return (
+            f'{{"sessions":[{named}],"max_message_bytes":{self._max_message_bytes},'
+            f'"resume_window_s":{self.window_s:g}}}'
+        )
+
+    @property
+    def keeps_journal(self) -> bool:
+        """Whether sessions are taken down in a journal."""
+        return self._journal is not None
+
+    def recorded(self, answers: list[str]) -> list[str]:
+        """Put answers on record before they leave.
+
+        Args:
+            answers: What is about to be sent.
+
+        Returns:
+            The same; where the journal can't be written, an error in the place of each that is not on record.
+        """
+        if self._journal is None:
+            return answers
+        try:
+            self._journal.commit()
+        except JournalError as error:
+            return [answer if answer.startswith(_ON_RECORD) else self._unrecorded(answer, error) for answer in answers]
+        return answers
+
+    def _unrecorded(self, answer: str, error: JournalError) -> str:
+        message = from_json(answer)
+        return self.error(error, message.get("id"), message.get("session"))
+
+    def _seat(
+        self, session: Session, longest_answer: int | None, record: MemoryRecord | JournalRecord, token: str
+    ) -> Seat:
+        seat = self._seats[session.id] = Seat(self, session, longest_answer, record, token)
+        session.on_end = partial(self._ended, seat)
+        return seat
+
+    def _ended(self, seat: Seat) -> None:
+        if seat.session.ending is not Ending.SHUTDOWN:  # which leaves it to be recovered
+            seat.record.ended(f"{seat.session.ending}")
+
+    async def _new_record(self, session: Session, token: str) -> MemoryRecord | JournalRecord:
+        """Begin the record of a session that was just opened; close it where that can't be done."""
+        if self._journal is None:
+            return MemoryRecord()
+        try:
+            self._journal.start()
+            record = self._journal.add(session.id, token, await self._describe(session))
+            self._journal.commit()
+        except BaseException:
+            session.ending = Ending.FAILED
+            self._sessions.close(session)
+            raise
+        return record
+
+    def _forked(self, seat: Seat, session: Session) -> Seat:
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        return self._seat(session, seat.longest_answer, self._child_record(seat, session.id, token), token)
+
+    def _child_record(self, seat: Seat, session_id: str, token: str) -> MemoryRecord | JournalRecord:
+        if isinstance(seat.record, MemoryRecord):
+            return MemoryRecord(seat.record)
+        assert self._journal is not None
+        assert self._environment is not None
+        return self._journal.add_child(
+            seat.record.number,
+            session_id,
+            token,
+            self._environment,
+            seeded=seat.record.seeded,
+            last_id=seat.last_id - 1,
+            first_id=1,
+        )
+
+    def _hand_over(self, seat: Seat, outlet: Outlet | None) -> None:
+        """Have a session answer to a socket or, where that has gone, wait for its client."""
+        if outlet is None:
+            self.abandon([seat], clean=False)
+        else:
+            seat.outlet = outlet
+            outlet.joined(seat)
+
+    async def _describe(self, session: Session) -> str:
+        """Say what the environments are, which the first one is asked."""
+        if self._environment is None:
+            self._environment = await describe_environment(session)
+        return self._environment
+
+    async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> Seat:
+        """Rebuild a session from the journal; whoever asks for it meanwhile gets the same one."""
+        if self._recovery is None:
+            raise SessionNotFoundError(session_id, "There is no such session (any more); open one.")
+        row = self._recovery.check(session_id, arguments["token"])
+        recovering = self._recovering.get(session_id)
+        if recovering is None:
+            recovering = asyncio.get_running_loop().create_task(self._recover(row, arguments, client))
+            self._recovering[session_id] = recovering
+            recovering.add_done_callback(partial(self._no_more_recovering, session_id))
+        return await asyncio.shield(recovering)
+
+    def _no_more_recovering(self, session_id: str, task: "asyncio.Task[Seat]") -> None:
+        del self._recovering[session_id]
+        if not task.cancelled() and task.exception() is not None:  # which all who asked may have gone and not hear of
+            self.metrics.recoveries_failed += 1
+
+    async def _recover(self, row: Row, arguments: dict[str, Any], client: str | None) -> Seat:
+        assert self._recovery is not None
+        token: str = arguments["token"]
+        session, record, last_id, last_answer = await self._recovery.recover(row, token, client, arguments["answered"])
+        seat = self._seat(session, arguments["max_message_bytes"], record, token)
+        seat.last_id, seat.last_answer = last_id, last_answer
+        seat.expire_after(max(self.window_s, _HAND_OVER_S))
+        self.metrics.recovered += 1
+        return seat
+
+    def error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
+        """Write an error down as an answer, and count it."""
+        self.metrics.errors[error.code] += 1
+        return encode_error_v1(error, request_id, session_id)
+
+    def _count_queued(self) -> int:
+        return sum(seat.queued for seat in self._seats.values())
+
+    def release(self, seat: Seat) -> None:
+        """Give the session's place back, although it still works."""
+        self._seats.pop(seat.session.id, None)
+        self._sessions.release(seat.session)
+
+    def close(self, seat: Seat) -> None:
+        """End the session."""
+        self._seats.pop(seat.session.id, None)
+        if seat.outlet is not None:
+            seat.outlet.left(seat)
+        self._sessions.close(seat.session)

@@ -1,0 +1,314 @@
+"""A session: one live environment and where its episode stands. One request at a time reaches the environment."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import Any, cast
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from openenv.core.env_server.environment_types import EnvironmentTypes
+from openenv.core.env_server.execution import FINAL, Place, Runner
+from openenv.core.env_server.isolation.runner import ProcessRunner
+from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
+from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.protocol import decode_action
+from openenv.core.env_server.records import Position
+from openenv.core.env_server.session_ids import public_name
+from openenv.core.env_server.snapshots import Snapshot
+from openenv.core.env_server.types import SessionInfo
+from openenv.core.exceptions import (
+    ResetNeededError,
+    SessionNotFoundError,
+)
+
+_NONE: Mapping[str, Any] = {}
+
+
+class Phase(Enum):
+    """Where a session's episode stands."""
+
+    NEW = "new"
+    PLAYING = "playing"
+    DONE = "done"
+
+
+_NEEDED_RESETS = {
+    Phase.NEW: "Expected a reset first: no episode has been started in this session.",
+    Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
+}
+
+
+class Session:
+    """One environment and the episode that it plays.
+
+    Requests that come at the same time wait for each other, in the order in which they came.
+
+    Attributes:
+        transport: How its client speaks to it.
+        client: Who holds it, as in ``clients.client_of``; ``None`` for nobody.
+        episodes: Resets.
+        step_count: Steps since the last reset.
+        reward: Rewards since the last reset, added up.
+        phase: Where its episode stands.
+        closed: Whether the session has ended.
+        ending: Why it ends, as it is counted when it does.
+        on_end: Called once, when it gives its place back.
+        away: Whether it waits for its client, whose socket has gone.
+        attached: Whether a socket holds the session, which was opened elsewhere.
+        enforces_order: Whether a step before the first reset, or after the end of an episode, is refused.
+        yielding: Whether it may be closed as soon as another session needs its place.
+        idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
+        debug: Whether its client is told where the environment raised.
+    """
+
+    def __init__(
+        self, runner: Runner | ProcessRunner, types: EnvironmentTypes, limits: Limits, metrics: Metrics
+    ) -> None:
+        self._runner = runner
+        self.id = str(uuid4())
+        self.transport = Transport.V1
+        self.client: str | None = None
+        self.episodes = 0
+        self.step_count = 0
+        self.reward = 0.0
+        self.phase = Phase.NEW
+        self.closed = False
+        self.ending = Ending.CLOSED
+        self.on_end: Callable[[], None] | None = None
+        self.away = False
+        self.attached = False
+        self.enforces_order = runner.requires_reset
+        self.yielding = False
+        self.debug = False
+        self.idle_timeout_s = limits.idle_timeout_s
+        self.created_at = time.time()
+        self.last_activity = time.monotonic()
+        self._is_inline = runner.inline
+        self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
+        self._action_class = types.action
+        self._limits = limits
+        self._step_options = _NONE if limits.step_timeout_s is None else {"timeout_s": limits.step_timeout_s}
+        self._metrics = metrics
+        self._timed_steps = INLINE_STEPS_TIMED if runner.inline else 1
+        self._earlier_steps = 0
+        self._turn = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """What the session is called where others than its client read it: as much of its id as gives nothing away."""
+        return public_name(self.id)
+
+    def take_id(self, session_id: str) -> None:
+        """Go by another id, in the log too."""
+        self.id = session_id
+        self._runner.session_name = self.name
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all its episodes."""
+        return self._earlier_steps + self.step_count
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being answered that takes a while."""
+        return self._turn.locked()
+
+    @property
+    def supports_others(self) -> bool:
+        """Whether the environment shares nothing with those of other sessions."""
+        return self._runner.supports_concurrent_sessions
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last request; 0 while one is being answered or a socket holds the session.
+
+        Also 0 while it waits for its client, for which there is the resume window.
+        """
+        return 0.0 if self.attached or self.away or self._turn.locked() else time.monotonic() - self.last_activity
+
+    async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Start an episode.
+
+        Args:
+            arguments: Keyword arguments for the environment's ``reset``; those that it does not accept are left out.
+
+        Raises:
+            RequestError: The environment raised, took too long or returned something else than an observation.
+        """
+        async with self._turn:
+            self._touch()
+            return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
+
+    def reset_now(self, arguments: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
+        """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
+        self._touch()
+        result = self._inline_runner.reset_now(arguments)
+        return self._began(result) if isinstance(result, FINAL) else self._finished_reset(result)
+
+    async def step(
+        self, fields: Mapping[str, Any], options: Mapping[str, Any] | None = None, timeout_s: float | None = None
+    ) -> Outcome:
+        """Do one action.
+
+        Args:
+            fields: The action's fields.
+            options: Further keyword arguments for the environment's ``step``, where it accepts them.
+            timeout_s: Seconds that the caller grants, if less than the server does.
+
+        Raises:
+            InvalidRequestError: The fields do not make an action, or the rules refuse it; nothing happened.
+            ResetNeededError: No episode is being played.
+            RequestError: The environment raised, took too long or returned something else than an observation.
+        """
+        async with self._turn:
+            self._touch()
+            action = self._checked_action(fields)
+            limit_s = self._limits.step_timeout_s
+            if timeout_s is not None or limit_s is not None:
+                timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
+                options = {**(options or {}), "timeout_s": timeout_s}
+            return self._stepped(await self._runner.step(action, options or _NONE, timeout_s))
+
+    def step_now(self, fields: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
+        """Do one action at once, without a coroutine; only where ``at_once`` holds.
+
+        For steps of microseconds: each coroutine between a transport and the environment costs one of them.
+
+        Args:
+            fields: The action's fields.
+
+        Returns:
+            The outcome, or what to await for it: a plain ``step`` may yet return something to await.
+
+        Raises:
+            RequestError: As ``step`` does.
+        """
+        self._touch()
+        result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
+        return self._stepped(result) if isinstance(result, FINAL) else self._finished_step(result)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether ``reset_now`` and ``step_now`` may be called now: the environment never blocks, and nobody waits."""
+        return self._is_inline and not self._turn.locked()
+
+    async def state(self) -> Any:
+        """Read the environment's state; this is allowed at any time."""
+        async with self._turn:
+            self._touch()
+            return await self._runner.state()
+
+    async def metadata(self) -> Any:
+        """Ask the environment what it is."""
+        async with self._turn:
+            return await self._runner.metadata()
+
+    def take_up(self) -> None:
+        """Learn that its client is back."""
+        self.away = self.yielding = False
+        self.last_activity = time.monotonic()
+
+    @property
+    def can_snapshot(self) -> bool:
+        """Whether the environment has ``snapshot`` and ``restore``."""
+        return self._runner.can_snapshot
+
+    @property
+    def position(self) -> Position:
+        """Where the episode stands; may be set to that of the session that this one continues."""
+        return Position(self.phase.value, self.episodes, self.step_count, self._earlier_steps, self.reward)
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self.phase = Phase(position.phase)
+        self.episodes, self.step_count, self._earlier_steps = position[1:4]
+        self.reward = position.reward
+
+    async def snapshot(self) -> tuple[Snapshot, Position]:
+        """Take a snapshot of the environment, within the time that a reset may take; only with ``can_snapshot``.
+
+        Raises:
+            RequestError: The environment raised, took too long or returned what can't be kept.
+        """
+        async with self._turn:
+            return await self._runner.snapshot(self._limits.reset_timeout_s), self.position
+
+    async def restore(self, snapshot: Snapshot, position: Position) -> None:
+        """Have a new environment take up a snapshot, as ``snapshot`` takes it.
+
+        Raises:
+            RequestError: The environment raised or took too long.
+        """
+        async with self._turn:
+            await self._runner.restore(snapshot, self._limits.reset_timeout_s)
+            self.position = position
+
+    async def copy_environment(self, place: Place) -> Runner:
+        """Copy the environment, within the time that a reset may take, to live in another place.
+
+        Raises:
+            RequestError: It can't be copied.
+        """
+        async with self._turn:
+            return await self._runner.copy(place, self._limits.reset_timeout_s)
+
+    async def close(self) -> None:
+        """Close the environment, once the call that it may still be running has ended."""
+        self.closed = True
+        await self._runner.close()
+
+    def info(self) -> SessionInfo:
+        """Describe the session."""
+        return SessionInfo(
+            session_id=self.id,
+            created_at=self.created_at,
+            last_activity_at=time.time() - (time.monotonic() - self.last_activity),
+            step_count=self.step_count,
+            environment_type=self._runner.environment_name,
+        )
+
+    def _touch(self) -> None:
+        if self.closed:
+            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
+        self.last_activity = time.monotonic()
+
+    def _began(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
+        self.episodes += 1
+        self._earlier_steps += self.step_count
+        self.step_count = 0
+        self.reward = outcome.reward or 0.0
+        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+        return outcome
+
+    def _stepped(self, result: Any) -> Outcome:
+        outcome = outcome_of(result)
+        metrics = self._metrics
+        metrics.steps = steps = metrics.steps + 1
+        if not steps % self._timed_steps:
+            metrics.step_times.observe(time.monotonic() - self.last_activity)  # since it was the step's turn
+        self.step_count += 1
+        if outcome.reward:
+            self.reward += outcome.reward
+        if outcome.done:
+            self.phase = Phase.DONE
+        return outcome
+
+    async def _finished_reset(self, result: Any) -> Outcome:
+        async with self._turn:
+            return self._began(await self._inline_runner.finish("reset", result, self._limits.reset_timeout_s))
+
+    async def _finished_step(self, result: Any) -> Outcome:
+        async with self._turn:
+            return self._stepped(await self._inline_runner.finish("step", result, self._limits.step_timeout_s))
+
+    def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
+        action = decode_action(fields, self._action_class)
+        if self.phase is not Phase.PLAYING and self.enforces_order:
+            raise ResetNeededError(_NEEDED_RESETS[self.phase])
+        return action

@@ -1,0 +1,29 @@
+"""The ids of sessions: what others than their clients may read of them, and which worker holds them."""
+
+# Characters of a session's id that anybody may read; the rest is what makes the id hard to guess.
+_NAME_LENGTH = 13
+
+AFTER_WORKER = "."
+"""Stands between a worker's number and the rest of a session's id."""
+
+
+def public_name(session_id: str) -> str:
+    """Return what a session is called where others than its client read it.
+
+    Example:
+        >>> public_name("1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11")
+        '1.6f1ed002-ab5d'
+    """
+    worker, dot, rest = session_id.rpartition(AFTER_WORKER)
+    return f"{worker}{dot}{rest[:_NAME_LENGTH]}"
+
+
+def worker_of(session_id: str) -> str | None:
+    """Return the number of the worker that holds a session; ``None`` where its id names none.
+
+    Example:
+        >>> worker_of("1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11")
+        '1'
+    """
+    worker, dot, _ = session_id.partition(AFTER_WORKER)
+    return worker if dot else None

@@ -1,0 +1,536 @@
+"""Sessions that go on after the server's process has ended, or whose client learns why they can't."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.env_server.walkers import Walker, crash_image, data_of, error_of
+from tests.core.programs.journaled_server import (
+    WALKS,
+    MappedWalk,
+    MoodyWalk,
+    Place,
+    Stride,
+    ThreadedWalk,
+    Walk,
+)
+from tests.servers import RunningServer, ServerProcess, V1Wire, eventually
+
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
+
+ServeJournaled = Callable[..., RunningServer]
+
+
+def journaled(environment: Any, journal: Path, **settings: Any) -> RunningServer:
+    settings.setdefault("max_concurrent_envs", None if "concurrency_config" in settings else 16)
+    return RunningServer(create_fastapi_app(environment, Stride, Place, journal=journal, **settings))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def serve_walks(journal: Path) -> Iterator[ServeJournaled]:
+    with ExitStack() as servers:
+
+        def start(environment: Any = Walk, path: Path = journal, **settings: Any) -> RunningServer:
+            return servers.enter_context(journaled(environment, path, **settings))
+
+        yield start
+
+
+def connect(server: ServerProcess | RunningServer, **headers: str) -> V1Wire:
+    url = f"ws{server.url.removeprefix('http')}/ws"
+    return V1Wire(url, headers or None)
+
+
+class TestKilled:
+    @pytest.mark.parametrize("name", ["Walk", "ThreadedWalk", "MappedWalk"])
+    def test_sessions_go_on_from_wherever_they_stood(self, journal: Path, name: str) -> None:
+        with ServerProcess("journaled_server.py", name, str(journal)) as server, connect(server) as wire:
+            walkers = [Walker.open(wire) for _ in range(6)]
+            for steps, walker in enumerate(walkers[1:]):  # the first one has not even begun
+                walker.reset(seed=steps)
+                walker.at = [walker.step(length) for length in range(steps)]  # type: ignore[attr-defined]
+            twin = Walker.open(wire)
+            twin.reset(seed=4)
+            for length in range(4):
+                twin.step(length)
+            server.kill()
+        with ServerProcess("journaled_server.py", name, str(journal)) as server, connect(server) as wire:
+            for walker in walkers:
+                assert walker.attach(wire) == walker.last_id
+            assert error_of(walkers[0].ask("step", {"length": 1}))["reset_needed"]
+            walkers[0].reset(seed=4)
+            for length in range(4):
+                walkers[0].step(length)
+            if name != "MappedWalk":  # which does not do the same again from a seed
+                assert walkers[0].step(7) == walkers[5].step(7)
+            assert walkers[5].ask("state")["data"]["step_count"] == walkers[5].last_id - 2
+            twin.attach(wire)
+            again = twin.step(7)
+            assert again["observation"]["at"] > 0
+
+    def test_what_was_under_way_is_done_when_it_is_sent_again(self, journal: Path) -> None:
+        with ServerProcess("journaled_server.py", "ThreadedWalk", str(journal)) as server, connect(server) as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            first = walker.step(1)
+            wire.send(walker.message("step", {"length": 2, "how": "hold"}))
+            server.wait_for_lines(["held"])
+            server.kill()
+        with ServerProcess("journaled_server.py", "ThreadedWalk", str(journal)) as server, connect(server) as wire:
+            walker.last_id -= 1
+            assert walker.attach(wire) == walker.last_id
+            other = Walker.open(wire)
+            other.reset(seed=1)
+            assert other.step(1) == first
+            assert walker.step(2) == other.step(2)
+
+    def test_the_environment_s_process_is_made_anew(self, journal: Path) -> None:
+        run = ("journaled_server.py", "MappedWalk", str(journal), "process")
+        with ServerProcess(*run) as server, connect(server) as wire:
+            walker, sure = Walker.open(wire), Walker.open(wire)
+            walker.reset()
+            at = walker.step(0)["observation"]["at"]
+            server.kill()
+        with ServerProcess(*run) as server, connect(server) as wire:
+            walker.attach(wire)
+            assert walker.step(0)["observation"]["at"] == at
+            assert sure.attach(wire) == 0
+
+    def test_another_worker_takes_up_what_one_that_is_gone_held(self, journal: Path) -> None:
+        run = ("journaled_server.py", "Walk", str(journal))
+        with ServerProcess(*run, "2") as server, connect(server) as one, connect(server) as other:
+            walkers = [Walker.open(one), Walker.open(other)]
+            ats = []
+            for walker in walkers:
+                walker.reset(seed=1)
+                ats.append(walker.step(5)["observation"]["at"])
+            assert {walker.session[0] for walker in walkers} == {"0", "1"}
+            one.cut()
+            for walker in walkers:  # from the socket that holds it to another one of the same worker
+                with connect(server, **{"X-OpenEnv-Session": walker.session}) as wire:
+                    assert walker.attach(wire) == walker.last_id
+                    walker.step(0)
+                    wire.cut()
+            with closing(sqlite3.connect(journal)) as file:
+                assert file.execute("SELECT count(*) FROM session").fetchall() == [(2,)], "none was rebuilt"
+            server.kill()
+        with ServerProcess(*run) as server, connect(server) as wire:
+            for walker, at in zip(walkers, ats, strict=True):
+                assert walker.attach(wire) == walker.last_id
+                assert walker.step(0)["observation"]["at"] == at
+
+    def test_a_thousand_sessions_come_back(self, journal: Path) -> None:
+        with ServerProcess("journaled_server.py", "Walk", str(journal)) as server, connect(server) as wire:
+            walkers = [Walker.open(wire) for _ in range(1000)]
+            for message in ({"seed": 3}, {"length": 1}, {"length": 2}):
+                kind = "step" if "length" in message else "reset"
+                wire.send([walker.message(kind, message) for walker in walkers])
+                answers = wire.receive_many(1000)
+            ats = {answer["session"]: answer["data"]["observation"]["at"] for answer in answers}
+            server.kill()
+        with ServerProcess("journaled_server.py", "Walk", str(journal)) as server, connect(server) as wire:
+            began = time.monotonic()
+            wire.send([walker.attach_message() for walker in walkers])
+            assert {answer["type"] for answer in wire.receive_many(1000)} == {"attached"}
+            assert time.monotonic() - began < 30
+            wire.send([walker.message("step", {"length": 0}) for walker in walkers])
+            for answer in wire.receive_many(1000):
+                assert answer["data"]["observation"]["at"] == ats[answer["session"]]
+
+
+REQUESTS = st.one_of(
+    st.builds(lambda seed: ("reset", {} if seed is None else {"seed": seed}), st.none() | st.integers(0, 3)),
+    st.builds(lambda length: ("step", {"length": length}), st.integers(-2, 3)),
+    st.builds(
+        lambda luggage: ("step", {"length": 1, "luggage": luggage}),
+        st.dictionaries(st.text(max_size=3), st.floats(allow_nan=False) | st.lists(st.integers()), max_size=2),
+    ),
+    st.just(("step", {"length": 1, "how": "fall"})),
+    st.just(("step", {"length": "far"})),
+    st.just(("state", None)),
+    st.just(("mcp", {"id": 1})),
+    st.just(("dance", None)),
+    st.just(("fork", {"count": 1})),
+)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Path]]:
+    journal = tmp_path_factory.mktemp("undisturbed") / "journal"
+    with journaled(Walk, journal, max_concurrent_envs=1000) as server:
+        yield server, journal
+
+
+@settings(max_examples=25)
+@given(before=st.lists(REQUESTS, max_size=12), after=st.lists(REQUESTS, max_size=6))
+def test_a_rebuilt_session_answers_as_the_undisturbed_one(
+    undisturbed: tuple[RunningServer, Path], before: list[Any], after: list[Any]
+) -> None:
+    """Killed between any two requests of any kind, from a seed on."""
+    server, journal = undisturbed
+    with server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        for kind, data in before:
+            walker.ask(kind, data)
+        crashed = Walker(wire, walker.session, walker.token, walker.last_id)
+        with journaled(Walk, crash_image(journal)) as rebuilt, rebuilt.v1() as other:
+            assert crashed.attach(other) == walker.last_id
+            for kind, data in [*after, ("step", {"length": 1})]:
+                one, another = walker.ask(kind, data), crashed.ask(kind, data)
+                assert kind == "fork" or one == another
+
+
+class TestOnceOnly:
+    def test_the_last_answer_is_kept(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            message = walker.message("step", {"length": 2})
+            answer = wire.ask(message)
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                assert walker.attach(other, answered=1) == 2  # the answer never arrived
+                assert other.ask(message) == answer
+                assert walker.step(1) == data_of(wire.ask({**message, "id": 3, "data": {"length": 1}}))
+
+    @pytest.mark.parametrize("environment", [MappedWalk, WALKS["ThreadedMappedWalk"]])
+    def test_the_last_answer_is_kept_beside_a_snapshot(
+        self, serve_walks: ServeJournaled, journal: Path, environment: Any
+    ) -> None:
+        with serve_walks(environment).v1() as wire:
+            walker = Walker.open(wire)
+            message = walker.message("reset", {})
+            answer = wire.ask(message)
+            walker.ask("state")  # only once the snapshot was taken
+            walker.last_id -= 1
+            with closing(sqlite3.connect(journal)) as file:
+                assert file.execute("SELECT snapshot IS NOT NULL, since FROM session").fetchall() == [(1, 1)]
+                file.execute("DELETE FROM batch WHERE number = (SELECT max(number) FROM batch)")
+                file.commit()
+            with serve_walks(environment, crash_image(journal)).v1() as other:
+                assert walker.attach(other, answered=0) == 1
+                assert other.ask(message) == answer
+
+    def test_a_fork_whose_answer_was_lost_is_done_again(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            walker.fork(2)
+            at = walker.step(0)
+            image = crash_image(journal)
+            with serve_walks(path=image).v1() as other:
+                assert walker.attach(other) == 3
+                assert walker.step(0) == at
+        with serve_walks(path=image).v1() as other:
+            lost = Walker.open(other)
+            lost.reset(seed=1)
+            message = lost.message("fork", {"count": 1})
+            other.ask(message)
+            with serve_walks(path=crash_image(image)).v1() as third:
+                assert lost.attach(third, answered=1) == 1
+                assert third.ask(message)["type"] == "forked"
+
+    def test_forks_are_recovered_each_by_itself(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks().v1() as wire:
+            parent = Walker.open(wire)
+            parent.reset(seed=1)
+            parent.step(1)
+            child, idle = parent.fork(2)
+            (grandchild,) = child.fork(1)
+            ats = [walker.step(length) for length, walker in enumerate((parent, child, grandchild), 2)]
+            parent.reset(seed=9)  # what its children began with is still needed
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                for walker in (parent, child, grandchild, idle):
+                    assert walker.attach(other) == walker.last_id
+                for walker, at in zip((child, grandchild), ats[1:], strict=True):
+                    assert walker.step(0)["observation"]["at"] == at["observation"]["at"]
+                assert idle.step(2) == ats[0]
+
+    def test_those_who_ask_at_once_get_the_same_session(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(ThreadedWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            at = walker.step(3)["observation"]["at"]
+            server = serve_walks(ThreadedWalk, crash_image(journal))
+            wires = [server.v1() for _ in range(4)]
+            for other in wires:
+                other.send(walker.attach_message())
+            assert {other.receive()["type"] for other in wires} == {"attached"}
+            assert server.sessions.active_sessions == 1
+            answers = []
+            for other in wires:
+                other.send(walker.message("step", {"length": 0}))
+                walker.last_id -= 1
+                answers.append(other.receive())
+                other.close()
+            (stepped,) = [answer for answer in answers if answer["type"] == "observation"]
+            assert stepped["data"]["observation"]["at"] == at
+
+    def test_twice_killed(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            walker.step(1)
+            for _ in range(3):
+                journal = crash_image(journal)
+                assert walker.attach(serve_walks(path=journal).v1()) == walker.last_id
+                at = walker.step(1)["observation"]["at"]
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                assert walker.attach(other) == walker.last_id
+                assert walker.step(0)["observation"]["at"] == at
+
+
+class TestStopped:
+    def test_a_server_that_ends_in_order_leaves_its_sessions_recoverable(
+        self, serve_walks: ServeJournaled, journal: Path
+    ) -> None:
+        server = serve_walks()
+        with server.v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            at = walker.step(1)["observation"]["at"]
+            server.stop()
+        assert not journal.with_name("journal-wal").exists(), "all of it is in the file"
+        with serve_walks().v1() as wire:
+            assert walker.attach(wire) == 2
+            assert walker.step(0)["observation"]["at"] == at
+
+    def test_a_session_that_was_closed_is_over(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks().v1() as wire:
+            walker, other = Walker.open(wire), Walker.open(wire)
+            walker.reset()
+            assert walker.ask("close")["type"] == "closed"
+            assert "it has ended: closed" in walker.lost(wire)
+            with serve_walks(path=crash_image(journal)).v1() as after:
+                assert "it has ended: closed" in walker.lost(after)
+                assert other.attach(after) == 0
+
+    @pytest.mark.parametrize(
+        ("limits", "why"),
+        [
+            ({"resume_window_s": 0.01}, "away"),
+            ({"concurrency_config": ConcurrencyConfig(max_concurrent_envs=4, session_timeout=0.05)}, "idle"),
+        ],
+    )
+    def test_a_session_that_nobody_wanted_is_over(
+        self, serve_walks: ServeJournaled, limits: dict[str, Any], why: str
+    ) -> None:
+        server = serve_walks(**limits)
+        wire = server.v1()
+        walker = Walker.open(wire)
+        walker.reset()
+        if why == "away":
+            wire.cut()
+        server.wait_for_sessions(0)
+        with server.v1() as other:
+            assert f"it has ended: {why}" in walker.lost(other)
+        wire.close()
+
+
+class Renamed(Walk):
+    """Says that it is another version."""
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(name="Walk", description="", version="2.0.0")
+
+
+class TestLost:
+    @pytest.fixture
+    def walker(self, serve_walks: ServeJournaled) -> Iterator[Walker]:
+        with serve_walks(ThreadedWalk, step_timeout_s=30).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            walker.step(1)
+            yield walker
+
+    @pytest.fixture
+    def reason(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> Callable[..., str]:
+        def lose(environment: Any = ThreadedWalk, **more: Any) -> str:
+            with serve_walks(environment, crash_image(journal)).v1() as wire:
+                return walker.lost(wire, **more)
+
+        return lose
+
+    def test_an_answer_that_the_journal_does_not_know(self, reason: Callable[..., str]) -> None:
+        assert "had the answer to request 3, and the journal ends with request 2" in reason(answered=3)
+
+    def test_another_version(self, reason: Callable[..., str]) -> None:
+        assert "now has Renamed (name Walk, version 2.0.0), and had ThreadedWalk (name Thr" in reason(Renamed)
+
+    def test_an_environment_that_does_not_do_the_same(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(MoodyWalk).v1() as wire:
+            walker = Walker.open(wire)
+            before = walker.reset(seed=1)
+            server = serve_walks(MoodyWalk, crash_image(journal))
+            with server.v1() as other:
+                reason = walker.lost(other)
+                assert "request 1 (reset) was answered otherwise when it was repeated" in reason
+                assert json.dumps(before["observation"]["at"])[:6] in reason
+                server.wait_for_sessions(0)
+
+    def test_a_step_that_took_too_long(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(ThreadedWalk, step_timeout_s=0.05).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            assert error_of(walker.ask("step", {"length": 1, "how": "dawdle"}))["code"] == "TIMEOUT"
+            with serve_walks(ThreadedWalk, crash_image(journal)).v1() as other:
+                assert "request 2 (step) ran into its timeout" in walker.lost(other)
+
+    def test_what_was_pruned(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
+        walker.step(1)
+        image = crash_image(journal)
+        with closing(sqlite3.connect(image)) as file:
+            file.execute("DELETE FROM batch WHERE number < (SELECT max(number) FROM batch)")
+            file.commit()
+        with serve_walks(ThreadedWalk, image).v1() as wire:
+            assert "request 1 is not in the journal" in walker.lost(wire)
+
+    def test_data_that_no_journal_can_hold(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        deep = "[" * 199 + "]" * 199
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            message = walker.message("step", {"length": 1, "luggage": "HERE"})
+            wire.send(json.dumps(message).replace('"HERE"', deep))
+            wire.receive()
+            walker.step(1)
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                assert "request 2 could not be put on record" in walker.lost(other)
+
+    def test_another_token(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(ThreadedWalk, crash_image(journal)).v1() as wire:
+            stranger = Walker(wire, walker.session, walker.token[:-1] + "?", walker.last_id)
+            assert error_of(stranger.try_to_attach(wire))["code"] == "UNAUTHORIZED"
+            unknown = Walker(wire, "8" * 36, walker.token)
+            assert error_of(unknown.try_to_attach(wire))["code"] == "SESSION_ERROR"
+            walker.attach(wire)
+
+    def test_no_place(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(ThreadedWalk, crash_image(journal), max_concurrent_envs=1).v1() as wire:
+            other = Walker.open(wire)
+            assert error_of(walker.try_to_attach(wire))["code"] == "CAPACITY_REACHED"
+            other.ask("close")
+            walker.attach(wire)  # nothing was lost
+
+
+class TestSnapshots:
+    def test_a_random_environment_goes_on_from_its_snapshot(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(MappedWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            for _ in range(140):  # some of them after the last snapshot
+                walker.step(1)
+            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+                crashed = Walker(other, walker.session, walker.token, walker.last_id)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+                assert crashed.ask("state") == walker.ask("state")
+
+    def test_a_snapshot_that_fails_costs_no_step(
+        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Broken(MappedWalk):
+            def snapshot(self) -> Any:
+                return {1, 2}
+
+        with serve_walks(Broken).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            walker.step(1)
+            assert "takes no more snapshots: Expected snapshot() to return bytes or what JSON can hold, got set" in (
+                caplog.text
+            )
+            with serve_walks(Broken, crash_image(journal)).v1() as other:
+                assert "request 1 (reset) was answered otherwise" in walker.lost(other)
+
+    def test_a_snapshot_that_can_t_be_restored_loses_the_session(
+        self, serve_walks: ServeJournaled, journal: Path
+    ) -> None:
+        with serve_walks(MappedWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            walker.step(1)
+            image = crash_image(journal)
+            with closing(sqlite3.connect(image)) as file:
+                file.execute("UPDATE session SET snapshot = '{}'")
+                file.commit()
+            with serve_walks(MappedWalk, image).v1() as other:
+                assert "restoring the environment's snapshot failed: 'at'" in walker.lost(other)
+
+
+class TestUnwritable:
+    def test_without_room_on_the_disk_no_answer_passes(self, tmp_path: Path) -> None:
+        run = ("journaled_server.py", "Walk", str(tmp_path / "journal"), "at-most-400000")
+        with ServerProcess(*run) as server, connect(server) as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            answers: list[dict[str, Any]] = []
+            while not answers or answers[-1]["type"] == "observation":
+                answers.append(walker.ask("step", {"length": 0, "luggage": "x" * 20_000}))
+            error = error_of(answers[-1])
+            assert error["code"] == "EXECUTION_ERROR"
+            assert "can't be written" in error["message"]
+            assert error["may_have_happened"]
+            opened = wire.ask({"type": "open", "id": 1})
+            assert "can't be written" in error_of(opened)["message"]
+            assert "id" in opened
+            assert "session" not in opened
+
+    def test_a_lock_that_is_let_go_does_no_harm(
+        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            with closing(sqlite3.connect(journal, isolation_level=None)) as file:
+                file.execute("BEGIN IMMEDIATE")
+                assert "database is locked" in error_of(walker.ask("step", {"length": 1}))["message"]
+            walker.step(1)
+            assert [record.levelname for record in caplog.records if "the journal" in record.message] == [
+                "ERROR",
+                "WARNING",
+            ]
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                assert walker.attach(other) == 3
+                crashed, undisturbed = walker.step(1), wire.ask({**walker.message("step", {"length": 1}), "id": 4})
+                assert crashed == data_of(undisturbed)
+
+
+def test_a_client_that_goes_while_its_session_is_rebuilt_may_come_again(
+    serve_walks: ServeJournaled, journal: Path
+) -> None:
+    with serve_walks(ThreadedWalk).v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        at = walker.step(1)["observation"]["at"]
+        image = crash_image(journal)
+    server = serve_walks(ThreadedWalk, image)
+    for _ in range(5):
+        gone = server.v1()
+        gone.send(walker.attach_message())
+        gone.cut()
+    eventually(lambda: server.connections == 0, "the sockets gone")
+    with server.v1() as wire:
+        walker.attach(wire)
+        assert walker.step(0)["observation"]["at"] == at
+        assert server.sessions.active_sessions == 1
+
+
+def test_a_server_without_a_journal_knows_no_session_of_before(serve_walks: ServeJournaled) -> None:
+    server = RunningServer(create_fastapi_app(Walk, Stride, Place))
+    with serve_walks().v1() as wire, server, server.v1() as other:
+        walker = Walker.open(wire)
+        assert error_of(walker.try_to_attach(other))["code"] == "SESSION_ERROR"

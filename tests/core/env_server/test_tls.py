@@ -1,0 +1,143 @@
+"""A server with a certificate, whose authority the test has made."""
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from tests.cli.test_serve import serving
+from tests.environments import Add, CounterEnvironment, Total
+from tests.servers import RunningServer
+
+from openenv import GenericEnvClient
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.tls import TLS
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+
+PASSWORD = "open sesame"
+
+
+class Files:
+    """A certificate for this machine, its key, and the authority that vouches for it.
+
+    Attributes:
+        authority: The authority's certificate.
+        certificate: The server's.
+        key: Its key.
+        locked_key: The same, encrypted.
+        other_key: Another one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        server, other = (authority.issue_cert("127.0.0.1", "localhost") for _ in range(2))
+        self.authority = folder / "authority.pem"
+        self.certificate = folder / "certificate.pem"
+        self.key = folder / "key.pem"
+        self.locked_key = folder / "locked_key.pem"
+        self.other_key = folder / "other_key.pem"
+        authority.cert_pem.write_to_path(self.authority)
+        self.certificate.write_bytes(b"".join(blob.bytes() for blob in server.cert_chain_pems))
+        server.private_key_pem.write_to_path(self.key)
+        other.private_key_pem.write_to_path(self.other_key)
+        key = load_pem_private_key(self.key.read_bytes(), None)
+        locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode()))
+        self.locked_key.write_bytes(locked)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def server(files: Files) -> Iterator[RunningServer]:
+    app = create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=8)
+    tls = TLS(str(files.certificate), str(files.key))
+    with RunningServer(app, **tls.uvicorn_settings()) as server:
+        yield server
+
+
+def play(url: str) -> float | None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        client.reset()
+        return client.step({"amount": 3}).reward
+
+
+def test_a_client_that_trusts_the_authority_plays(
+    server: RunningServer, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+    assert play(f"https://127.0.0.1:{server.port}") == 3
+    assert play(f"https://localhost:{server.port}") == 3
+
+
+def test_one_that_does_not_refuses_to(server: RunningServer) -> None:
+    with pytest.raises(ConnectionFailedError, match="certificate"):
+        play(f"https://127.0.0.1:{server.port}")
+
+
+def test_the_origin_of_its_own_pages_has_the_scheme_https(server: RunningServer, files: Files) -> None:
+    host = f"127.0.0.1:{server.port}"
+    context = ssl.create_default_context(cafile=files.authority)
+    with server.http(verify=context) as http:
+        for scheme, status in (("https", 200), ("http", 403)):
+            answer = http.post(f"https://{host}/reset", headers={"Origin": f"{scheme}://{host}"})
+            assert answer.status_code == status
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_serve_takes_the_files(files: Files, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+    options = ("--ssl-certfile", files.certificate, "--ssl-keyfile", files.locked_key, "--workers", workers)
+    variables = {"OPENENV_SSL_KEYFILE_PASSWORD": PASSWORD}
+    with serving("echo", "-p", 0, *options, cwd=tmp_path, variables=variables, stderr=subprocess.STDOUT) as server:
+        assert server.url.startswith("https://")
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            assert client.step({"message": "hello"}).reward == 0.5
+        server.process.terminate()
+        assert server.process.stdout is not None
+        assert PASSWORD not in server.process.stdout.read()
+
+
+class TestFiles:
+    def test_an_encrypted_key_needs_its_password(self, files: Files) -> None:
+        TLS(str(files.certificate), str(files.locked_key), PASSWORD)
+        for password in (None, "", "wrong"):
+            with pytest.raises(ConfigurationError, match="for an encrypted key, its password"):
+                TLS(str(files.certificate), str(files.locked_key), password)
+
+    def test_files_that_do_not_belong_together(self, files: Files) -> None:
+        with pytest.raises(ConfigurationError, match="Expected PEM files that belong together"):
+            TLS(str(files.certificate), str(files.other_key))
+
+    def test_files_that_are_not_there(self, files: Files, tmp_path: Path) -> None:
+        for certificate, key in ((tmp_path / "x", files.key), (files.certificate, tmp_path / "x")):
+            with pytest.raises(ConfigurationError, match="No such file or directory"):
+                TLS(str(certificate), str(key))
+
+    def test_a_key_alone(self, files: Files) -> None:
+        assert TLS.of(None, None, None) is None
+        with pytest.raises(ConfigurationError, match=r"Expected a certificate \(ssl_certfile\)"):
+            TLS.of(None, str(files.key), None)
+
+    def test_the_password_is_in_no_repr(self, files: Files) -> None:
+        assert PASSWORD not in repr(TLS(str(files.certificate), str(files.locked_key), PASSWORD))
+
+
+def test_serve_says_what_is_wrong_in_a_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "openenv.cli", "serve", "echo", "--ssl-certfile", "absent.pem"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Error: Can't use the certificate absent.pem")
+    assert "Traceback" not in ended.stderr
