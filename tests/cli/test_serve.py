@@ -20,7 +20,7 @@ from tests.processes import children_of, wait_until_gone
 from tests.servers import eventually
 
 from openenv import GenericEnvClient
-from openenv.core.exceptions import ServerCapacityError
+from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
 
 class Serving:
@@ -44,7 +44,7 @@ def serving(*arguments: object, cwd: Path, **settings: Any) -> Iterator[Serving]
     with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment, **settings) as process:
         try:
             assert process.stdout is not None
-            found = re.fullmatch(r"Serving (\S+) at (http://\S+)\n", process.stdout.readline())
+            found = re.fullmatch(r"Serving (\S+) at (https?://\S+)\n", process.stdout.readline())
             assert found is not None
             yield Serving(process, found[2])
         finally:
@@ -78,12 +78,49 @@ def test_it_says_how_to_play_and_stop(tmp_path: Path) -> None:
     assert "Ctrl-C" in text
 
 
-def test_a_session_in_progress_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    with serving(scaffold(tmp_path, "my_env"), "-p", 0, cwd=tmp_path) as server:
+@pytest.mark.parametrize(
+    ("options", "number", "status"),
+    [
+        (["--drain-s", 0], signal.SIGTERM, -signal.SIGTERM),
+        (["--drain-s", 600], signal.SIGINT, 130),
+        (["--drain-s", 600, "--workers", 2], signal.SIGINT, 130),
+    ],
+)
+def test_an_episode_under_way_does_not_hold_up_the_end(
+    tmp_path: Path, options: list[object], number: signal.Signals, status: int
+) -> None:
+    with serving(scaffold(tmp_path, "my_env"), "-p", 0, *options, cwd=tmp_path) as server:
         client = GenericEnvClient(base_url=server.url).sync()
         client.reset()
-        assert server.end(signal.SIGTERM) == -signal.SIGTERM
+        assert server.end(number) == status
         client.close()
+
+
+def test_sigterm_lets_an_episode_end(tmp_path: Path) -> None:
+    with (
+        serving("echo", "-p", 0, "--drain-s", 1.5, cwd=tmp_path, stderr=subprocess.PIPE) as server,
+        GenericEnvClient(base_url=server.url).sync() as client,
+    ):
+        client.reset()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.stderr is not None
+        assert "draining: 1 episode under way, at most 1.5 s" in server.process.stderr.readline()
+        assert client.step({"message": "hello"}).reward == 0.5
+        assert server.process.wait(60) == -signal.SIGTERM
+
+
+def test_limits_have_options(tmp_path: Path) -> None:
+    options = ["--max-sessions-per-client", 1, "--step-timeout-s", 30, "--reset-timeout-s", 30, "--resume-window-s", 1]
+    options += ["--max-wait-s", 0, "--max-messages-per-s", 1000]
+    with (
+        serving("echo", "-p", 0, "--max-sessions", 4, *options, cwd=tmp_path) as server,
+        GenericEnvClient(base_url=server.url).sync() as first,
+        GenericEnvClient(base_url=server.url).sync() as second,
+    ):
+        first.reset()
+        with pytest.raises(ServerCapacityError, match="You have 1 of the 1") as refused:
+            second.reset()
+        assert refused.value.of_client
 
 
 def test_names_and_public_folders_are_served(tmp_path: Path) -> None:
@@ -152,13 +189,84 @@ def test_a_host_that_is_not_ours_is_told(openenv: Any) -> None:
     assert "Can't listen on 192.0.2.1:0" in ended.stderr
 
 
-def test_off_loopback_it_warns(tmp_path: Path) -> None:
-    with serving("echo", "-p", 0, "--host", "0.0.0.0", cwd=tmp_path, stderr=subprocess.PIPE) as server:
-        assert server.url.startswith("http://127.0.0.1:")
-        assert health(server.url) == {"status": "healthy"}
-        assert server.process.stderr is not None
-        assert "nothing asks them for a password" in server.process.stderr.readline()
-        server.end(signal.SIGTERM)
+class TestOffLoopback:
+    """What a person is told; tests/core/env_server/test_security_network.py has other machines come."""
+
+    def printed(self, tmp_path: Path, *options: str, host: str = "0.0.0.0", **variables: str) -> str:
+        variables = {"OPENENV_TOKEN": "", **variables}
+        options = ("--host", host, *options)
+        with serving("echo", "-p", 0, *options, cwd=tmp_path, variables=variables) as server:
+            assert server.url.startswith("http://127.0.0.1:")
+            assert health(server.url) == {"status": "healthy"}
+            server.process.terminate()
+            assert server.process.stdout is not None
+            return server.process.stdout.read()
+
+    def test_a_token_is_made_and_told_once_with_what_to_do(self, tmp_path: Path) -> None:
+        text = self.printed(tmp_path)
+        found = re.search(
+            r"Other machines reach it at (http://\S+:\d+) with this token, which is not shown again:\n\n"
+            r"  export OPENENV_TOKEN=([\w-]{32})\n  openenv play \1\n",
+            text,
+        )
+        assert found is not None, text
+        assert "127.0.0.1" not in found[1]
+        assert text.count(found[2]) == 1
+        assert "Nothing is encrypted" in text
+        assert found[2] not in self.printed(tmp_path)
+
+    def test_one_s_own_token_is_not_repeated(self, tmp_path: Path) -> None:
+        text = self.printed(tmp_path, OPENENV_TOKEN="a-token-of-the-user-s")
+        assert "with the token that OPENENV_TOKEN holds here" in text
+        assert "a-token-of-the-user-s" not in text
+
+    def test_without_tokens_it_warns(self, tmp_path: Path) -> None:
+        text = self.printed(tmp_path, "--auth", "none")
+        assert re.search(r"Other machines reach it at http://\S+; nobody is asked for a token", text)
+        assert "export" not in text
+
+    def test_on_this_machine_it_says_nothing_of_it(self, tmp_path: Path) -> None:
+        text = self.printed(tmp_path, host="127.0.0.1")
+        assert "token" not in text
+        assert "machines" not in text
+
+
+def test_names_and_origins_may_be_given_more_than_once(tmp_path: Path) -> None:
+    options = ("--allowed-host", "a.test", "--allowed-host", "*.b.test", "--allowed-origin", "https://c.test")
+    with serving("echo", "-p", 0, *options, cwd=tmp_path) as server:
+        for headers, status in (
+            ({"Host": "a.test"}, 200),
+            ({"Host": "x.b.test"}, 200),
+            ({"Host": "c.test"}, 403),
+            ({"Origin": "https://c.test"}, 200),
+            ({"Origin": "https://a.test"}, 403),
+        ):
+            assert status_of(f"{server.url}/schema", headers) == status, headers
+
+
+def status_of(url: str, headers: dict[str, str]) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_debug_tells_clients_where_an_environment_raised(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    environment = folder / "server" / "my_env_environment.py"
+    environment.write_text(
+        environment.read_text().replace("def reset(", "def reset(self, **_):\n        1 / 0\n\n    def _reset(")
+    )
+    for options, told in ((("--debug",), True), ((), False)):
+        with (
+            serving(folder, "-p", 0, *options, cwd=tmp_path, stderr=subprocess.DEVNULL) as server,
+            GenericEnvClient(base_url=server.url).sync() as client,
+            pytest.raises(ServerExecutionError, match="division by zero") as caught,
+        ):
+            client.reset()
+        assert ("ZeroDivisionError" in caught.value.details.get("traceback", "")) is told
 
 
 def test_an_inherited_socket_is_used(tmp_path: Path) -> None:
@@ -177,14 +285,17 @@ def test_a_number_that_is_no_socket_is_told(openenv: Any, tmp_path: Path) -> Non
     assert "Traceback" not in ended.stderr
 
 
-def test_it_stops_when_its_input_ends(tmp_path: Path) -> None:
+def test_it_stops_when_its_input_ends(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with serving("echo", "-p", 0, "--stop-on-eof", cwd=tmp_path, stdin=subprocess.PIPE) as server:
         assert server.process.stdin is not None
         server.process.stdin.write("what is typed does not matter\n")
         server.process.stdin.flush()
         assert health(server.url) == {"status": "healthy"}
-        server.process.stdin.close()
-        assert server.process.wait(60) == -signal.SIGTERM
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            server.process.stdin.close()
+            assert server.process.wait(60) == -signal.SIGTERM
+    assert "draining" not in capfd.readouterr().err, "nobody is left to wait for"
 
 
 def test_it_starts_anew_when_a_file_changes(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": Command("openenv.cli.serve:serve", "Serve an environment on this machine."),
     "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
     "train": Command("openenv.cli.train:train", "Train a language model on an environment with GRPO."),
+    "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
     "list": Command("openenv.cli.list:list_installed", "List the installed environments."),
     "validate": Command("openenv.cli.validate:validate", "Check an environment's folder without running it."),
 }

@@ -5,16 +5,18 @@ import signal
 import socket
 import threading
 import time
-from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn, TypedDict
 
 import typer
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.containers.health import is_loopback
+from openenv.cli.announcement import Announcement, token_for
 from openenv.core.env_server.app import listen, run_app, run_workers
+from openenv.core.env_server.settings import limit_variable
+from openenv.core.env_server.tls import TLS
 
 STOP_GRACE_S = 10.0
 SERVED = "OPENENV_SERVED"
@@ -28,6 +30,11 @@ MaxSessions = Annotated[int | None, typer.Option(min=1, help="Sessions at once. 
 LogLevel = Annotated[
     Literal["critical", "error", "warning", "info", "debug"], typer.Option(help="Least severe log message to show.")
 ]
+LogFormat = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(help="How to write the log; json for one object a line.  [default: text]", show_default=False),
+]
+Telemetry = Annotated[bool, typer.Option("--telemetry", help="Send OpenTelemetry traces where OTEL_* says.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.")]
 Isolation = Annotated[
     Literal["none", "process"] | None,
@@ -36,8 +43,51 @@ Isolation = Annotated[
 SessionsPerProcess = Annotated[
     int | None, typer.Option(min=1, help="With --isolation process: sessions that share one.  [default: 1]")
 ]
+MaxSessionsPerClient = Annotated[int | None, typer.Option(min=1, help="Sessions at once for clients of one address.")]
+MaxMessagesPerS = Annotated[
+    float | None,
+    typer.Option(min=0.001, help="Messages in a second over one WebSocket, or from one address over HTTP."),
+]
+MaxWaitS = Annotated[float | None, typer.Option(min=0, help="Longest wait in line for a session.  [default: 600]")]
+ResetTimeoutS = Annotated[float | None, typer.Option(min=0.001, help="Seconds that a reset may take.")]
+StepTimeoutS = Annotated[float | None, typer.Option(min=0.001, help="Seconds that a step may take.")]
+ResumeWindowS = Annotated[
+    float | None, typer.Option(min=0, help="Seconds to keep the session of a lost connection.  [default: 30]")
+]
+DrainS = Annotated[float | None, typer.Option(min=0, help="Seconds for episodes to end after SIGTERM.  [default: 5]")]
+Journal = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="File from which sessions go on after the server was killed.  [default: none]"),
+]
+Auth = Annotated[
+    Literal["token", "none"] | None,
+    typer.Option(help="Whether peers from other machines need a token.  [default: token]", show_default=False),
+]
+AllowedHost = Annotated[
+    list[str] | None,
+    typer.Option(help="Further name that the server is known by; may be given again.", show_default=False),
+]
+AllowedOrigin = Annotated[
+    list[str] | None,
+    typer.Option(help="Origin of a site whose pages may drive the server; may be given again.", show_default=False),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Tell clients where the environment raised.")]
+SslCertfile = Annotated[str | None, typer.Option(help="Certificate to serve https and wss with.", show_default=False)]
+SslKeyfile = Annotated[str | None, typer.Option(help="Its private key.", show_default=False)]
+SslKeyfilePassword = Annotated[
+    str | None,
+    typer.Option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.", show_default=False),
+]
 Fd = Annotated[int | None, typer.Option(min=0, help="Number of an inherited listening socket, for --host and --port.")]
 StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.")]
+
+
+class Looks(TypedDict):
+    """How the server shows itself, as ``run_app`` and ``run_workers`` take it."""
+
+    log_level: str
+    log_format: Literal["text", "json"] | None
+    tls: TLS | None
 
 
 def serve(
@@ -49,7 +99,24 @@ def serve(
     workers: Workers = 1,
     isolation: Isolation = None,
     sessions_per_process: SessionsPerProcess = None,
+    max_sessions_per_client: MaxSessionsPerClient = None,
+    max_messages_per_s: MaxMessagesPerS = None,
+    max_wait_s: MaxWaitS = None,
+    reset_timeout_s: ResetTimeoutS = None,
+    step_timeout_s: StepTimeoutS = None,
+    resume_window_s: ResumeWindowS = None,
+    drain_s: DrainS = None,
+    journal: Journal = None,
     log_level: LogLevel = "warning",
+    log_format: LogFormat = None,
+    telemetry: Telemetry = False,
+    auth: Auth = None,
+    allowed_host: AllowedHost = None,
+    allowed_origin: AllowedOrigin = None,
+    debug: Debug = False,
+    ssl_certfile: SslCertfile = None,
+    ssl_keyfile: SslKeyfile = None,
+    ssl_keyfile_password: SslKeyfilePassword = None,
     fd: Fd = None,
     stop_on_eof: StopOnEof = False,
 ) -> None:
@@ -63,24 +130,55 @@ def serve(
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
-    if max_sessions is not None:
-        os.environ["MAX_CONCURRENT_ENVS"] = str(max_sessions)
-    if isolation is not None:
-        os.environ["OPENENV_ISOLATION"] = isolation
-    if sessions_per_process is not None:
-        os.environ["OPENENV_SESSIONS_PER_PROCESS"] = str(sessions_per_process)
+    limits = {
+        "max_sessions_per_client": max_sessions_per_client,
+        "max_messages_per_s": max_messages_per_s,
+        "max_wait_s": max_wait_s,
+        "reset_timeout_s": reset_timeout_s,
+        "step_timeout_s": step_timeout_s,
+        "resume_window_s": resume_window_s,
+        "drain_s": drain_s,
+    }
+    _hand_on(
+        MAX_CONCURRENT_ENVS=max_sessions,
+        OPENENV_ISOLATION=isolation,
+        OPENENV_SESSIONS_PER_PROCESS=sessions_per_process,
+        OPENENV_JOURNAL=journal and journal.absolute(),
+        OPENENV_AUTH=auth,
+        OPENENV_ALLOWED_HOSTS=",".join(allowed_host) if allowed_host else None,
+        OPENENV_ALLOWED_ORIGINS=",".join(allowed_origin) if allowed_origin else None,
+        OPENENV_DEBUG="1" if debug else None,
+        **{limit_variable(name): value for name, value in limits.items()},
+    )
+    if stop_on_eof:  # whoever started this server is its client, and nobody is left to play on
+        os.environ.setdefault(limit_variable("drain_s"), "0")
+    if telemetry:
+        os.environ["OPENENV_TELEMETRY"] = "1"
     package = find_environment(environment)
+    looks: Looks = {
+        "log_level": log_level,
+        "log_format": log_format,
+        "tls": TLS.of(ssl_certfile, ssl_keyfile, ssl_keyfile_password),
+    }
     if reload:
-        _serve_reloading(package, host, port, log_level)
+        _serve_reloading(package, host, port, looks)
         return
-    app = package.app() if workers == 1 else None
     with _listener(host, port, fd) as listener:
-        announce = partial(_announce, package, *listener.getsockname()[:2])
-        if app is None:
-            run_workers(package.app, workers, listener, log_level=log_level, on_ready=announce)
-        else:
-            announce()
-            run_app(app, listener=listener, log_level=log_level)
+        bound, bound_port = listener.getsockname()[:2]
+        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, token_for(bound))
+        if workers > 1:
+            run_workers(package.app, workers, listener, on_ready=announcement.show, **looks)
+            return
+        app = package.app()
+        announcement.show()
+        run_app(app, listener=listener, **looks)
+
+
+def _hand_on(**variables: object) -> None:
+    """Hand options on to wherever the environment's application is made."""
+    for name, value in variables.items():
+        if value is not None:
+            os.environ[name] = str(value)
 
 
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:
@@ -88,28 +186,17 @@ def _listener(host: str, port: int, fd: int | None) -> socket.socket:
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 
-def _serve_reloading(package: EnvironmentPackage, host: str, port: int, log_level: str) -> None:
+def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: Looks) -> None:
     _listener(host, port, None).close()
-    _announce(package, host, port)
+    Announcement(package.name, host, port, looks["tls"] is not None, token_for(host)).show()
     os.environ[SERVED] = str(package.folder)
     run_app(
         "openenv.cli.served:app",
         host=host,
         port=port,
         reload_dirs=[str(package.folder)],
-        log_level=log_level,
+        **looks,
     )
-
-
-def _announce(package: EnvironmentPackage, host: str, port: int) -> None:
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    url = f"http://{shown}:{port}"
-    typer.echo(f"Serving {package.name} at {url}")
-    typer.echo(f"  play it   openenv play {url}")
-    typer.echo(f"  its API   {url}/docs")
-    typer.echo("  stop it   Ctrl-C")
-    if not is_loopback(host):
-        typer.echo(f"Whoever can reach {host}:{port} can use this server; nothing asks them for a password.", err=True)
 
 
 def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -1,0 +1,173 @@
+"""How a server is shown in the terminal: a head with its figures, and a row for each session."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from openenv.cli.server_readings import Reading
+
+UNLISTED_LINES = 10
+"""Lines of a picture that are not sessions."""
+
+_BAR_WIDTH = 12
+_WIDE = 90
+_BUSY_SHARE = 0.9
+_STATE_STYLES = {"playing": "green", "done": "cyan", "new": "dim", "away": "yellow"}
+
+
+@dataclass
+class Picture:
+    """A server at one time, as ``rich`` can print it.
+
+    Attributes:
+        url: The server's address.
+        reading: What it told last; ``None`` where it has not answered yet.
+        earlier: What it told before that, to count from; ``None`` to count from its start.
+        lines: How many sessions to show at most.
+        trouble: Why it can't be asked now.
+    """
+
+    url: str
+    reading: Reading | None
+    earlier: Reading | None = None
+    lines: int = 50
+    trouble: str | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it."""
+        yield self._title()
+        if self.trouble is not None:
+            yield Text(f"{self.trouble} Trying again; q quits.", style="bold red")
+        if self.reading is None:
+            return
+        yield Padding(_figures(self.reading, self.earlier), (1, 0))
+        if self.reading.sessions is None:
+            yield Text("This server does not list its sessions; it runs in production mode.", style="dim")
+        elif not self.reading.sessions["sessions"]:
+            yield Text("No session is open.", style="dim")
+        else:
+            gap = 2 if options.max_width >= _WIDE else 1
+            yield from _sessions(self.reading.sessions, max(1, self.lines), gap)
+
+    def _title(self) -> Text:
+        title = Text(no_wrap=True, overflow="ellipsis")
+        about = self.reading.about if self.reading else {}
+        title.append(about.get("environment", "openenv"), style="bold")
+        title.append(f"  {self.url}", style="cyan")
+        uptime_s = self.reading.uptime_s if self.reading else None
+        if uptime_s is not None:
+            title.append(f"  up {duration(uptime_s)}", style="dim")
+        if "version" in about:
+            title.append(f"  openenv {about['version']}", style="dim")
+        if self.reading and self.reading.total("openenv_draining"):
+            title.append("  draining", style="bold yellow")
+        return title
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time down in three or four characters and a unit, as in ``250 µs``, ``1.5 s`` or ``3h 05m``.
+
+    Example:
+        >>> [duration(seconds) for seconds in (None, 0.00025, 0.0123, 1.5, 75, 11100, 200000)]
+        ['-', '250 µs', '12.3 ms', '1.5 s', '1m 15s', '3h 05m', '2d 07h']
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours == 0:
+        return f"{minutes}m {rest:02}s"
+    days, hours = divmod(hours, 24)
+    return f"{days}d {hours:02}h" if days else f"{hours}h {minutes:02}m"
+
+
+def _figures(reading: Reading, earlier: Reading | None) -> Table:
+    rates = reading.since(earlier)
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(2):
+        grid.add_column(style="dim", no_wrap=True, min_width=8)
+        grid.add_column(no_wrap=True, min_width=24)
+    away, waiting = reading.total("openenv_sessions_away"), reading.total("openenv_clients_waiting")
+    running, queued = reading.total("openenv_requests_running"), reading.total("openenv_requests_queued")
+    requests = f"{int(running):,} running, {int(queued):,} queued"
+    times = f"{duration(rates.step_p50_s)} p50, {duration(rates.step_p95_s)} p95"
+    average = "" if earlier else " on average"
+    grid.add_row("sessions", _places(reading), "steps/s", f"{rates.steps_per_s:,.1f}{average}")
+    grid.add_row("", f"{int(away):,} away, {int(waiting):,} in line", "step", times)
+    grid.add_row("requests", requests, "resets/s", f"{rates.resets_per_s:,.1f}")
+    grid.add_row("memory", _memory(reading), "errors", _errors(reading, style="red" if rates.errors else ""))
+    return grid
+
+
+def _places(reading: Reading) -> Table:
+    taken, limit = reading.total("openenv_sessions"), reading.total("openenv_sessions_capacity")
+    style = "yellow" if taken >= _BUSY_SHARE * limit else "green"
+    bar = ProgressBar(
+        total=max(limit, 1), completed=taken, width=_BAR_WIDTH, complete_style=style, finished_style=style
+    )
+    places = Table.grid(padding=(0, 1))
+    places.add_row(f"{int(taken):,} of {int(limit):,}", bar)
+    return places
+
+
+def _errors(reading: Reading, style: str) -> Text:
+    """Count the errors, and name the most frequent code."""
+    told = Text().append(f"{int(reading.total('openenv_errors_total')):,}", style=style)
+    codes = reading.by("openenv_errors_total", "code")
+    if codes:
+        code, count = max(codes.items(), key=_count)
+        told.append(f"  {code} {int(count):,}{', ...' if len(codes) > 1 else ''}", style="dim")
+    return told
+
+
+def _count(item: tuple[str, float]) -> float:
+    return item[1]
+
+
+def _memory(reading: Reading) -> str:
+    mebibytes = reading.total("process_resident_memory_bytes") / 2**20
+    up = reading.by("openenv_worker_up", "worker")
+    workers = f", {int(sum(up.values()))} of {len(up)} workers" if len(up) > 1 else ""
+    return f"{mebibytes:,.0f} MiB{workers}"
+
+
+def _sessions(table: Mapping[str, Any], lines: int, gap: int) -> RenderResult:
+    rows = table["sessions"][:lines]
+    shown = Table(box=None, pad_edge=False, header_style="bold dim", padding=(0, gap, 0, 0))
+    for name in ("session", "via", "phase"):
+        shown.add_column(name, no_wrap=True)
+    for name in ("episode", "step", "steps", "reward", "idle", "age"):
+        shown.add_column(name, no_wrap=True, justify="right")
+    for row in rows:
+        shown.add_row(*_cells(row))
+    yield shown
+    left_out = table["total"] - len(rows)
+    if left_out > 0:
+        yield Text(f"and {left_out:,} more", style="dim")
+
+
+def _cells(row: Mapping[str, Any]) -> list[str | Text]:
+    state = "away" if row["away"] else row["phase"]
+    return [
+        Text(row["session"]),
+        Text(row["transport"]),
+        Text(state, style=_STATE_STYLES.get(state, "")),
+        f"{row['episodes']:,}",
+        f"{row['episode_steps']:,}",
+        f"{row['steps']:,}",
+        "-" if row["reward"] is None else f"{row['reward']:.4g}",
+        Text("working", style="bold") if row["busy"] else duration(row["idle_s"]),
+        duration(row["age_s"]),
+    ]

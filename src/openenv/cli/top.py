@@ -1,0 +1,102 @@
+"""``openenv top``: what a running server is doing, live in the terminal."""
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from openenv.cli.server_readings import Reading, ServerReadings
+from openenv.cli.server_view import UNLISTED_LINES, Picture
+from openenv.core.exceptions import ConnectionFailedError
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]
+Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
+Once = Annotated[bool, typer.Option("--once", help="Print once and end, as also where the output is no terminal.")]
+Token = Annotated[str | None, typer.Option(envvar="OPENENV_TOKEN", show_envvar=True, help="The server's token.")]
+
+_MOST_SESSIONS = 1000
+_LINES_OFF_A_TERMINAL = 50
+_INTERRUPTED = 130
+
+
+def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False, token: Token = None) -> None:
+    """Show what a running server is doing, live."""
+    console = Console(highlight=False)
+    readings = ServerReadings(url, token)
+    if once or not console.is_terminal:
+        console.print(Picture(url=readings.url, reading=readings.read(_MOST_SESSIONS), lines=_LINES_OFF_A_TERMINAL))
+        return
+    try:
+        with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+            _Watching(readings, interval, live, keys).watch()
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+class _Keys:
+    """What is typed. Where standard input is no terminal, nothing is."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def quit_within(self, seconds: float) -> bool:
+        """Wait so long, or until somebody quits."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if self._descriptor is None:
+                time.sleep(left)
+            elif select.select([self._descriptor], [], [], left)[0]:
+                typed = os.read(self._descriptor, 64)
+                if not typed or b"q" in typed.lower():
+                    return True
+        return False
+
+
+@contextmanager
+def _keys() -> Iterator[_Keys]:
+    """Have the terminal give each key as it is typed, for the length of a block."""
+    if not sys.stdin.isatty():
+        yield _Keys(None)
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor)
+        yield _Keys(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+class _Watching:
+    """Looks at a server until somebody quits; where it has gone, until it is back."""
+
+    def __init__(self, readings: ServerReadings, interval_s: float, live: Live, keys: _Keys) -> None:
+        self._readings = readings
+        self._interval_s = interval_s
+        self._live = live
+        self._keys = keys
+        self._latest: Reading | None = None
+
+    def watch(self) -> None:
+        while True:
+            self._live.update(self._look(), refresh=True)
+            if self._keys.quit_within(self._interval_s):
+                return
+
+    def _look(self) -> Picture:
+        lines = self._live.console.size.height - UNLISTED_LINES
+        earlier, trouble = self._latest, None
+        try:
+            self._latest = self._readings.read(_MOST_SESSIONS)
+        except ConnectionFailedError as error:
+            earlier, trouble = None, str(error)
+        return Picture(self._readings.url, self._latest, earlier=earlier, lines=lines, trouble=trouble)
