@@ -15,7 +15,7 @@ PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean clean-all
+.PHONY: help demo test chaos lint docs bench clean clean-all
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ demo: $(VENV)/.ready ## Train a tiny language model on Catch, from random weight
 
 test: $(VENV)/.ready-dev ## Run every test
 	@$(BIN)/python -m pytest $(ARGS)
+
+chaos: $(VENV)/.ready-dev ## Cut, kill, flood and hang real servers; counts of what was harmed
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 lint: $(VENV)/.ready-dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
