@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from benchmarks.bench import Bench
 from benchmarks.effort import Effort
-from benchmarks.measurements import growth, latency, memory, package, rollouts, server_cpu, workers
+from benchmarks.measurements import growth, journal, latency, memory, package, rollouts, server_cpu, workers
 from benchmarks.rows import FLOOR_ROWS, ROWS, Floor, Samples
 
 
@@ -42,6 +42,7 @@ MEASUREMENTS = (
     Measurement(server_cpu.legacy_wire, ("cpu_non_blocking", "cpu_threaded")),
     Measurement(server_cpu.v1_64, ("cpu_v1_64",)),
     Measurement(server_cpu.v1_1024, ("cpu_v1_1024",)),
+    Measurement(journal.journal, ("journal",)),
     Measurement(growth.sessions, ("cpu_growth",), attrgetter("growth_rounds")),
     Measurement(workers.workers, ("workers",), attrgetter("growth_rounds")),
     Measurement(latency.round_trip, ("round_trip",)),

@@ -32,6 +32,7 @@ from benchmarks.wire_client import STEP, STEP_DATA, UnexpectedAnswerError, check
 from benchmarks.wire_client_v1 import V1Session, joined, open_messages, split
 from openenv.core.env_server import create_app
 from openenv.core.env_server.environment_types import EnvironmentFactory, environment_types
+from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.outcomes import Outcome, outcome_of
 from openenv.core.env_server.protocol import (
     V1,
@@ -43,7 +44,8 @@ from openenv.core.env_server.protocol import (
     frames_v1,
     outcome_json,
 )
-from openenv.core.env_server.sessions import Limits, Session, Sessions
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
 
 _REPETITIONS = 5
 _FRAMES = 100

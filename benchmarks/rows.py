@@ -51,6 +51,7 @@ ROWS: dict[str, Row] = {
     "cpu_threaded": Row("server CPU per step, 64 sockets, in threads", "µs", 1e-6, 60e-6, Floor.CPU),
     "cpu_v1_64": Row("server CPU per step, 64 sessions on a socket (v1)", "µs", 1e-6, 8e-6, Floor.CPU),
     "cpu_v1_1024": Row("server CPU per step, 1,024 sessions on a socket (v1)", "µs", 1e-6, 8e-6, Floor.CPU),
+    "journal": Row("steps/s with a journal over without, 64 sessions (v1)", "times", 1, 0.9, more_is_better=True),
     "cpu_growth": Row("CPU per step, 10,000 sessions over 100 (v1)", "times", 1, 1.25),
     "workers": Row("steps/s of 2 workers over 1, 200 µs steps", "times", 1, 1.8, more_is_better=True),
     "round_trip": Row("round trip p50, bare client", "µs", 1e-6, 110e-6, Floor.ROUND_TRIP),

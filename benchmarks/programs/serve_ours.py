@@ -15,9 +15,17 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--environment", choices=list(ENVIRONMENTS), default="threaded")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--journal")
     arguments = parser.parse_args()
     environment = ENVIRONMENTS[arguments.environment]
-    make_app = partial(create_app, environment, EchoAction, EchoObservation, max_concurrent_envs=MAX_SESSIONS)
+    make_app = partial(
+        create_app,
+        environment,
+        EchoAction,
+        EchoObservation,
+        max_concurrent_envs=MAX_SESSIONS,
+        journal=arguments.journal,
+    )
     if arguments.workers == 1:
         run_app(make_app(), port=arguments.port)
     else:
