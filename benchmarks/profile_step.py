@@ -218,8 +218,16 @@ class InProcessSocket:
         self._due = 0
         self._answered: asyncio.Future[None]
         offered = [] if subprotocol is None else [subprotocol]
-        headers = [(b"host", b"127.0.0.1")]
-        scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": headers, "subprotocols": offered}
+        scope: Scope = {
+            "type": "websocket",
+            "scheme": "ws",
+            "path": "/ws",
+            "query_string": b"",
+            "headers": [(b"host", b"localhost")],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+            "subprotocols": offered,
+        }
         self._task = asyncio.ensure_future(_run(app, scope, self._receive, self._send))
 
     async def ask(self, frames: Sequence[str], messages: int) -> list[str]:
