@@ -170,7 +170,9 @@ class ServerReadings:
         return Reading(families, None if listed is None else json.loads(listed))
 
     def _get(self, path: str, *, may_be_missing: bool = False) -> str | None:
-        request = Request(self.url + path, headers=self._headers)  # noqa: S310  # the scheme was checked above
+        request = Request(self.url + path)  # noqa: S310  # the scheme was checked above
+        for name, value in self._headers.items():
+            request.add_unredirected_header(name, value)  # the token is for this server alone
         try:
             with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
                 text: str = answer.read().decode()

@@ -172,7 +172,7 @@ class V1Link(Link):
             self.hub.unclaimed(message, attached=not self.was_resent)
         else:
             answer.set_result(message)
-        if self._queue:
+        if self._queue and self.usable:  # else it is being closed, and those who wait are told so
             self._begin_next()
 
     def unsent(self) -> list[Answer]:

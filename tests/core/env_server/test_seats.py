@@ -74,6 +74,18 @@ class TestAttach:
                 assert own not in str(refused)
             assert total(wire.do("step", name, amount=1)) == 2, "it stays where it was"
 
+    def test_its_id_alone_opens_nothing(self, serve: Serve) -> None:
+        """Neither over HTTP nor to a legacy socket, which name sessions of theirs so."""
+        server = serve()
+        with server.v1() as wire, server.http() as http:
+            name, _ = started(wire)
+            header = {"X-OpenEnv-Session": name}
+            assert http.post("/step", json={"action": {"amount": 1}}, headers=header).status_code == 404
+            assert http.delete("/session", headers=header).status_code == 404
+            with server.wire(f"/ws?session_id={name}") as legacy:
+                assert code(legacy.receive()) == "SESSION_ERROR"
+            assert total(wire.do("step", name, amount=1)) == 2
+
     def test_another_session_s_token_is_none(self, serve: Serve) -> None:
         with serve().v1() as wire:
             (first, _), (_, token) = started(wire), started(wire)
@@ -164,6 +176,8 @@ class TestExactlyOnce:
             wire.send(requests)
             gate.wait_until_entered()
             wire.cut()
+        with server.http() as http:
+            eventually(lambda: http.get("/sessions").json()["sessions"][0]["away"], "the server notices")
         gate.opened.set()
         with server.v1() as wire:
             assert wire.attach(name, token)["data"]["last_id"] == 1

@@ -20,6 +20,7 @@ from tests.environments import (
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
 from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import ConcurrencyConfig, State
 from openenv.core.exceptions import (
@@ -162,7 +163,7 @@ class TestPlaces:
 
     async def test_attach(self) -> None:
         sessions = sessions_of()
-        session = await sessions.open()
+        session = await sessions.open(transport=Transport.HTTP)
         assert sessions.attach(session.id) is session
         with pytest.raises(SessionCreationError, match="already has an attached WebSocket"):
             sessions.attach(session.id)
@@ -224,7 +225,7 @@ class TestIdleness:
 
     async def test_an_attached_session_is_not_idle(self) -> None:
         sessions = sessions_of(idle_timeout_s=0.05)
-        session = await sessions.open()
+        session = await sessions.open(transport=Transport.HTTP)
         sessions.attach(session.id)
         await asyncio.sleep(0.2)  # four times as long as it may be idle
         assert not session.closed

@@ -244,16 +244,17 @@ class Guard:
 
 
 class HiddenTokens(logging.Filter):
-    """Takes tokens out of log records: ``websockets`` logs the headers of each handshake, at the level ``debug``."""
+    """Takes credentials out of log records: ``websockets`` logs each handshake's headers, at the level ``debug``."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record through, one with credentials without them."""
         arguments = record.args
-        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() == "authorization":
+        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
             record.args = (arguments[0], "[redacted]")
         return True
 
 
+_CREDENTIALS = ("authorization", "cookie", SESSION_HEADER.lower())
 _HIDDEN_TOKENS = HiddenTokens()
 
 

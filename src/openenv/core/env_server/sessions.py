@@ -190,15 +190,15 @@ class Sessions:
         return session
 
     def get(self, session_id: str) -> Session:
-        """Find a session.
+        """Find a session by its id alone, which is how clients over HTTP name theirs.
 
         Raises:
-            SessionNotFoundError: There is none of this id (any more).
+            SessionNotFoundError: There is none of this id (any more), or it takes more than its id to use it.
         """
-        try:
-            return self._sessions[session_id]
-        except KeyError:
-            raise SessionNotFoundError(session_id) from None
+        session = self._sessions.get(session_id)
+        if session is None or session.transport is not Transport.HTTP:
+            raise SessionNotFoundError(session_id)
+        return session
 
     def let_yield(self, session: Session) -> None:
         """Have the session end as soon as another one needs its place, unless its client comes back before."""
