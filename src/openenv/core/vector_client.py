@@ -248,15 +248,16 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 batch.settle(slot, given_up())
                 continue
             answer = batch.expect(slot, link)
-            if isinstance(link, V1Link):
-                message = link.prepare(kind, data, answer)
-                if message is not None:
-                    outbox = outboxes.setdefault(link.hub, [])
-                    outbox.append(message)
-                    if len(outbox) == _MESSAGES_IN_A_FRAME:
-                        link.hub.send(outboxes.pop(link.hub))
-            else:
+            if not isinstance(link, V1Link):
                 link.ask(kind, data, answer)
+                continue
+            message = link.prepare(kind, data, answer)
+            if message is None:  # answered already
+                continue
+            outbox = outboxes.setdefault(link.hub, [])
+            outbox.append(message)
+            if len(outbox) == _MESSAGES_IN_A_FRAME:
+                link.hub.send(outboxes.pop(link.hub))
         for hub, messages in outboxes.items():
             hub.send(messages)
 

@@ -122,8 +122,6 @@ class ActionText:
         self.fields = _agent_fields(self.schema)
         self._payloads = _finite_payloads(self.fields)
         self.choices = tuple(self._payloads)
-        # What each choice means, once it has been read.
-        self._readings: dict[str, Reading] = {}
         self.fallback = self._default_text() if fallback is None else fallback
         self._fallback_action: BaseModel | dict[str, Any] | None = None
         if self.fallback is not None:
@@ -143,16 +141,10 @@ class ActionText:
         Returns:
             The action, or the fallback with the problem.
         """
-        known = self._readings.get(text)
-        if known is not None:
-            return known
         try:
-            reading = Reading(self._make(self._payload(text.strip())))
+            return Reading(self._make(self._payload(text.strip())))
         except _IllegalTextError as error:
             return Reading(self._fallback_action, str(error))
-        if text in self._payloads:
-            self._readings[text] = reading
-        return reading
 
     def write(self, action: BaseModel | Mapping[str, Any]) -> str:
         """Write an action so that `read` gives it back.
