@@ -136,6 +136,13 @@ class _PromptServer(uvicorn.Server):
         self._ready.set()
         await self._end.wait()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # What a server in a process of its own learns from the signal that ends it.
+        agents = getattr(getattr(self.config.app, "state", None), "agents", None)
+        if agents is not None:
+            agents.end_streams()
+        await super().shutdown(sockets)
+
     def end(self) -> None:
         assert self._ready.wait(_PATIENCE_S), "the server never started"
         self._loop.call_soon_threadsafe(self._end.set)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from openenv.core.env_server.app import serve as serve
     from openenv.core.env_server.interfaces import Environment as Environment
     from openenv.core.env_server.interfaces import Transform as Transform
+    from openenv.core.env_server.tools import ToolResult as ToolResult
+    from openenv.core.env_server.tools import tool as tool
     from openenv.core.env_server.types import Action as Action
     from openenv.core.env_server.types import Observation as Observation
     from openenv.core.env_server.types import State as State
@@ -49,6 +51,7 @@ else:
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
             "openenv.core.env_server.app": ("create_app", "serve"),
             "openenv.core.env_server.interfaces": ("Environment", "Transform"),
+            "openenv.core.env_server.tools": ("ToolResult", "tool"),
             "openenv.core.env_server.types": ("Action", "Observation", "State"),
         },
     )

@@ -9,7 +9,7 @@ from tests.servers import RunningServer
 
 import openenv
 from openenv import GenericEnvClient
-from openenv.auto.making import is_url
+from openenv.auto.making import is_adapted, is_url
 from openenv.core.exceptions import EnvironmentNotFoundError, ProviderError, ServerCapacityError
 
 
@@ -127,3 +127,28 @@ def test_many_clients_at_once(tmp_path: Path) -> None:
 )
 def test_addresses(target: str | Path, expected: bool) -> None:
     assert is_url(target) is expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("gymnasium:CartPole-v1", True),
+        ("gymnasium:ale_py:ALE/Pong-v5", True),
+        ("reasoning_gym:leg_counting?size=3", True),
+        ("localhost:8000", False),
+        ("http://host:8000", False),
+        ("ws://host", False),
+        ("gymnasium:", False),
+        ("C:/environments", False),
+        ("./gymnasium:x", False),
+        (Path("gymnasium:x"), False),
+    ],
+)
+def test_other_worlds(target: str | Path, expected: bool) -> None:
+    assert is_adapted(target) is expected
+
+
+def test_another_worlds_environment_gets_a_server_of_its_own() -> None:
+    with openenv.make("gymnasium:CliffWalking-v1", max_sessions=1).sync() as client:
+        assert client.reset(seed=1).observation["observation"] == 36
+        assert client.step({"action": 0}).observation["observation"] == 24

@@ -208,3 +208,10 @@ def test_in_a_terminal_ctrl_c_ends_with_130(tmp_path: Path) -> None:
         assert terminal.process.wait(60) == 130
     finally:
         terminal.close()
+
+
+def test_another_worlds_environment_is_played(openenv: Any) -> None:
+    ended = openenv("play", "gymnasium:CliffWalking-v1", "--seed", 1, typed="0\n9\nq\n")
+    assert ended.returncode == 0, ended.stderr
+    assert "observation 36" in " ".join(ended.stdout.split())
+    assert "observation 24" in " ".join(ended.stdout.split())

@@ -14,12 +14,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from tests.environment_folders import public_environment, scaffold
 from tests.processes import children_of, wait_until_gone
 from tests.servers import eventually
 
 from openenv import GenericEnvClient
+from openenv.adapters.gymnasium import GymnasiumVectorEnv
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
 
@@ -381,3 +383,39 @@ def test_a_missing_dependency_is_one_line(openenv: Any, tmp_path: Path, workers:
     assert ended.stderr.startswith("Error: ")
     assert ended.stderr.count("\n") == 1
     assert "'no_such_library', which is not installed" in ended.stderr
+
+
+def test_another_worlds_environment_is_served_by_workers_with_processes_of_their_own(tmp_path: Path) -> None:
+    theirs = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    target = "gymnasium:FrozenLake-v1?is_slippery=true"
+    with serving(target, "-p", 0, "--workers", 2, "--isolation", "process", cwd=tmp_path) as server:
+        envs = GymnasiumVectorEnv(server.url, num_envs=4)
+        assert envs.single_observation_space == theirs.observation_space
+        for seed in range(3):
+            observations, _ = envs.reset(seed=[seed] * 4)
+            assert observations.tolist() == [theirs.reset(seed=seed)[0]] * 4
+            for action in (2, 1):
+                seen, expected = envs.step([action] * 4), theirs.step(action)
+                assert seen[0].tolist() == [expected[0]] * 4
+        envs.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("gymnasium:CartPol-v1", "Gymnasium has no environment 'CartPol-v1'. Did you mean CartPole-v1"),
+        ("gymnasum:CartPole-v1", "No other world is called 'gymnasum'. Did you mean gymnasium?"),
+    ],
+)
+def test_another_worlds_unknown_environment_is_one_line(openenv: Any, target: str, told: str) -> None:
+    ended = openenv("serve", target, "-p", 0)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: {told}")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_another_worlds_environment_has_no_folder_to_watch(openenv: Any) -> None:
+    ended = openenv("serve", "gymnasium:CartPole-v1", "--reload")
+    assert ended.returncode == 2
+    assert "gymnasium:CartPole-v1 has none" in ended.stderr

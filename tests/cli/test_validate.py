@@ -73,3 +73,15 @@ def test_a_report_that_cannot_be_written_is_told(openenv: Any, tmp_path: Path) -
     ended = openenv("validate", scaffold(tmp_path, "my_env"), "--output", tmp_path / "no" / "report.json")
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: [Errno 2]")
+
+
+def test_another_worlds_environment_is_made_and_reset(openenv: Any) -> None:
+    ended = openenv("validate", "gymnasium:Blackjack-v1")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.rstrip().endswith("gymnasium:Blackjack-v1: passed")
+
+
+def test_another_worlds_unknown_environment_ends_with_2(openenv: Any) -> None:
+    ended = openenv("validate", "gymnasium:Blackjock-v1")
+    assert ended.returncode == 2
+    assert "Did you mean Blackjack-v1" in ended.stderr

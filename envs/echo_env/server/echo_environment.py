@@ -1,9 +1,10 @@
-"""The echo environment: the smallest one that does everything an environment does."""
+"""The echo environment: the smallest one that does everything an environment does, by actions and by tools."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.tools import tool
 from openenv.core.env_server.types import State
 
 from ..models import EchoAction, EchoObservation
@@ -12,7 +13,10 @@ GREETING = "Echo environment ready!"
 
 
 class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
-    """Says back each message. The reward is a tenth of its length; an episode never ends by itself."""
+    """Says back each message. The reward is a tenth of its length; an episode never ends by itself.
+
+    Agents that call tools may say it by these, which give no reward.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     BLOCKING: ClassVar[bool] = False
@@ -53,6 +57,26 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
             reward=length / 10,  # 0.1 * 13 would be 1.3000000000000003
             metadata={"original_message": action.message, "step": self._steps},
         )
+
+    @tool
+    def echo_message(self, message: str) -> str:
+        """Say the message back.
+
+        Args:
+            message: The text to echo
+        """
+        self._steps += 1
+        return message
+
+    @tool
+    def echo_with_length(self, message: str) -> dict[str, Any]:
+        """Say the message back, with its length in characters.
+
+        Args:
+            message: The text to echo
+        """
+        self._steps += 1
+        return {"message": message, "length": len(message)}
 
     @property
     def state(self) -> State:

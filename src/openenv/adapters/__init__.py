@@ -1,1 +1,32 @@
-"""Other worlds' environments in and out, a module or folder for each; what they need is imported with them only."""
+"""Other worlds' environments in and out, a module or folder for each; what they need is imported with them only.
+
+``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of another world is
+imported before one of its environments is asked for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Where another world's environments come from.
+
+    Attributes:
+        factory: ``module:function``. The function takes the id and returns an environment's class, or a
+            ``functools.partial`` of one, that other processes can import.
+        package: The package that it needs.
+        extra: The extra of ours that installs it.
+    """
+
+    factory: str
+    package: str
+    extra: str
+
+
+ADAPTERS: Mapping[str, Adapter] = {
+    "gymnasium": Adapter("openenv.adapters.gymnasium.made:environment_class", "gymnasium", "gymnasium"),
+    "ors": Adapter("openenv.adapters.ors.made:environment_for", "openreward", "ors"),
+    "pettingzoo": Adapter("openenv.adapters.pettingzoo.made:environment_class", "pettingzoo", "pettingzoo"),
+}
+"""How to find what ``PREFIX:ID`` names, by the prefix."""

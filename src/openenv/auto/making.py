@@ -11,6 +11,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient
 
 _URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
+_ADAPTED = re.compile(r"[a-z][a-z0-9_]*:[^/].*")
 
 
 def make(
@@ -26,8 +27,9 @@ def make(
     The server starts in a local process when the client first connects, and ends when the client is closed.
 
     Args:
-        name_or_path_or_url: Name of an installed environment (``wordle``), an environment's folder, or the address of
-            a running server (``http://host:8000``).
+        name_or_path_or_url: Name of an installed environment (``wordle``), an environment's folder, the address of a
+            running server (``http://host:8000``), or another world's environment (``gymnasium:CartPole-v1``), whose
+            actions and observations are dicts.
         environment: For an address: name or folder of the environment that is served there, for the types of its
             client. Without it actions and observations are dicts.
         max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.
@@ -49,6 +51,9 @@ def make(
     if is_url(name_or_path_or_url):
         client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
         return client_class(base_url=str(name_or_path_or_url), **client_kwargs)
+    if is_adapted(name_or_path_or_url):
+        provider = LocalProcessProvider(name_or_path_or_url, max_sessions=max_sessions, env_vars=env_vars)
+        return GenericEnvClient(provider=provider, **client_kwargs)
     package = find_environment(name_or_path_or_url)
     provider = LocalProcessProvider(package.folder, max_sessions=max_sessions, env_vars=env_vars)
     return package.client_class()(provider=provider, **client_kwargs)
@@ -62,3 +67,13 @@ def is_url(target: str | Path) -> bool:
         [True, True, False, False]
     """
     return isinstance(target, str) and _URL.fullmatch(target) is not None
+
+
+def is_adapted(target: str | Path) -> bool:
+    """Say whether a target names an environment of another world, as ``PREFIX:ID``, which ``openenv serve`` finds.
+
+    Example:
+        >>> [is_adapted(target) for target in ("gymnasium:CartPole-v1", "localhost:8000", "wordle", "./a:b")]
+        [True, False, False, False]
+    """
+    return isinstance(target, str) and _ADAPTED.fullmatch(target) is not None and not is_url(target)

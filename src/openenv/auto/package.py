@@ -82,7 +82,12 @@ class EnvironmentPackage:
         Raises:
             ConfigurationError: Several classes could be it, or none.
         """
-        found = find_class(self, BaseModel if self.manifest.action else Action, "action", ("models", "client", ""))
+        try:
+            found = find_class(self, BaseModel if self.manifest.action else Action, "action", ("models", "client", ""))
+        except ConfigurationError:
+            if self.manifest.action is not None:
+                raise
+            found = None  # it may be a union of several, which the environment's class says
         return environment_types(self.environment_class()).action if found is None else found
 
     def observation_class(self) -> type[BaseModel]:

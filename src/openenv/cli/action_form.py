@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -24,10 +24,13 @@ class ActionForm:
     Args:
         schema: The action's JSON Schema.
         console: Where to ask.
+        left_out: Fields that nobody is asked for.
     """
 
-    def __init__(self, schema: Mapping[str, Any], console: Console) -> None:
-        properties = [name for name in schema.get("properties", {}) if name != "metadata"]
+    def __init__(
+        self, schema: Mapping[str, Any], console: Console, left_out: Collection[str] = ("metadata",)
+    ) -> None:
+        properties = [name for name in schema.get("properties", {}) if name not in left_out]
         required = schema.get("required", ())
         self._fields = [FormField(name, schema, name in required) for name in properties]
         self._console = console

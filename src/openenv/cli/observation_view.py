@@ -21,10 +21,13 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
         schema: Its JSON Schema.
 
     Returns:
-        Its ``text`` if it has one, with its colours; else a line for each field. A number that its schema bounds to
-        a short range is shown on a scale, which makes a position in a game visible.
+        Its ``text`` if it has one, with its colours; of a tool call, its result or what went wrong; else a line for
+        each field. A number that its schema bounds to a short range is shown on a scale, which makes a position in a
+        game visible.
     """
     fields = observation_fields(observation)
+    if fields.keys() == {"tool_name", "result", "error"}:
+        return _tool_view(fields)
     if isinstance(fields.get("text"), str):
         return Text.from_ansi(fields["text"])
     properties: Mapping[str, Any] = schema.get("properties", {})
@@ -32,6 +35,11 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
     for name, value in fields.items():
         table.add_row(Text(name, style="dim"), Text.from_ansi(_scale(value, properties.get(name, {})) or _plain(value)))
     return table
+
+
+def _tool_view(fields: Mapping[str, Any]) -> Text:
+    error = fields["error"]
+    return Text.from_ansi(_plain(fields["result"])) if error is None else Text(error["message"], style="yellow")
 
 
 def _scale(value: Any, field: Mapping[str, Any]) -> str | None:

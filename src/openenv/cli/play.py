@@ -10,7 +10,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_url
+from openenv.auto.making import is_adapted, is_url
+from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.observation_view import observation_view
 from openenv.core.client_types import StepResult
@@ -19,7 +20,7 @@ from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, Ser
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or a server's address.")]
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a URL.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
 
@@ -52,7 +53,10 @@ class Game:
         self, client: SyncEnvClient[Any, Any, Any], schemas: Mapping[str, dict[str, Any]], console: Console
     ) -> None:
         self._client = client
-        self._form = ActionForm(schemas["action"], console)
+        self._kinds = action_kinds(schemas["action"])
+        self._may_list = refuses_listing(schemas["action"])
+        self._offered: list[Kind] = []
+        self._form: ActionForm
         self._observation_schema = schemas["observation"]
         self._console = console
 
@@ -65,7 +69,6 @@ class Game:
         Raises:
             QuitGameError: The person quit.
         """
-        self._form.show_help()
         while True:
             self._play_episode(seed)
             self._form.confirm("Enter plays again, q quits")
@@ -73,6 +76,7 @@ class Game:
 
     def _play_episode(self, seed: int) -> None:
         result = self._client.reset(seed=seed)
+        self._offer(self._kinds + tool_kinds(self._listed_tools()))
         steps, total = 0, result.reward or 0.0
         self._show(result, f"new episode, seed {seed}", total)
         while not result.done:
@@ -91,6 +95,23 @@ class Game:
             self._show(result, f"step {steps}", total)
         self._console.print(f"[bold]The episode is over: {total:g} in {steps} steps.[/]")
 
+    def _listed_tools(self) -> list[dict[str, Any]]:
+        """The tools that there are for this episode; a server without any refuses to list them."""
+        if not self._may_list:
+            return []
+        try:
+            tools: list[dict[str, Any]] = self._client.step(LIST_TOOLS).observation.get("tools", [])
+        except ServerError:
+            self._may_list = False
+            return []
+        return tools
+
+    def _offer(self, kinds: list[Kind]) -> None:
+        """Say what can be done, where that is not what could be done in the last episode."""
+        if kinds != self._offered:
+            self._offered, self._form = kinds, form_of(kinds, self._console)
+            self._form.show_help()
+
     def _show(self, result: StepResult[Any], title: str, total: float) -> None:
         facts = [title] if result.reward is None else [title, f"reward {result.reward:g}", f"total {total:g}"]
         view = observation_view(result.observation, self._observation_schema)
@@ -106,4 +127,5 @@ class Game:
 def _client(environment: str, url: str | None) -> GenericEnvClient:
     if url is not None or is_url(environment):
         return GenericEnvClient(base_url=url or environment)
-    return GenericEnvClient(provider=LocalProcessProvider(find_environment(environment).folder))
+    served = environment if is_adapted(environment) else find_environment(environment).folder
+    return GenericEnvClient(provider=LocalProcessProvider(served))

@@ -11,9 +11,9 @@ from typing import Annotated, Literal, NoReturn, TypedDict
 
 import typer
 
-from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.announcement import Announcement, token_for
+from openenv.cli.targets import find_target
 from openenv.core.env_server.app import listen, run_app, run_workers
 from openenv.core.env_server.settings import limit_variable
 from openenv.core.env_server.tls import TLS
@@ -22,7 +22,7 @@ STOP_GRACE_S = 10.0
 SERVED = "OPENENV_SERVED"
 """With ``--reload``: the environment to serve, for the processes that are started anew."""
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment.")]
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or PREFIX:ID.")]
 Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
@@ -154,13 +154,15 @@ def serve(
         os.environ.setdefault(limit_variable("drain_s"), "0")
     if telemetry:
         os.environ["OPENENV_TELEMETRY"] = "1"
-    package = find_environment(environment)
+    package = find_target(environment)
     looks: Looks = {
         "log_level": log_level,
         "log_format": log_format,
         "tls": TLS.of(ssl_certfile, ssl_keyfile, ssl_keyfile_password),
     }
     if reload:
+        if not isinstance(package, EnvironmentPackage):
+            raise typer.BadParameter(f"--reload watches an environment's folder, and {package.name} has none.")
         _serve_reloading(package, host, port, looks)
         return
     with _listener(host, port, fd) as listener:

@@ -7,7 +7,9 @@
     │   └── ConcurrencyConfigurationError       many sessions for a class that allows one
     ├── RequestError                            raised on the server, sent as an error frame
     │   ├── InvalidRequestError                 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR: nothing happened
-    │   │   └── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that refuses an action
+    │   │   ├── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that refuses an action
+    │   │   └── TaskNotFoundError (IndexError)   VALIDATION_ERROR: raised by an environment that has no such task
+    │   ├── TasksUnsupportedError               EXECUTION_ERROR: the environment does not say this of its tasks
     │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
     │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
@@ -145,6 +147,31 @@ class IllegalActionError(InvalidRequestError, ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, errors=[{"type": "illegal_action", "loc": [], "msg": message}])
+
+
+class TaskNotFoundError(InvalidRequestError, IndexError):
+    """The environment has no such task, or no such split. Nothing happened.
+
+    Args:
+        message: What was asked for.
+    """
+
+    def __init__(self, message: str = "Invalid task index") -> None:
+        super().__init__(message)
+
+
+class TasksUnsupportedError(RequestError):
+    """The environment lacks a method by which it would list its tasks, or says that it does not implement it.
+
+    Attributes:
+        method: Name of the method.
+    """
+
+    code = "EXECUTION_ERROR"
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        super().__init__(f"{method} is not supported for this environment")
 
 
 class MessageTooLargeError(RequestError):

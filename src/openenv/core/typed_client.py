@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.environment_types import environment_types, generic_arguments
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 
@@ -35,6 +36,8 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         named = generic_arguments(cls, TypedEnvClient) or ()
         for name, model in zip(("action_class", "observation_class", "state_class"), named, strict=False):
             if not isinstance(model, TypeVar):
+                if name == "action_class":  # it may be a union
+                    model = action_model(model) or model
                 _check_model(cls, model)
                 setattr(cls, name, model)
 

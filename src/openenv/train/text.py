@@ -307,7 +307,16 @@ def _json_value(text: str, field: Mapping[str, Any]) -> Any:
         joined = "".join(text.split()) if field.get("type") in ("integer", "number") else text
         return from_json(joined, allow_inf_nan=False)
     except ValueError as error:
+        if _may_be_text(field):
+            return text
         raise _IllegalTextError(f"expected a value of type {field.get('type')}; got {_shortened(text)!r}") from error
+
+
+def _may_be_text(field: Mapping[str, Any]) -> bool:
+    """Whether text that is no JSON is a value of a field that takes several types, or any."""
+    kind = field.get("type", "string" if "anyOf" not in field else None)
+    kinds = kind if isinstance(kind, list) else [kind, *(option.get("type") for option in field.get("anyOf", ()))]
+    return "string" in kinds
 
 
 def _checked_by_schema(payload: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def check_environment(source: Source) -> Iterator[Finding]:
         yield fail("No class extends Environment.", "Write one in server/; `openenv init` shows how.")
     for cls in classes:
         methods = _methods(names, cls)
-        for name in ("reset", "step", "state"):
+        for name in ("reset",) if _has_tools(methods) else ("reset", "step", "state"):
             if not _has_method(names, cls, methods, name):
                 yield fail(f"{cls.path}: {_class_name(cls)} has no {name}.", f"Define {name}; Environment says how.")
         if "state" in methods and not methods["state"].decorator_list:
@@ -150,6 +150,16 @@ def _methods(names: Names, cls: Definition) -> dict[str, Function]:
                 if isinstance(node, Function):
                     methods.setdefault(node.name, node)
     return methods
+
+
+def _has_tools(methods: dict[str, Function]) -> bool:
+    """Whether a class has tools, which come with a step and a state."""
+    return "task_tools" in methods or any(_is_tool(method) for method in methods.values())
+
+
+def _is_tool(method: Function) -> bool:
+    plain = (node.func if isinstance(node, ast.Call) else node for node in method.decorator_list)
+    return any(ast.unparse(node).rpartition(".")[2] == "tool" for node in plain)
 
 
 def _has_method(names: Names, cls: Definition, methods: dict[str, Function], name: str) -> bool:

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from openenv.validation.source import Source
-
+SubjectT = TypeVar("SubjectT")
 Status = Literal["pass", "warn", "fail"]
 
 
@@ -25,8 +24,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One check of an environment's folder.
+class Check(Generic[SubjectT]):
+    """One check of an environment: of its folder or, where that is another world's, of itself.
 
     Attributes:
         id: Its name in the report.
@@ -36,7 +35,7 @@ class Check:
 
     id: str
     measures: str
-    find: Callable[[Source], Iterable[Finding]]
+    find: Callable[[SubjectT], Iterable[Finding]]
 
 
 def fail(text: str, remedy: str) -> Finding:

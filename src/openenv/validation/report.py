@@ -9,8 +9,8 @@ from typing import Any
 from openenv.auto.manifest import Manifest
 from openenv.validation.code_checks import CODE_CHECKS
 from openenv.validation.file_checks import FILE_CHECKS
-from openenv.validation.findings import Check, Finding, Status
-from openenv.validation.source import Source, read_source
+from openenv.validation.findings import Check, Finding, Status, SubjectT
+from openenv.validation.source import read_source
 
 REPORT_SCHEMA_VERSION = 1
 LEVEL = "static"
@@ -44,16 +44,18 @@ class Report:
     """What all checks said of an environment's folder.
 
     Attributes:
-        target: The folder.
+        target: The folder, or ``PREFIX:ID``.
         source_digest: SHA-256 over the files that were looked at.
         manifest: The manifest's keys; empty if it can't be read.
         results: One entry for each check.
+        level: What was done: ``static`` ran nothing of the environment.
     """
 
     target: str
     source_digest: str
     manifest: Mapping[str, Any]
     results: list[CheckResult]
+    level: str = LEVEL
 
     @property
     def verdict(self) -> Status:
@@ -67,7 +69,7 @@ class Report:
             "target": self.target,
             "source_digest": self.source_digest,
             "manifest": dict(self.manifest),
-            "levels_run": [LEVEL],
+            "levels_run": [self.level],
             "results": [asdict(result) for result in self.results],
             "verdict": self.verdict,
         }
@@ -91,15 +93,15 @@ def validate_folder(folder: Path) -> Report:
     return Report(str(source.folder), source.digest, manifest, results)
 
 
-def run_check(check: Check, source: Source) -> CheckResult:
+def run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
     """Run one check.
 
     Args:
         check: The check.
-        source: The files to look at.
+        subject: What to look at.
     """
     start = time.perf_counter()
-    findings: list[Finding] = list(check.find(source))
+    findings: list[Finding] = list(check.find(subject))
     duration_s = round(time.perf_counter() - start, 6)
     return CheckResult(
         check_id=check.id,

@@ -604,19 +604,26 @@ class TestProduction:
 
     def test_v1(self, production: RunningServer) -> None:
         with production.v1() as wire:
-            for message in (
-                {"type": "open", "id": 1},
-                {"type": "attach", "id": 2, "session": "s", "data": {"token": "t"}},
-                {"type": "reset", "id": 1, "session": "s", "data": {}},
-                {"type": "step", "id": 1, "session": "s", "data": {"amount": 1}},
-                {"type": "state", "id": 1, "session": "s"},
-                {"type": "fork", "id": 1, "session": "s", "data": {"count": 2}},
-            ):
-                answer = wire.ask(message)
-                assert (answer["type"], answer["id"]) == ("error", message["id"])
-                assert (answer["data"]["code"], answer["data"]["mode"]) == ("SESSION_ERROR", "production")
-                assert f"got {message['type']}" in answer["data"]["message"]
-        assert production.sessions.active_sessions == 0
+            session = wire.open()
+            for name in (session, "s"):
+                for number, message in enumerate(
+                    (
+                        {"type": "reset", "data": {}},
+                        {"type": "step", "data": {"amount": 1}},
+                        {"type": "state"},
+                        {"type": "fork", "data": {"count": 2}},
+                    ),
+                    1,
+                ):
+                    answer = wire.ask({**message, "id": number, "session": name})
+                    assert (answer["type"], answer["id"]) == ("error", number)
+                    assert (answer["data"]["code"], answer["data"]["mode"]) == ("SESSION_ERROR", "production")
+                    assert f"got {message['type']}" in answer["data"]["message"]
+            call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {"amount": 4}}}
+            answer = wire.ask({"type": "mcp", "id": 5, "session": session, "data": call})
+            assert answer["data"]["result"]["data"] == {"total": 4, "done": False}
+            assert production.sessions.active_sessions == 1
+        production.wait_for_sessions(0)
 
 
 class TestLogs:

@@ -1,4 +1,8 @@
-"""Served environments as Gymnasium environments: ``GymnasiumVectorEnv`` for many, ``GymnasiumEnv`` for one."""
+"""Gymnasium, both ways.
+
+Served environments as Gymnasium's: ``GymnasiumVectorEnv`` for many, ``GymnasiumEnv`` for one. Gymnasium's environments,
+to be served: ``environment_class("CartPole-v1")``.
+"""
 
 try:
     import gymnasium as _gymnasium  # noqa: F401  # said here once, in place of a traceback from the depths
@@ -6,7 +10,16 @@ except ImportError as error:
     raise ImportError('This needs Gymnasium: pip install "openenv-core[gymnasium]"') from error
 
 from openenv.adapters.gymnasium.env import GymnasiumEnv
+from openenv.adapters.gymnasium.environment import GymnasiumEnvironment
+from openenv.adapters.gymnasium.made import environment_class
 from openenv.adapters.gymnasium.spaces import action_codec, observation_codec
 from openenv.adapters.gymnasium.vector_env import GymnasiumVectorEnv
 
-__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "action_codec", "observation_codec"]
+__all__ = [
+    "GymnasiumEnv",
+    "GymnasiumEnvironment",
+    "GymnasiumVectorEnv",
+    "action_codec",
+    "environment_class",
+    "observation_codec",
+]

@@ -26,6 +26,7 @@ __all__ = [
     "JsonText",
     "MultiDiscreteCodec",
     "TextCodec",
+    "TupleCodec",
     "codec_for_space",
 ]
 
@@ -110,10 +111,12 @@ class DiscreteCodec(Codec):
     Args:
         values: The values.
         start: The number of the first one.
+        dtype: The type of the numbers.
     """
 
-    def __init__(self, values: Values, start: int = 0) -> None:
-        self.space = spaces.Discrete(len(values), start=start)
+    def __init__(self, values: Values, start: int = 0, dtype: Any = np.int64) -> None:
+        self.space = spaces.Discrete(len(values), start=start, dtype=dtype)
+        self._number_type = np.dtype(dtype).type
         self._choices = Choices(values)
         self._start = start
 
@@ -121,9 +124,10 @@ class DiscreteCodec(Codec):
         """Return the value that a number stands for."""
         return self._choices.value(value - self._start)
 
-    def decode(self, json: Any) -> np.int64:
+    def decode(self, json: Any) -> np.integer[Any]:
         """Return the number of a value."""
-        return np.int64(self._choices.number(json) + self._start)
+        number: np.integer[Any] = self._number_type(self._choices.number(json) + self._start)
+        return number
 
 
 class MultiDiscreteCodec(Codec):
@@ -133,14 +137,21 @@ class MultiDiscreteCodec(Codec):
         values: The values of each item, in the array's order.
         shape: The array's shape.
         start: The number of each item's first value.
+        dtype: The type of the numbers.
     """
 
-    def __init__(self, values: Sequence[Values], shape: tuple[int, ...], start: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        values: Sequence[Values],
+        shape: tuple[int, ...],
+        start: Sequence[int] | None = None,
+        dtype: Any = np.int64,
+    ) -> None:
         self._shape = shape
         self._choices = [Choices(choice) for choice in values]
-        self._start = np.zeros(shape, np.int64) if start is None else np.reshape(np.asarray(start, np.int64), shape)
-        sizes = np.array([len(choice) for choice in values], np.int64).reshape(shape)
-        self.space = spaces.MultiDiscrete(sizes, start=self._start)
+        self._start = np.zeros(shape, dtype) if start is None else np.reshape(np.asarray(start, dtype), shape)
+        sizes = np.array([len(choice) for choice in values], dtype).reshape(shape)
+        self.space = spaces.MultiDiscrete(sizes, dtype, start=self._start)
 
     def encode(self, value: Any) -> Any:
         """Return the values as nested lists."""
@@ -148,11 +159,11 @@ class MultiDiscreteCodec(Codec):
         values = [choices.value(number) for choices, number in zip(self._choices, numbers, strict=True)]
         return nested(values, self._shape)
 
-    def decode(self, json: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def decode(self, json: Any) -> np.ndarray[Any, Any]:
         """Return the numbers as an array."""
         values = flattened(json, self._shape)
         numbers = [choices.number(value) for choices, value in zip(self._choices, values, strict=True)]
-        return np.array(numbers, np.int64).reshape(self._shape) + self._start
+        return np.array(numbers, self._start.dtype).reshape(self._shape) + self._start
 
 
 class ArrayCodec(Codec):
@@ -172,7 +183,7 @@ class ArrayCodec(Codec):
 
     def decode(self, json: Any) -> np.ndarray[Any, Any]:
         """Return an array of the space's type."""
-        array = np.array(json, self._dtype)
+        array = _numbers(json, self._dtype)
         if array.shape != self._shape:
             raise ValueError(f"expected numbers of the shape {self._shape}, got {array.shape}")
         return array
@@ -268,6 +279,26 @@ class FieldsCodec(Codec):
         return {name: codec.decode(json[name]) for name, codec in self._codecs.items()}
 
 
+class TupleCodec(Codec):
+    """Several values in order, each with a space of its own, as a list.
+
+    Args:
+        codecs: The codec of each.
+    """
+
+    def __init__(self, codecs: Sequence[Codec]) -> None:
+        self.space = spaces.Tuple([codec.space for codec in codecs])
+        self._codecs = list(codecs)
+
+    def encode(self, value: Any) -> list[Any]:
+        """Return the values as a list."""
+        return [codec.encode(part) for codec, part in zip(self._codecs, value, strict=True)]
+
+    def decode(self, json: Any) -> tuple[Any, ...]:
+        """Return the values as a tuple."""
+        return tuple(codec.decode(part) for codec, part in zip(self._codecs, json, strict=True))
+
+
 class FieldCodec(Codec):
     """The only field of an action or observation, without the dict around it.
 
@@ -299,27 +330,49 @@ def codec_for_space(space: Space[Any]) -> Codec:
     Raises:
         ConfigurationError: It is of a kind that has no such form.
     """
+    codec = _codec_of_kind(space)
+    codec.space = space
+    return codec
+
+
+def _codec_of_kind(space: Space[Any]) -> Codec:
     match space:
         case spaces.Box():
             return ArrayCodec(space)
         case spaces.Discrete():
             first = int(space.start)
-            return DiscreteCodec(range(first, first + int(space.n)), start=first)
+            return DiscreteCodec(range(first, first + int(space.n)), first, space.dtype)
         case spaces.MultiDiscrete():
             starts = space.start.ravel().tolist()
             sizes = space.nvec.ravel().tolist()
             values = [range(first, first + size) for first, size in zip(starts, sizes, strict=True)]
-            return MultiDiscreteCodec(values, space.shape, starts)
+            return MultiDiscreteCodec(values, space.shape, starts, space.dtype)
         case spaces.MultiBinary():
             return BinaryCodec(space.shape)
         case spaces.Text():
             return TextCodec(space)
         case spaces.Dict():
             return FieldsCodec({name: codec_for_space(part) for name, part in space.items()})
+        case spaces.Tuple():
+            return TupleCodec([codec_for_space(part) for part in space])
     raise ConfigurationError(
-        f"Expected a Box, Discrete, MultiDiscrete, MultiBinary, Text or Dict space, got {space}. "
+        f"Expected a Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict or Tuple space, got {space}. "
         "For any other, pass a converter as well: encode_action or decode_observation."
     )
+
+
+def _numbers(json: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Make an array of numbers, which NumPy would read from text too, and cut off where the type has no fractions."""
+    given = np.array(json)
+    if given.dtype.kind in "US":
+        raise TypeError(f"expected numbers, got {json!r:.100}")
+    if given.dtype.kind == "O":  # null, which stands for NaN, or integers that only Python holds
+        return np.array(json, dtype)
+    with np.errstate(invalid="ignore", over="ignore"):  # what the type can't hold turns out different, or infinite
+        array = given.astype(dtype)
+    if array.dtype.kind in "iu" and not np.array_equal(array, given):
+        raise ValueError(f"expected whole numbers of the type {array.dtype}, got {json!r:.100}")
+    return array
 
 
 def nested(values: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:

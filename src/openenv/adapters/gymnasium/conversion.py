@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from openenv.adapters.gymnasium.codecs import Codec, FieldCodec, FieldsCodec, codec_for_space
+from openenv.adapters.gymnasium.infos import restored_info
 from openenv.adapters.gymnasium.spaces import action_codec, action_fields, observation_codec, observation_fields
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -156,7 +157,7 @@ def report_of(result: StepResult[Any]) -> tuple[bool, bool, dict[str, Any]]:
     An environment that returns Gymnasium's five values has both flags in its metadata. Any other one ends by
     terminating. ``None`` counts as nothing reported.
     """
-    info = {name: value for name, value in (result.metadata or {}).items() if value is not None}
+    info = {name: value for name, value in restored_info(result.metadata or {}).items() if value is not None}
     terminated, truncated = info.get("terminated"), info.get("truncated")
     if isinstance(terminated, bool) and isinstance(truncated, bool):
         del info["terminated"], info["truncated"]

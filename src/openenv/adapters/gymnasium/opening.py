@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_url
+from openenv.auto.making import is_adapted, is_url
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient
@@ -13,7 +13,7 @@ from openenv.core.sync_client import SyncEnvClient
 
 Client = EnvClient[Any, Any, Any]
 Source = str | Path | Client | SyncEnvClient[Any, Any, Any]
-"""Name of an installed environment, its folder, a server's URL, or a client of one's own."""
+"""Name of an installed environment, its folder, ``PREFIX:ID``, a server's URL, or a client of one's own."""
 
 
 def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client:
@@ -40,5 +40,5 @@ def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client
 def _make_client(environment: str | Path, sessions: int) -> Client:
     if is_url(environment):
         return GenericEnvClient(base_url=str(environment))
-    folder = find_environment(environment).folder
-    return GenericEnvClient(provider=LocalProcessProvider(folder, max_sessions=sessions))
+    served = environment if is_adapted(environment) else find_environment(environment).folder
+    return GenericEnvClient(provider=LocalProcessProvider(served, max_sessions=sessions))

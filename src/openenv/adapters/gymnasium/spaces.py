@@ -15,6 +15,7 @@ a number, or a list of fixed length of numbers     ``Box`` of ``float32``, with 
 nested lists of fixed lengths of numbers           ``Box`` likewise; ``uint8`` if all are from 0 to 255, as in a picture
 a string                                           ``Text``
 a model                                            ``Dict``
+what a Gymnasium environment was served with       the very space, which its schema names
 ================================================== ==================================================================
 
 The ``float32`` space of an action lies within the bounds, so that everything in it is a valid action.
@@ -39,7 +40,9 @@ from openenv.adapters.gymnasium.codecs import (
     JsonText,
     MultiDiscreteCodec,
     TextCodec,
+    codec_for_space,
 )
+from openenv.adapters.gymnasium.space_schemas import HINT, space_from_schema
 from openenv.core.exceptions import ConfigurationError
 
 __all__ = ["action_codec", "action_fields", "observation_codec", "observation_fields"]
@@ -145,6 +148,8 @@ class _SchemaReader:
             within: References that have been followed to it.
         """
         schema, within = self._resolved(schema, path, within)
+        if HINT in schema:
+            return codec_for_space(space_from_schema(schema))
         values = _finite_values(schema)
         if values is not None:
             return DiscreteCodec(values)

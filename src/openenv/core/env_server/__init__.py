@@ -17,15 +17,35 @@ if TYPE_CHECKING:
     from openenv.core.env_server.interfaces import ModelTokenizer as ModelTokenizer
     from openenv.core.env_server.interfaces import TaskProvider as TaskProvider
     from openenv.core.env_server.interfaces import Transform as Transform
+    from openenv.core.env_server.mcp_environment import MCPEnvironment as MCPEnvironment
+    from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
+    from openenv.core.env_server.mcp_types import CallToolObservation as CallToolObservation
+    from openenv.core.env_server.mcp_types import JsonRpcError as JsonRpcError
+    from openenv.core.env_server.mcp_types import JsonRpcErrorCode as JsonRpcErrorCode
+    from openenv.core.env_server.mcp_types import JsonRpcRequest as JsonRpcRequest
+    from openenv.core.env_server.mcp_types import JsonRpcResponse as JsonRpcResponse
+    from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
+    from openenv.core.env_server.mcp_types import ListToolsObservation as ListToolsObservation
+    from openenv.core.env_server.mcp_types import McpMethod as McpMethod
+    from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
+    from openenv.core.env_server.mcp_types import Tool as Tool
+    from openenv.core.env_server.mcp_types import ToolError as ToolError
+    from openenv.core.env_server.mcp_types import ToolErrorType as ToolErrorType
     from openenv.core.env_server.serialization import deserialize_action as deserialize_action
     from openenv.core.env_server.serialization import serialize_observation as serialize_observation
+    from openenv.core.env_server.tools import ToolResult as ToolResult
+    from openenv.core.env_server.tools import tool as tool
     from openenv.core.env_server.types import Action as Action
     from openenv.core.env_server.types import BaseMessage as BaseMessage
     from openenv.core.env_server.types import CodeExecResult as CodeExecResult
     from openenv.core.env_server.types import ConcurrencyConfig as ConcurrencyConfig
     from openenv.core.env_server.types import EnvironmentMetadata as EnvironmentMetadata
+    from openenv.core.env_server.types import GetTaskRangeRequest as GetTaskRangeRequest
+    from openenv.core.env_server.types import GetTaskRequest as GetTaskRequest
     from openenv.core.env_server.types import HealthResponse as HealthResponse
     from openenv.core.env_server.types import HealthStatus as HealthStatus
+    from openenv.core.env_server.types import ListTasksRequest as ListTasksRequest
+    from openenv.core.env_server.types import NumTasksRequest as NumTasksRequest
     from openenv.core.env_server.types import Observation as Observation
     from openenv.core.env_server.types import ResetRequest as ResetRequest
     from openenv.core.env_server.types import ResetResponse as ResetResponse
@@ -70,14 +90,35 @@ else:
             f"{_PACKAGE}.interfaces": ("Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"),
             f"{_PACKAGE}.base_transforms": ("CompositeTransform", "NullTransform"),
             f"{_PACKAGE}.serialization": ("deserialize_action", "serialize_observation"),
+            f"{_PACKAGE}.mcp_environment": ("MCPEnvironment",),
+            f"{_PACKAGE}.mcp_types": (
+                "CallToolAction",
+                "CallToolObservation",
+                "JsonRpcError",
+                "JsonRpcErrorCode",
+                "JsonRpcRequest",
+                "JsonRpcResponse",
+                "ListToolsAction",
+                "ListToolsObservation",
+                "McpMethod",
+                "RESERVED_TOOL_NAMES",
+                "Tool",
+                "ToolError",
+                "ToolErrorType",
+            ),
+            f"{_PACKAGE}.tools": ("ToolResult", "tool"),
             f"{_PACKAGE}.types": (
                 "Action",
                 "BaseMessage",
                 "CodeExecResult",
                 "ConcurrencyConfig",
                 "EnvironmentMetadata",
+                "GetTaskRangeRequest",
+                "GetTaskRequest",
                 "HealthResponse",
                 "HealthStatus",
+                "ListTasksRequest",
+                "NumTasksRequest",
                 "Observation",
                 "ResetRequest",
                 "ResetResponse",
@@ -110,4 +151,5 @@ else:
                 "SessionNotFoundError",
             ),
         },
+        optional={"MCPEnvironment": "fastmcp"},
     )

@@ -9,21 +9,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
-from types import ModuleType
-from typing import Any, Unpack
+from types import ModuleType, UnionType
+from typing import Any, TypeAlias, Unpack
 
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
-from starlette.routing import WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 
+from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers, refusals
 from openenv.core.env_server.importable import Importable, refuse_while_importing
 from openenv.core.env_server.journal import Journal
 from openenv.core.env_server.logs import LogFormat, log_config
+from openenv.core.env_server.mcp.agent import Served
+from openenv.core.env_server.mcp.endpoint import McpEndpoint
 from openenv.core.env_server.operations import Operations
+from openenv.core.env_server.ors.routes import OrsTransport
 from openenv.core.env_server.security import Access, needs_new_token, new_token, protect
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.settings import (
@@ -39,13 +43,18 @@ from openenv.core.env_server.settings import (
     wants_telemetry,
 )
 from openenv.core.env_server.sockets import SOCKETS
+from openenv.core.env_server.task_routes import TaskRoutes
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
 from openenv.core.env_server.workers.supervisor import Supervisor, run_supervisor
 from openenv.core.env_server.ws import WebSocketTransport
+from openenv.core.env_server.ws_mcp import McpSocketTransport
 from openenv.core.exceptions import ConfigurationError
 
 logger = logging.getLogger(__name__)
+
+ActionClass: TypeAlias = type[BaseModel] | UnionType | None
+"""A class of actions, a union of such, or what the environment's class says."""
 
 DEFAULT_PORT = 8000
 # A frame that is too long is still read up to this many times the limit, so that its sender can be told and its session
@@ -68,7 +77,8 @@ class HTTPEnvServer:
 
     Args:
         env: An environment class, a function or partial that makes one, or one instance that all sessions share.
-        action_cls: Class of the actions.
+        action_cls: Class of the actions, or a union of such; by default what the environment's class says, as are the
+            observation's and the state's then.
         observation_cls: Class of the observations.
         max_concurrent_envs: Sessions open at once; 1 if neither this nor ``concurrency_config`` says otherwise.
         concurrency_config: Sessions and idle timeout together, in place of ``max_concurrent_envs``.
@@ -86,8 +96,8 @@ class HTTPEnvServer:
     def __init__(
         self,
         env: Any,
-        action_cls: type[BaseModel],
-        observation_cls: type[BaseModel],
+        action_cls: ActionClass = None,
+        observation_cls: type[BaseModel] | None = None,
         max_concurrent_envs: int | None = None,
         concurrency_config: ConcurrencyConfig | None = None,
         env_name: str | None = None,
@@ -103,7 +113,7 @@ class HTTPEnvServer:
         self.concurrency_config = concurrency(max_concurrent_envs, concurrency_config)
         self.max_message_bytes = message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
         limits = limits_of(settings, self.concurrency_config)
-        types = EnvironmentTypes(action=action_cls, observation=observation_cls, state=state_cls)
+        types = _types_of(factory, settings, action_cls, observation_cls, state_cls)
         self._reset_observation = settings.get("reset_observation_cls")
         self._access = Access.of(settings)
         self._debug = debugs(settings)
@@ -113,6 +123,7 @@ class HTTPEnvServer:
         self._sessions.debug = self._debug
         path = journal_path(settings)
         self._journal = None if path is None else Journal(path)
+        self._agents: McpEndpoint | None = None
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
         """Add the transports to an application, and a guard before all that it answers.
@@ -127,13 +138,26 @@ class HTTPEnvServer:
         transport = HTTPTransport(self._sessions, self._reset_observation)
         app.include_router(app.state.operations.router(mode), responses=refusals(401, 403))
         app.include_router(transport.router(mode), responses=refusals(401, 403))
+        if mode is ServerMode.SIMULATION:  # whose clients choose the task, and the episode's beginning and end
+            ors = OrsTransport(self._sessions, self.env_name)
+            app.include_router(ors.router(transport.limited))
+        tasks = TaskRoutes(self._sessions, self.env_name)
+        app.include_router(tasks.router(transport.limited), responses=refusals(401, 403))
         socket = WebSocketTransport(self._sessions, self.max_message_bytes, mode, self._journal)
         app.router.routes.append(WebSocketRoute("/ws", socket))
+        self._add_agent_routes(app, mode, transport)
         add_error_handlers(app, debug=self._debug)
         app.add_middleware(BodyLimit, max_bytes=self.max_message_bytes)
         if self._telemetry is not None:
             app.add_middleware(self._telemetry.TraceParent)
         protect(app, self._access)
+
+    def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
+        served = Served(self._sessions, self.env_name, shows_state=mode is ServerMode.SIMULATION)
+        self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
+        app.state.agents = self._agents
+        app.router.routes.append(Route("/mcp", self._agents))
+        app.router.routes.append(WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.max_message_bytes)))
 
     async def start(self) -> None:
         """Get ready for the first session, where that takes long; an application of ours calls this when it starts.
@@ -147,6 +171,8 @@ class HTTPEnvServer:
         """Close every session. What a journal has of them stays: a server that is started again can rebuild them."""
         if self._journal is not None:
             self._journal.close()
+        if self._agents is not None:
+            await self._agents.close()
         await self._sessions.close_all()
 
     def get_capacity_status(self) -> ServerCapacityStatus:
@@ -175,8 +201,8 @@ class HTTPEnvServer:
 
 def create_fastapi_app(
     env: Any,
-    action_cls: type[BaseModel],
-    observation_cls: type[BaseModel],
+    action_cls: ActionClass = None,
+    observation_cls: type[BaseModel] | None = None,
     max_concurrent_envs: int | None = None,
     concurrency_config: ConcurrencyConfig | None = None,
     env_name: str | None = None,
@@ -212,8 +238,8 @@ def create_fastapi_app(
 
 def create_app(
     env: Any,
-    action_cls: type[BaseModel],
-    observation_cls: type[BaseModel],
+    action_cls: ActionClass = None,
+    observation_cls: type[BaseModel] | None = None,
     env_name: str | None = None,
     max_concurrent_envs: int | None = None,
     concurrency_config: ConcurrencyConfig | None = None,
@@ -261,7 +287,11 @@ def create_app(
 
 
 def create_web_interface_app(
-    env: Any, action_cls: type[BaseModel], observation_cls: type[BaseModel], *args: Any, **kwargs: Any
+    env: Any,
+    action_cls: ActionClass = None,
+    observation_cls: type[BaseModel] | None = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> FastAPI:
     """Build the application that serves an environment's API; the web page itself is not part of it yet.
 
@@ -280,7 +310,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     *,
-    action_cls: type[BaseModel] | None = None,
+    action_cls: ActionClass = None,
     observation_cls: type[BaseModel] | None = None,
     state_cls: type[BaseModel] | None = None,
     max_concurrent_envs: int | None = None,
@@ -464,6 +494,24 @@ def _load_telemetry() -> ModuleType:
         raise ConfigurationError(
             f'Telemetry needs OpenTelemetry, but there is no {error.name}: pip install "openenv-core[telemetry]".'
         ) from error
+
+
+def _types_of(
+    factory: EnvironmentFactory,
+    settings: ServerSettings,
+    action_cls: ActionClass,
+    observation_cls: type[BaseModel] | None,
+    state_cls: type[BaseModel],
+) -> EnvironmentTypes:
+    """Complete the classes that were given by what the environment's class says."""
+    if action_cls is None or observation_cls is None:
+        found = environment_types(_class_of(factory, settings))
+        action_cls, observation_cls = action_cls or found.action, observation_cls or found.observation
+        state_cls = found.state if state_cls is State else state_cls
+    action = action_model(action_cls)
+    if action is None:
+        raise ConfigurationError(f"Expected a pydantic model, or a union of such, as the actions' class: {action_cls}.")
+    return EnvironmentTypes(action, observation_cls, state_cls)
 
 
 def _class_of(factory: EnvironmentFactory, settings: ServerSettings) -> type:

@@ -5,8 +5,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 from openenv.core.env_server.disclosure import add_traceback
+from openenv.core.env_server.json_rpc import answer_document
 from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import mcp_refusal_json, outcome_json, state_json
+from openenv.core.env_server.protocol import outcome_json, state_json
 from openenv.core.env_server.session import Session
 from openenv.core.exceptions import EnvironmentFailedError, RequestError
 
@@ -34,12 +35,12 @@ async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str
             return "observation", outcome_json(await session.reset(data))
         if kind == "state":
             return "state", state_json(await session.state())
+        return "mcp", await answer_document(session, data)
     except RequestError as error:
         _show(session, error)
         raise
     except Exception as error:
         raise _failure(session, error, kind) from error
-    return "mcp", mcp_refusal_json(data)
 
 
 def answer_now(session: Session, kind: str, data: dict[str, Any]) -> str | Awaitable[str]:

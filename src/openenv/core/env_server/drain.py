@@ -82,10 +82,10 @@ class DrainingServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal: the first SIGTERM to drain, any other to end now."""
         first = not self._told_to_drain and not self.should_exit
-        super().handle_exit(sig, frame)
         if first and sig == signal.SIGTERM and self._sessions is not None and self._sessions.limits.drain_s > 0:
-            self.should_exit = False
             self._told_to_drain = True
+        else:
+            super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
         """Begin to drain, or see whether that is over; uvicorn calls this ten times a second."""
@@ -95,7 +95,11 @@ class DrainingServer(uvicorn.Server):
             return False
         if self._drain is None:
             self._drain = Drain(self._sessions)
-        return self._drain.is_over()
+        if not self._drain.is_over():
+            return False
+        # Not before: streams of agents end as soon as uvicorn's own handler has been called.
+        super().handle_exit(signal.SIGTERM, None)
+        return True
 
 
 def sessions_of(app: Any) -> Sessions | None:

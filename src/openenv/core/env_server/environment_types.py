@@ -11,6 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
+from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import ConfigurationError
@@ -18,7 +19,13 @@ from openenv.core.exceptions import ConfigurationError
 
 @dataclass(frozen=True)
 class EnvironmentTypes:
-    """The three classes that an environment speaks in."""
+    """The three classes that an environment speaks in.
+
+    Attributes:
+        action: Class of the actions; of several kinds, an ``ActionUnion``.
+        observation: Class of the observations.
+        state: Class of the state.
+    """
 
     action: type[BaseModel]
     observation: type[BaseModel]
@@ -30,7 +37,7 @@ def environment_types(environment: type) -> EnvironmentTypes:
 
     Args:
         environment: The environment's class: ``class MyEnvironment(Environment[MyAction, MyObservation, MyState])``,
-            or one whose ``step`` is annotated.
+            or one whose ``step`` is annotated. The action may be a union.
 
     Returns:
         The classes. The state is ``State`` where nothing names another.
@@ -39,9 +46,10 @@ def environment_types(environment: type) -> EnvironmentTypes:
         ConfigurationError: Neither names the action and the observation.
     """
     arguments = generic_arguments(environment, Environment) or (None, None, None)
-    action, observation, state = (_model(argument) for argument in arguments)
+    action = action_model(arguments[0])
+    observation, state = (_model(argument) for argument in arguments[1:])
     hints = _hints(environment.step)  # type: ignore[attr-defined]
-    action = action or _model(hints.get(_action_parameter(environment.step)))  # type: ignore[attr-defined]
+    action = action or action_model(hints.get(_action_parameter(environment.step)))  # type: ignore[attr-defined]
     observation = observation or _model(hints.get("return"))
     if action is None or observation is None:
         raise ConfigurationError(
@@ -129,19 +137,33 @@ class EnvironmentMethod:
 def environment_method(environment: Hashable, name: str) -> EnvironmentMethod:
     """Find out how a class's ``reset`` or ``step`` wants to be called; the answer is kept.
 
+    The ``async`` form is chosen where the class has one, unless a class derived from that one overrides the plain form
+    alone.
+
     Args:
         environment: The environment's class.
         name: ``"reset"`` or ``"step"``.
     """
     async_name = f"{name}_async"
     override = getattr(environment, async_name, None)
-    chosen = name if override in (None, getattr(Environment, async_name)) else async_name
+    has_async = override not in (None, getattr(Environment, async_name))
+    chosen = async_name if has_async and not _is_newer(environment, name, async_name) else name
     function = getattr(environment, chosen)
     return EnvironmentMethod(
         name=chosen,
         awaited=inspect.iscoroutinefunction(function),
         arguments=_accepted(function, skip=1 if name == "reset" else 2),
     )
+
+
+def _is_newer(environment: Any, name: str, other: str) -> bool:
+    """Whether a class derived later than the one that has ``other`` overrides ``name``, and so means it to be used."""
+    return _place(environment, name) < _place(environment, other)
+
+
+def _place(environment: Any, attribute: str) -> int:
+    ancestors = environment.__mro__
+    return next((place for place, cls in enumerate(ancestors) if attribute in vars(cls)), len(ancestors))
 
 
 def _accepted(function: Callable[..., Any], skip: int) -> frozenset[str] | None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -24,7 +24,10 @@ from openenv.core.env_server.environment_types import (
     has_snapshots,
     looks_like_environment,
 )
+from openenv.core.env_server.outcomes import WrittenJson
 from openenv.core.env_server.snapshots import Snapshot
+from openenv.core.env_server.tasks import TaskQuestion, ask
+from openenv.core.env_server.tools import class_tools
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -36,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 # What most calls return, and nobody has to await.
 FINAL = (BaseModel, tuple)
+
+ProgressListener: TypeAlias = Callable[[float, str], object]
+"""Called on the event loop with the fraction that is done, from 0 to 1, and what is being done."""
 
 
 class Place(ABC):
@@ -175,6 +181,20 @@ class Raised(Exception):  # noqa: N818  # a parcel, not an error
         super().__init__(error)
 
 
+class _FromAnyThread:
+    """Has a listener called on the event loop, whoever calls this."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, listener: ProgressListener) -> None:
+        self._loop = loop
+        self._listener = listener
+
+    def __call__(self, fraction: float, message: str) -> None:
+        self._loop.call_soon_threadsafe(self._tell, fraction, message)
+
+    def _tell(self, fraction: float, message: str) -> None:
+        self._listener(fraction, message)
+
+
 class Runner:
     """One environment, called where it wants to be called, its exceptions turned into typed errors.
 
@@ -186,6 +206,8 @@ class Runner:
     Attributes:
         inline: Whether ``reset`` and ``step`` can be called on the event loop at once.
         can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
+        offers_tools: Whether ``step`` takes the actions that list and call tools.
+        tool_names: Names of the tools of the environment's class.
         session_name: What its session is called in the log, once it has one.
     """
 
@@ -200,6 +222,8 @@ class Runner:
         self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
         self._plain_step = getattr(environment, self._step.name)
         self.can_snapshot = has_snapshots(environment_class)
+        self.offers_tools = bool(getattr(environment_class, "OFFERS_TOOLS", False))
+        self.tool_names = frozenset(class_tools(environment_class))
 
     @property
     def environment_name(self) -> str:
@@ -246,9 +270,22 @@ class Runner:
         """Call ``reset`` with those of the arguments that it accepts, and return what it returns."""
         return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), arguments)
 
-    async def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Any:
+    async def step(
+        self,
+        action: Any,
+        options: Mapping[str, Any],
+        timeout_s: float | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> Any:
         """Call ``step`` with the action and those of the options that it accepts, and return what it returns."""
-        return await _answered(self.session_name, "step", timeout_s, self._call, self._step, (action,), options)
+        if on_progress is not None:
+            loop = asyncio.get_running_loop()
+            self.environment._progress_listener = _FromAnyThread(loop, on_progress)
+        try:
+            return await _answered(self.session_name, "step", timeout_s, self._call, self._step, (action,), options)
+        finally:
+            if on_progress is not None:
+                self.environment._progress_listener = None
 
     def reset_now(self, arguments: Mapping[str, Any]) -> Any:
         """As ``reset``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
@@ -275,6 +312,17 @@ class Runner:
         """Ask the environment what it is."""
         name = self.session_name
         return await _answered(name, "get_metadata", None, self._place.run, _read_metadata, self.environment)
+
+    async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
+        """Ask the environment about its tasks.
+
+        Raises:
+            TasksUnsupportedError: It does not answer such questions.
+            TaskNotFoundError: It has no such task.
+        """
+        name = self.session_name
+        run = self._place.run
+        return WrittenJson(await _answered(name, question.method, timeout_s, run, ask, self.environment, question))
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Take a snapshot; only where ``can_snapshot`` holds."""

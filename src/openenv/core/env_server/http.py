@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, params
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel
@@ -27,6 +27,7 @@ from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import error_data, error_json, outcome_json, state_json
 from openenv.core.env_server.rate import Rates
 from openenv.core.env_server.session import Session
+from openenv.core.env_server.session_ids import SESSION_COOKIE, SESSION_HEADER
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
@@ -51,9 +52,6 @@ from openenv.core.exceptions import (
     SessionCapacityError,
     SessionNotFoundError,
 )
-
-SESSION_HEADER = "X-OpenEnv-Session"
-SESSION_COOKIE = "openenv_session"
 
 # A client that takes its session up again is expected back within this time, unless the server says otherwise.
 _IDLE_TIMEOUT_S = 900.0
@@ -119,6 +117,9 @@ class HTTPTransport:
     Args:
         sessions: Where sessions are opened.
         reset_observation: Class of the observation after a reset, where it differs.
+
+    Attributes:
+        limited: What every route depends on that counts towards the messages of a client.
     """
 
     def __init__(self, sessions: Sessions, reset_observation: type[BaseModel] | None = None) -> None:
@@ -126,14 +127,14 @@ class HTTPTransport:
         self._reset_observation = reset_observation
         per_s = sessions.limits.max_messages_per_s
         self._rates = None if per_s is None else Rates(per_s)
+        self.limited: list[params.Depends] = [] if self._rates is None else [Depends(self.check_rate)]
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode has none that drive an episode."""
         router = APIRouter()
         router.add_api_route("/health", self.health, response_model=HealthResponse, tags=["Server"])
         router.add_api_route("/ready", self.ready, responses=_READY, response_model=ReadyResponse, tags=["Server"])
-        limited = [] if self._rates is None else [Depends(self.check_rate)]
-        add = partial(router.add_api_route, dependencies=limited)
+        add = partial(router.add_api_route, dependencies=self.limited)
         metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": refusals(429, 500)}
         add("/metadata", self.metadata, tags=["Environment"], **metadata)
         add("/schema", self.schema, response_model=SchemaResponse, responses=refusals(429), tags=["Environment"])

@@ -1,12 +1,13 @@
 """What an environment's author writes against."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
 from pydantic import BaseModel
 
+from openenv.core.env_server.tools import equip
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
 __all__ = [
@@ -75,13 +76,27 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     REQUIRES_RESET: ClassVar[bool] = True
     """Whether a session answers a step before the first reset, or after ``done``, with an error."""
 
+    OFFERS_TOOLS: ClassVar[bool] = False
+    """Whether ``step`` takes ``ListToolsAction`` and ``CallToolAction``; a class with tools has it set."""
+
     # Authors often leave out super().__init__(), so both have a value on the class.
     transform: Transform[Any] | None = None
     rubric: Callable[..., Any] | None = None
+    # Whom report_progress tells: set from outside, for the time of a call.
+    _progress_listener: Callable[[float, str], object] | None = None
 
     def __init__(self, transform: Transform[ObsT] | None = None, rubric: Callable[..., Any] | None = None) -> None:
         self.transform = transform
         self.rubric = rubric
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Prepare a class with tools.
+
+        Raises:
+            ConfigurationError: A tool has a name that it can't have, or parameters that can't be passed by name.
+        """
+        super().__init_subclass__(**kwargs)
+        equip(cls, Environment)
 
     @abstractmethod
     def reset(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,6 +140,20 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         """Do one action from async code; override it where a step awaits something."""
         result = self.step(action, *args, **kwargs)
         return await result if isawaitable(result) else result
+
+    def task_tools(self) -> Iterable[Callable[..., Any]]:
+        """Return further tools, for the present task alone: functions, described by their signatures and docstrings."""
+        return ()
+
+    def report_progress(self, fraction: float, message: str = "") -> None:
+        """Tell whoever called a tool how far it is; nothing happens where nobody listens.
+
+        Args:
+            fraction: How much is done, from 0 to 1.
+            message: What is being done.
+        """
+        if self._progress_listener is not None:
+            self._progress_listener(float(fraction), str(message))
 
     def close(self) -> None:  # most environments hold nothing
         """Release what the instance holds. Called once, when its session ends."""

@@ -17,6 +17,8 @@ LogFormat: TypeAlias = Literal["text", "json"]
 # Attributes of a record that are fields of the log where they are there.
 _FIELDS = ("session", "code")
 _NAMED_SESSION = re.compile(r"(session_id=)([^&\s\"']+)")
+# What they log below warnings has the names of agents' connections, and what is said on them.
+_WITH_SECRETS = ("mcp", "sse_starlette")
 # What uvicorn makes warnings and errors of, the first one with a traceback, although a client did it. The last one it
 # says of handshakes that were refused, too.
 _CLIENTS_FAULTS = (
@@ -39,7 +41,8 @@ def log_config(level: str, form: LogFormat | None = None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "version": 1,
         "disable_existing_loggers": False,
-        "loggers": {name: {"level": level} for name in ("openenv", "uvicorn")},
+        "loggers": {name: {"level": level} for name in ("openenv", "uvicorn")}
+        | {name: {"level": max(level, "WARNING", key=_severity)} for name in _WITH_SECRETS},
     }
     if form is None and logging.getLogger().handlers:
         return config
@@ -51,6 +54,10 @@ def log_config(level: str, form: LogFormat | None = None) -> dict[str, Any]:
     }
     config["root"] = {"level": level, "handlers": ["stderr"]}
     return config
+
+
+def _severity(level: str) -> int:
+    return logging.getLevelNamesMapping()[level]
 
 
 def of_worker(config: dict[str, Any], worker: str) -> dict[str, Any]:
@@ -68,7 +75,7 @@ class ClientsFaults(logging.Filter):
 
     def __init__(self, level: str) -> None:
         super().__init__()
-        self._level = logging.getLevelNamesMapping()[level]
+        self._level = _severity(level)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether to write a record, once its level is right."""

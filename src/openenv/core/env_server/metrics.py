@@ -29,6 +29,8 @@ class Transport(StrEnum):
     V1 = "v1"
     LEGACY = "legacy"
     HTTP = "http"
+    ORS = "ors"
+    MCP = "mcp"
 
 
 class Ending(StrEnum):

@@ -30,7 +30,7 @@ class SessionRow(BaseModel):
 
     session: str = Field(description="what it is called, in the log too; not the id that its client knows")
     worker: str = Field(description="number of the worker that holds it")
-    transport: str = Field(description="v1, legacy or http")
+    transport: str = Field(description="v1, legacy, http, mcp or ors")
     phase: str = Field(description="where its episode stands: new, playing or done")
     age_s: float = Field(description="seconds since it was opened")
     idle_s: float = Field(description="seconds since the last request")

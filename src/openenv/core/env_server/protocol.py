@@ -8,13 +8,17 @@ or an event loop, so that every transport can share it and it can be tested alon
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
+from openenv.core.env_server.action_unions import action_members
 from openenv.core.env_server.disclosure import without_secrets
+from openenv.core.env_server.mcp_types import TOOL_ACTIONS, names_tool_action
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.types import (
     AttachMessage,
@@ -61,8 +65,6 @@ _LONGEST_QUOTE = 100
 _MOST_FAULTS = 20
 # Levels of what it quotes where that has no form in JSON; pydantic writes no more than some 250.
 _DEEPEST_QUOTE = 200
-
-_JSON_RPC_INTERNAL_ERROR = -32603
 
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
@@ -122,10 +124,24 @@ def decode(frame: str | None, max_bytes: int | None = None) -> Request:
         InvalidRequestError: The frame is no JSON, no object, of no known type, or has missing or unknown fields.
         MessageTooLargeError: It is too long.
     """
-    document = _parse(_checked_frame(frame, max_bytes))
+    document = read_json(frame, max_bytes)
     if not isinstance(document, dict):
         raise InvalidRequestError(f'Expected a JSON object such as {{"type": "reset"}}, got {_json_type(document)}.')
     return _read_legacy(document)
+
+
+def read_json(frame: str | None, max_bytes: int | None = None) -> Any:
+    """Read the JSON of one frame.
+
+    Args:
+        frame: The frame's text; ``None`` for a binary frame.
+        max_bytes: The longest frame to accept, in bytes of UTF-8; ``None`` for any.
+
+    Raises:
+        InvalidRequestError: It is none.
+        MessageTooLargeError: It is too long.
+    """
+    return _parse(_checked_frame(frame, max_bytes))
 
 
 def _read_legacy(document: dict[str, Any]) -> Request:
@@ -220,13 +236,34 @@ def _checked_v1(message: Any, number: int | None, session: str | None) -> V1Requ
     return V1Request(request_type, data, number, session)
 
 
-def decode_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
+def decode_action(data: Mapping[str, Any], action_class: type[BaseModel], offers_tools: bool = False) -> BaseModel:
     """Make the action from a step message's ``data``.
+
+    Args:
+        data: The action's fields.
+        action_class: The environment's class of actions.
+        offers_tools: Whether the environment also takes the actions that list and call tools. They are known by their
+            ``type``, unless the environment's own actions have such a field and take it.
 
     Raises:
         InvalidRequestError: The fields do not fit the action's class; ``loc`` of each entry is relative to the action.
     """
+    if offers_tools and names_tool_action(data):
+        return _decode_tool_action(data, action_class)
     return _validated(action_class, data)
+
+
+def _decode_tool_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
+    if _has_type_field(action_class):
+        with suppress(InvalidRequestError):
+            return _validated(action_class, data)
+    return _validated(TOOL_ACTIONS[data["type"]], data)
+
+
+@cache
+def _has_type_field(action_class: type[BaseModel]) -> bool:
+    fields = (field for member in action_members(action_class) for field in member.model_fields.items())
+    return any("type" in (name, field.alias, field.validation_alias) for name, field in fields)
 
 
 def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
@@ -425,12 +462,6 @@ def _encodable_text(value: Any) -> str:
     except Exception:  # noqa: BLE001  # an author's own __repr__ may do anything
         text = type(value).__name__
     return text.encode(errors="replace").decode()
-
-
-def mcp_refusal_json(call: Mapping[str, Any]) -> str:
-    """Write the ``data`` with which an environment that has no tools answers a JSON-RPC request."""
-    error = {"code": _JSON_RPC_INTERNAL_ERROR, "message": "Environment does not support MCP", "data": None}
-    return _dump({"jsonrpc": "2.0", "id": call.get("id"), "error": error})
 
 
 def _dump(value: Any) -> str:

@@ -17,7 +17,7 @@ from openenv.core.exceptions import RequestError, SessionLostError
 # Characters of an answer that are quoted, around where it differs.
 _QUOTED_BEFORE, _QUOTED_AFTER = 20, 60
 # What did nothing to the environment, or has no answer that could be the same again.
-_NOT_REPEATED = (REFUSED, "mcp", "fork")
+_NOT_REPEATED = (REFUSED, "fork")
 
 
 async def rebuild(session: Session, history: History) -> None:
@@ -49,10 +49,11 @@ def refuse_unrepeatable(requests: Sequence[Recorded]) -> None:
     Raises:
         SessionLostError: A request ran into its timeout, or could not be written down.
     """
-    for request, answered, failed in requests:
+    for recorded in requests:
+        request = recorded.request
         if request.type == LOST:
             raise SessionLostError(f"request {request.id} could not be put on record: its data is nested too deep.")
-        if failed and _error(answered).get("code") == "TIMEOUT":
+        if _timed_out(recorded):
             raise SessionLostError(
                 f"request {request.id} ({request.type}) ran into its timeout, so nobody knows how far it went."
             )
@@ -78,6 +79,15 @@ def _compare(recorded: Recorded, again: str, failed: bool) -> None:
         return  # its client did not take answers so long
     old, new = _difference(before, again)
     raise SessionLostError(f"{where} was answered otherwise when it was repeated: {old} before, {new} now.")
+
+
+def _timed_out(recorded: Recorded) -> bool:
+    request, answered, failed = recorded
+    if request.type != "mcp":
+        return failed and _error(answered).get("code") == "TIMEOUT"
+    response = from_json(answered) if isinstance(answered, str) else {}
+    told = (response.get("error") or {}).get("data")
+    return isinstance(told, dict) and told.get("code") == "TIMEOUT"
 
 
 def _error(message: str | int) -> dict[str, Any]:

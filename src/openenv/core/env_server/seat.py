@@ -279,7 +279,7 @@ class Seat:
     async def _answer(self, request: V1Request) -> tuple[str, str]:
         if request.type == "close":
             return self._closed(request)
-        if self.session.closed:  # an mcp message would not ask it
+        if self.session.closed:  # which not every mcp message would ask
             raise SessionNotFoundError(request.session, _ENDED)
         if _forks(request):
             children = await self._seats.fork(self, request.data["count"])

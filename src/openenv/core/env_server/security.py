@@ -5,7 +5,7 @@ where a request comes from:
 
 - This machine: the ``Host`` and ``Origin`` headers have to be this server's own. A browser sends them truthfully, so no
   page of another site can drive the server, not even one whose name has been pointed at this machine.
-- Anywhere else: ``Authorization: Bearer <token>``.
+- Anywhere else: ``Authorization: Bearer <token>``, or ``X-API-Key: <token>``.
 
 ``GET /health`` and ``GET /ready`` are answered in any case.
 """
@@ -28,8 +28,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.addresses import address_of, is_loopback
-from openenv.core.env_server.http import SESSION_HEADER
 from openenv.core.env_server.protocol import error_json
+from openenv.core.env_server.session_ids import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
 from openenv.core.env_server.settings import ServerSettings
 from openenv.core.exceptions import ConfigurationError, UnauthorizedError
 
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
 AUTH_VARIABLE = "OPENENV_AUTH"
+API_KEY_HEADER = "X-API-Key"
 _HOSTS_VARIABLE = "OPENENV_ALLOWED_HOSTS"
 _ORIGINS_VARIABLE = "OPENENV_ALLOWED_ORIGINS"
 
@@ -254,7 +255,8 @@ class HiddenTokens(logging.Filter):
         return True
 
 
-_CREDENTIALS = ("authorization", "cookie", SESSION_HEADER.lower())
+_SECRET_HEADERS = ("Authorization", "Cookie", API_KEY_HEADER, SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
+_CREDENTIALS = tuple(map(str.lower, _SECRET_HEADERS))
 _HIDDEN_TOKENS = HiddenTokens()
 
 
@@ -302,7 +304,7 @@ def protect(app: Starlette, access: Access) -> None:
             allow_origins=origins,
             allow_methods=every,
             allow_headers=every,
-            expose_headers=[SESSION_HEADER],
+            expose_headers=[SESSION_HEADER, AGENT_HEADER],
         )
     logging.getLogger("uvicorn.error").addFilter(_HIDDEN_TOKENS)
     if not access.asks_token:
@@ -353,6 +355,9 @@ def _peer(scope: Scope, headers: Headers) -> Peer:
 def _bearer(headers: Headers) -> bytes | None:
     """The token that was sent; ``None`` where there is none, or more than one header to choose from."""
     sent = headers.getlist("authorization")
+    if not sent:  # as the clients of ORS send it, often empty
+        keys = headers.getlist(API_KEY_HEADER)
+        return keys[0].strip().encode("latin-1") or None if len(keys) == 1 else None
     scheme, _, token = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
 

@@ -6,18 +6,27 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from openenv.core.env_server.mcp_types import TOOL_ACTIONS, names_tool_action, takes_tool_actions
 from openenv.core.env_server.outcomes import outcome_of
 from openenv.core.env_server.protocol import outcome_json
+from openenv.core.env_server.types import Action
 
 ActT = TypeVar("ActT", bound=BaseModel)
 
 
-def deserialize_action(data: Mapping[str, Any], action_cls: type[ActT]) -> ActT:
+def deserialize_action(data: Mapping[str, Any], action_cls: type[ActT]) -> ActT | Action:
     """Make an action from its fields.
+
+    Args:
+        data: The fields.
+        action_cls: The action's class. With ``Action`` itself, or one of the two that list and call tools, fields
+            whose ``type`` is that of either make that one.
 
     Raises:
         pydantic.ValidationError: The fields do not fit the class.
     """
+    if takes_tool_actions(action_cls) and names_tool_action(data):
+        return TOOL_ACTIONS[data["type"]].model_validate(data)
     return action_cls.model_validate(data)
 
 

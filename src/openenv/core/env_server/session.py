@@ -4,26 +4,32 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 from openenv.core.env_server.environment_types import EnvironmentTypes
-from openenv.core.env_server.execution import FINAL, Place, Runner
+from openenv.core.env_server.execution import FINAL, Place, ProgressListener, Runner
 from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.mcp_types import ListToolsAction, takes_tool_actions
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
 from openenv.core.env_server.outcomes import Outcome, outcome_of
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.records import Position
 from openenv.core.env_server.session_ids import public_name
 from openenv.core.env_server.snapshots import Snapshot
+from openenv.core.env_server.tasks import TaskMethod, TaskQuestion
 from openenv.core.env_server.types import SessionInfo
 from openenv.core.exceptions import (
     ResetNeededError,
     SessionNotFoundError,
 )
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.toolbox import Toolbox
 
 _NONE: Mapping[str, Any] = {}
 
@@ -58,7 +64,9 @@ class Session:
         ending: Why it ends, as it is counted when it does.
         on_end: Called once, when it gives its place back.
         away: Whether it waits for its client, whose socket has gone.
+        toolbox: What lists and calls its tools.
         attached: Whether a socket holds the session, which was opened elsewhere.
+        ends_detached: Whether it ends as soon as that socket goes.
         enforces_order: Whether a step before the first reset, or after the end of an episode, is refused.
         yielding: Whether it may be closed as soon as another session needs its place.
         idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
@@ -80,7 +88,9 @@ class Session:
         self.ending = Ending.CLOSED
         self.on_end: Callable[[], None] | None = None
         self.away = False
+        self.toolbox: Toolbox
         self.attached = False
+        self.ends_detached = False
         self.enforces_order = runner.requires_reset
         self.yielding = False
         self.debug = False
@@ -90,6 +100,7 @@ class Session:
         self._is_inline = runner.inline
         self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
         self._action_class = types.action
+        self._takes_tool_actions = runner.offers_tools or takes_tool_actions(types.action)
         self._limits = limits
         self._step_options = _NONE if limits.step_timeout_s is None else {"timeout_s": limits.step_timeout_s}
         self._metrics = metrics
@@ -118,6 +129,16 @@ class Session:
         return self._turn.locked()
 
     @property
+    def offers_tools(self) -> bool:
+        """Whether a step takes the actions that list and call tools."""
+        return self._takes_tool_actions
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """Names of the tools of the environment's class; it may have others for a task."""
+        return self._runner.tool_names
+
+    @property
     def supports_others(self) -> bool:
         """Whether the environment shares nothing with those of other sessions."""
         return self._runner.supports_concurrent_sessions
@@ -143,6 +164,21 @@ class Session:
             self._touch()
             return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
 
+    async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
+        """Start the first episode, for an agent, which can't reset; ``None`` where one has been started already.
+
+        Args:
+            arguments: As for ``reset``.
+
+        Raises:
+            RequestError: As ``reset`` does.
+        """
+        async with self._turn:
+            self._touch()
+            if self.phase is not Phase.NEW:
+                return None
+            return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
+
     def reset_now(self, arguments: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
         """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
         self._touch()
@@ -166,12 +202,21 @@ class Session:
         """
         async with self._turn:
             self._touch()
-            action = self._checked_action(fields)
-            limit_s = self._limits.step_timeout_s
-            if timeout_s is not None or limit_s is not None:
-                timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
-                options = {**(options or {}), "timeout_s": timeout_s}
-            return self._stepped(await self._runner.step(action, options or _NONE, timeout_s))
+            return await self._perform(self._action(fields), options, timeout_s)
+
+    async def perform(
+        self, action: BaseModel, timeout_s: float | None = None, on_progress: ProgressListener | None = None
+    ) -> Outcome:
+        """Do one action that has been validated already; otherwise as ``step``.
+
+        Args:
+            action: The action.
+            timeout_s: Seconds that the caller grants, if less than the server does.
+            on_progress: Told how far it is, where the environment says so.
+        """
+        async with self._turn:
+            self._touch()
+            return await self._perform(action, None, timeout_s, on_progress)
 
     def step_now(self, fields: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
         """Do one action at once, without a coroutine; only where ``at_once`` holds.
@@ -188,7 +233,11 @@ class Session:
             RequestError: As ``step`` does.
         """
         self._touch()
-        result = self._inline_runner.step_now(self._checked_action(fields), self._step_options)
+        action = self._action(fields)
+        if self._takes_tool_actions and isinstance(action, ListToolsAction):
+            return self._listed_later(action)
+        self._check_order()
+        result = self._inline_runner.step_now(action, self._step_options)
         return self._stepped(result) if isinstance(result, FINAL) else self._finished_step(result)
 
     @property
@@ -206,6 +255,29 @@ class Session:
         """Ask the environment what it is."""
         async with self._turn:
             return await self._runner.metadata()
+
+    async def tasks(self, method: TaskMethod, *arguments: Any) -> Any:
+        """Ask the environment about its tasks, within the time that a reset may take.
+
+        Args:
+            method: The method of ``TaskProvider`` that answers.
+            *arguments: What it is called with.
+
+        Returns:
+            The answer, as JSON has it.
+
+        Raises:
+            TasksUnsupportedError: The environment does not answer such questions.
+            TaskNotFoundError: It has no such task.
+            RequestError: It raised, took too long or returned what can't be sent.
+        """
+        async with self._turn:
+            answer = await self._runner.tasks(TaskQuestion(method, arguments), self._limits.reset_timeout_s)
+        return from_json(answer.text)
+
+    def keep(self) -> None:
+        """Learn that its client is there, although it asks for nothing."""
+        self.last_activity = time.monotonic()
 
     def take_up(self) -> None:
         """Learn that its client is back."""
@@ -307,8 +379,29 @@ class Session:
         async with self._turn:
             return self._stepped(await self._inline_runner.finish("step", result, self._limits.step_timeout_s))
 
-    def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
-        action = decode_action(fields, self._action_class)
+    def _action(self, fields: Mapping[str, Any]) -> BaseModel:
+        return decode_action(fields, self._action_class, self._takes_tool_actions)
+
+    def _check_order(self) -> None:
         if self.phase is not Phase.PLAYING and self.enforces_order:
             raise ResetNeededError(_NEEDED_RESETS[self.phase])
-        return action
+
+    async def _perform(
+        self,
+        action: BaseModel,
+        options: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> Outcome:
+        limit_s = self._limits.step_timeout_s
+        if timeout_s is not None or limit_s is not None:
+            timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
+            options = {**(options or {}), "timeout_s": timeout_s}
+        if isinstance(action, ListToolsAction):  # no step, and allowed at any time
+            return outcome_of(await self._runner.step(action, options or _NONE, timeout_s))
+        self._check_order()
+        return self._stepped(await self._runner.step(action, options or _NONE, timeout_s, on_progress))
+
+    async def _listed_later(self, action: ListToolsAction) -> Outcome:
+        async with self._turn:
+            return await self._perform(action)

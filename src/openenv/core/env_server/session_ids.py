@@ -1,4 +1,16 @@
-"""The ids of sessions: what others than their clients may read of them, and which worker holds them."""
+"""The ids of sessions: where a client names its own, what others may read of it, and which worker holds it."""
+
+SESSION_HEADER = "X-OpenEnv-Session"
+SESSION_COOKIE = "openenv_session"
+
+ORS_HEADER = "X-Session-ID"
+"""Names the session of a client of ORS."""
+
+AGENT_HEADER = "Mcp-Session-Id"
+"""Names the connection of an agent that speaks MCP over HTTP; it has a session of its own."""
+
+HAND_ON = "openenv.hand_on"
+"""Where a scope has what hands a call on to the worker of the session that its body names, if there are workers."""
 
 # Characters of a session's id that anybody may read; the rest is what makes the id hard to guess.
 _NAME_LENGTH = 13

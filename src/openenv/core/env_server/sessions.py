@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from operator import attrgetter
+from uuid import uuid4
 
 from openenv.core.env_server.disclosure import add_traceback
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
@@ -21,6 +22,7 @@ from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.session_ids import AFTER_WORKER
+from openenv.core.env_server.toolbox import toolbox_of
 from openenv.core.env_server.types import ServerCapacityStatus
 from openenv.core.exceptions import (
     ConcurrencyConfigurationError,
@@ -50,6 +52,7 @@ class Sessions:
     Attributes:
         metrics: The figures of this process.
         line: Gives out the places.
+        toolbox: The tools that agents are offered.
         worker_count: Of how many processes like this one the server is.
         debug: Whether clients are told where an environment raised.
 
@@ -87,6 +90,7 @@ class Sessions:
         if sessions_per_process is not None:
             self._processes = Processes(plan_for(factory, types.action), factory.name, sessions_per_process)
         self._check_concurrency()
+        self.toolbox = toolbox_of(factory.environment_class, types)
         self._shared_place = shared_place_for(factory)
 
     def __len__(self) -> int:
@@ -112,6 +116,10 @@ class Sessions:
             async with self.apart() as session:
                 if not session.supports_others:
                     raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
+
+    def new_id(self) -> str:
+        """Make an id that nobody can guess, and from which every worker can tell that this one made it."""
+        return self._id_prefix + str(uuid4())
 
     async def open(
         self,
@@ -190,15 +198,19 @@ class Sessions:
         return session
 
     def get(self, session_id: str) -> Session:
-        """Find a session by its id alone, which is how clients over HTTP name theirs.
+        """Find a session by its id alone, which is how clients over HTTP and MCP name theirs.
 
         Raises:
             SessionNotFoundError: There is none of this id (any more), or it takes more than its id to use it.
         """
         session = self._sessions.get(session_id)
-        if session is None or session.transport is not Transport.HTTP:
+        if session is None or session.transport not in (Transport.HTTP, Transport.MCP):
             raise SessionNotFoundError(session_id)
         return session
+
+    def new_connection_id(self) -> str:
+        """Make an id for what is to be reached in this process, as its sessions are."""
+        return self._id_prefix + uuid4().hex
 
     def let_yield(self, session: Session) -> None:
         """Have the session end as soon as another one needs its place, unless its client comes back before."""
@@ -277,6 +289,7 @@ class Sessions:
             raise
         session = self.session_class(runner, self.types, self.limits, self.metrics)
         session.debug = self.debug
+        session.toolbox = self.toolbox
         return session
 
     async def _make_runner(self, original: Session | None) -> Runner | ProcessRunner:

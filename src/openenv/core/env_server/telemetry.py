@@ -17,8 +17,10 @@ from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Span, Status, StatusCode
+from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from openenv.core.env_server.execution import ProgressListener
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
@@ -91,6 +93,13 @@ class TracedSession(Session):
         """See ``Session``."""
         with self._span("step") as span:
             return _noted(span, await super().step(fields, options, timeout_s))
+
+    async def perform(
+        self, action: BaseModel, timeout_s: float | None = None, on_progress: ProgressListener | None = None
+    ) -> Outcome:
+        """See ``Session``."""
+        with self._span("step") as span:
+            return _noted(span, await super().perform(action, timeout_s, on_progress))
 
     async def close(self) -> None:
         """See ``Session``."""

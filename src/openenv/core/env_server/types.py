@@ -174,6 +174,48 @@ class SchemaResponse(BaseMessage):
         return dumped
 
 
+# --- Tasks -----------------------------------------------------------------------------------------------------------
+
+
+class TaskSplit(BaseMessage):
+    """A part of an environment's tasks, as in ``train`` and ``test``.
+
+    Attributes:
+        name: What it is called.
+        type: What it is meant for.
+    """
+
+    name: str
+    type: Literal["train", "validation", "test"]
+
+
+class ListTasksRequest(BaseMessage):
+    """Ask for every task of a split."""
+
+    split: str
+
+
+class NumTasksRequest(BaseMessage):
+    """Ask how many tasks a split has."""
+
+    split: str
+
+
+class GetTaskRequest(BaseMessage):
+    """Ask for one task of a split."""
+
+    split: str
+    index: int
+
+
+class GetTaskRangeRequest(BaseMessage):
+    """Ask for the tasks of a split from ``start`` up to ``stop``; ``None`` is its beginning or its end."""
+
+    split: str
+    start: int | None = None
+    stop: int | None = None
+
+
 class HealthStatus(StrEnum):
     """How a server is."""
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
@@ -36,29 +36,22 @@ _NORMAL_CLOSURE = 1000
 _LOOK_AHEAD_AFTER_S = 1.0
 
 
-class WebSocketTransport:
-    """Serves sockets from the sessions of one server.
+class SocketTransport:
+    """Serves sockets that have one session each, or attach to one, and whose requests are answered in order.
 
     Args:
         sessions: Where sessions are opened.
         max_message_bytes: Longest message that is read, in bytes of UTF-8.
-        mode: In production only messages of agents, of type ``mcp``, are carried out.
-        journal: What sessions of v1 are rebuilt from after the process has ended; ``None`` for nothing.
     """
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        max_message_bytes: int,
-        mode: ServerMode = ServerMode.SIMULATION,
-        journal: Journal | None = None,
-    ) -> None:
-        self._for_agents_only = mode is ServerMode.PRODUCTION
+    opens_as: Transport
+    """How the sessions are counted."""
+
+    def __init__(self, sessions: Sessions, max_message_bytes: int) -> None:
         self._sessions = sessions
         self._metrics = sessions.metrics
         self._max_message_bytes = max_message_bytes
         self._watch = _Watch()
-        self._seats = Seats(sessions, max_message_bytes, journal)
         self._max_messages_per_s = sessions.limits.max_messages_per_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,14 +62,14 @@ class WebSocketTransport:
 
     async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
-        session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
-        if V1 in scope["subprotocols"] and session_id is None:
-            await send({"type": "websocket.accept", "subprotocol": V1, "headers": self._headers()})
-            socket = V1Socket(self._seats, send, self._max_message_bytes, client_of(scope), self._rate())
-            socket.for_agents_only = self._for_agents_only
-            await socket.serve(receive)
-        else:
-            await self._serve_legacy(scope, session_id, receive, send)
+        await self._serve_one_session(scope, None, receive, send)
+
+    async def _answer(self, session: Session, text: str | None, inbox: "Inbox") -> str | None:
+        """Carry out what a frame asks for. Returns the answer; ``None`` where it asks to close the session."""
+        raise NotImplementedError
+
+    def _error_frame(self, error: RequestError) -> str:
+        raise NotImplementedError
 
     def _rate(self) -> Rate | None:
         return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)
@@ -85,8 +78,8 @@ class WebSocketTransport:
         count = self._sessions.worker_count
         return [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
 
-    async def _serve_legacy(self, scope: Scope, session_id: str | None, receive: Receive, send: Send) -> None:
-        inbox = _Inbox(receive, client_of(scope), self._rate())
+    async def _serve_one_session(self, scope: Scope, session_id: str | None, receive: Receive, send: Send) -> None:
+        inbox = Inbox(receive, client_of(scope), self._rate())
         try:
             await send({"type": "websocket.accept", "headers": self._headers()})
             await self._serve(session_id, inbox, send)
@@ -103,29 +96,43 @@ class WebSocketTransport:
         finally:
             inbox.close()
 
-    async def _serve(self, session_id: str | None, inbox: "_Inbox", send: Send) -> None:
+    async def _serve(self, session_id: str | None, inbox: "Inbox", send: Send) -> None:
         """Answer a socket's messages. Capacity and factory errors are its first and only frame."""
         try:
             session = await self._open(inbox) if session_id is None else self._sessions.attach(session_id)
         except RequestError as error:
             self._metrics.errors[error.code] += 1
-            await _send_to_client(send, {"type": "websocket.send", "text": encode_error(error)})
+            await _send_to_client(send, {"type": "websocket.send", "text": self._error_frame(error)})
             return
         inbox.told = {"session": session.name}
+        if session_id is not None:
+            await self._serve_attached(session, inbox, send)
+            return
         try:
             await self._answer_all(session, inbox, send)
         finally:
-            if session_id is None:
-                self._sessions.close(session)
-            else:
-                session.attached = False
+            self._sessions.close(session)
 
-    async def _open(self, inbox: "_Inbox") -> Session:
-        session = await self._watched(self._sessions.open(client=inbox.client, transport=Transport.LEGACY), inbox)
+    async def _serve_attached(self, session: Session, inbox: "Inbox", send: Send) -> None:
+        """Answer the messages of a socket that leaves its session to others when it ends."""
+        try:
+            await self._answer_all(session, inbox, send)
+        except BaseException as end:
+            if not (isinstance(end, _Disconnected) and end.code in GOODBYES):
+                self._sessions.let_yield(session)
+            raise
+        finally:
+            session.attached = False
+            if session.ends_detached:
+                session.ending = Ending.CLOSED
+                self._sessions.close(session)
+
+    async def _open(self, inbox: "Inbox") -> Session:
+        session = await self._watched(self._sessions.open(client=inbox.client, transport=self.opens_as), inbox)
         session.ending = Ending.DISCONNECTED  # unless something else comes first
         return session
 
-    async def _answer_all(self, session: Session, inbox: "_Inbox", send: Send) -> None:
+    async def _answer_all(self, session: Session, inbox: "Inbox", send: Send) -> None:
         metrics = self._metrics
         while not session.closed:
             event = await inbox.next()
@@ -135,19 +142,66 @@ class WebSocketTransport:
             try:
                 if inbox.rate is not None:
                     inbox.rate.check()
-                kind, data = decode(text, self._max_message_bytes)
-                if kind == "close":
-                    session.ending = Ending.CLOSED
+                frame = await self._answer(session, text, inbox)
+                if frame is None:
                     return
-                frame = await self._answer(session, kind, data, inbox)
             except RequestError as error:
                 metrics.errors[error.code] += 1
-                frame = encode_error(error)
+                frame = self._error_frame(error)
             metrics.frames_out += 1
             metrics.characters_out += len(frame)
             await _send_to_client(send, {"type": "websocket.send", "text": frame})
 
-    async def _answer(self, session: Session, kind: str, data: dict[str, Any], inbox: "_Inbox") -> str:
+    async def _watched(self, awaitable: Awaitable[ResultT], inbox: "Inbox") -> ResultT:
+        self._watch.add(inbox)
+        try:
+            return await awaitable
+        finally:
+            self._watch.remove(inbox)
+
+
+class WebSocketTransport(SocketTransport):
+    """Serves the sockets at ``/ws``.
+
+    Args:
+        sessions: Where sessions are opened.
+        max_message_bytes: Longest message that is read, in bytes of UTF-8.
+        mode: In production only messages of agents, of type ``mcp``, are carried out.
+        journal: What sessions of v1 are rebuilt from after the process has ended; ``None`` for nothing.
+    """
+
+    opens_as = Transport.LEGACY
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        max_message_bytes: int,
+        mode: ServerMode = ServerMode.SIMULATION,
+        journal: Journal | None = None,
+    ) -> None:
+        super().__init__(sessions, max_message_bytes)
+        self._for_agents_only = mode is ServerMode.PRODUCTION
+        self._seats = Seats(sessions, max_message_bytes, journal)
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
+        if V1 in scope["subprotocols"] and session_id is None:
+            await send({"type": "websocket.accept", "subprotocol": V1, "headers": self._headers()})
+            socket = V1Socket(self._seats, send, self._max_message_bytes, client_of(scope), self._rate())
+            socket.for_agents_only = self._for_agents_only
+            await socket.serve(receive)
+        else:
+            await self._serve_one_session(scope, session_id, receive, send)
+
+    def _error_frame(self, error: RequestError) -> str:
+        return encode_error(error)
+
+    async def _answer(self, session: Session, text: str | None, inbox: "Inbox") -> str | None:
+        kind, data = decode(text, self._max_message_bytes)
+        if kind == "close":
+            session.ending = Ending.CLOSED
+            return None
         if self._for_agents_only and kind != "mcp":
             raise ProductionModeError(kind)
         if session.at_once and kind in ("step", "reset"):
@@ -156,13 +210,6 @@ class WebSocketTransport:
                 return encode("observation", observation)
             return encode("observation", await self._watched(observation, inbox))
         return encode(*await self._watched(answer(session, kind, data), inbox))
-
-    async def _watched(self, awaitable: Awaitable[ResultT], inbox: "_Inbox") -> ResultT:
-        self._watch.add(inbox)
-        try:
-            return await awaitable
-        finally:
-            self._watch.remove(inbox)
 
 
 async def _send_to_client(send: Send, event: Message) -> None:
@@ -177,7 +224,7 @@ async def _send_to_client(send: Send, event: Message) -> None:
         raise ConnectionAbortedError("it has gone already") from error
 
 
-class _Inbox:
+class Inbox:
     """The events of one socket, which can be looked at ahead of their turn.
 
     Args:
@@ -234,15 +281,15 @@ class _Watch:
     """
 
     def __init__(self) -> None:
-        self._since: dict[_Inbox, float] = {}
+        self._since: dict[Inbox, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def __contains__(self, inbox: _Inbox) -> bool:
+    def __contains__(self, inbox: Inbox) -> bool:
         """Whether a request of this socket is being executed."""
         return inbox in self._since
 
-    def add(self, inbox: _Inbox) -> None:
+    def add(self, inbox: Inbox) -> None:
         """Note that a request begins."""
         loop = asyncio.get_running_loop()
         self._since[inbox] = loop.time()
@@ -250,7 +297,7 @@ class _Watch:
             self._loop = loop
             self._timer = loop.call_later(_LOOK_AHEAD_AFTER_S, self._look)
 
-    def remove(self, inbox: _Inbox) -> None:
+    def remove(self, inbox: Inbox) -> None:
         """Note that it has ended."""
         del self._since[inbox]
 

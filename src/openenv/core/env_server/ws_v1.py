@@ -35,6 +35,8 @@ _MOST_UNSENT = 1024 * 1024
 # With these a client ends the connection on purpose, its page is left, or it got an answer longer than it takes; any
 # other end it may not have wanted.
 GOODBYES = (1000, 1001, 1009)
+# What an agent may ask for.
+_OF_AGENTS = ("open", "attach", "mcp", "close")
 
 
 class V1Socket:
@@ -48,7 +50,8 @@ class V1Socket:
         rate: How many messages it may send; ``None`` for any number.
 
     Attributes:
-        for_agents_only: Whether it opens no sessions, since the server is in production mode.
+        for_agents_only: Whether its sessions take messages of type ``mcp`` alone, since the server is in production
+            mode.
     """
 
     def __init__(
@@ -165,13 +168,16 @@ class V1Socket:
 
     def _begin(self, message: V1Request | Refusal) -> None:
         seat = self._seats.get(message.session or "")
+        if self.for_agents_only and isinstance(message, V1Request) and message.type not in _OF_AGENTS:
+            message = Refusal(ProductionModeError(message.type), message.id, message.session)
         if isinstance(message, Refusal):
             self._refuse(seat, message)
         elif message.type in ("open", "attach"):
             self.began()
             self._tasks.create_task(self._open(message))
         elif seat is None:
-            self._ready.append(self._server.error(self._no_seat(message), message.id, message.session))
+            error = SessionNotFoundError(message.session, "This socket holds no such session (any more); open one.")
+            self._ready.append(self._server.error(error, message.id, message.session))
         elif message.type in ("step", "reset") and seat.at_once:
             answered = seat.answer_now(message)
             if answered is not None:
@@ -187,16 +193,9 @@ class V1Socket:
         else:
             seat.queue(refusal)
 
-    def _no_seat(self, request: V1Request) -> RequestError:
-        if self.for_agents_only and request.type not in ("mcp", "close"):
-            return ProductionModeError(request.type)
-        return SessionNotFoundError(request.session, "This socket holds no such session (any more); open one.")
-
     async def _open(self, request: V1Request) -> None:
         """Open a session, or take one up."""
         try:
-            if self.for_agents_only:
-                raise ProductionModeError(request.type)
             if request.type == "open":
                 seat = await self._server.open(request.data, self)
             else:

@@ -24,7 +24,7 @@ LOG = 0
 _HEADER = struct.Struct("<IQ")
 _MOST_BYTES = 2**30
 
-_OUTCOME, _VALUE, _ERROR = b"o", b"v", b"e"
+_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"v", b"e", b"p"
 
 
 class Link(asyncio.Protocol):
@@ -103,7 +103,8 @@ class Call(NamedTuple):
 
     Attributes:
         session: Number of the session in its process.
-        operation: ``open``, ``reset``, ``step``, ``state``, ``snapshot``, ``restore``, ``metadata`` or ``close``.
+        operation: ``open``, ``reset``, ``step``, ``state``, ``tasks``, ``snapshot``, ``restore``, ``metadata`` or
+            ``close``.
         arguments: Those of the runner's method.
     """
 
@@ -174,6 +175,23 @@ def write_error(error: RequestError) -> bytes:
     attributes = {**vars(error), "code": error.code}
     raised = None if error.__cause__ is None else traceback_text(error.__cause__)
     return _ERROR + error_json([known.__name__, attributes, raised]).encode()
+
+
+def write_progress(fraction: float, message: str) -> bytes:
+    """Write how far a call is, whose answer is still to come."""
+    return _within_limit(_PROGRESS + error_json([fraction, message]).encode())
+
+
+def read_progress(body: bytes) -> tuple[float, str] | None:
+    """Read how far a call is; ``None`` where the body is its answer.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if not body.startswith(_PROGRESS):
+        return None
+    fraction, message = from_json(body[1:])
+    return float(fraction or 0.0), str(message)
 
 
 def read_answer(body: bytes) -> Outcome | WrittenJson:

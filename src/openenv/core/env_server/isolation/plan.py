@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from openenv.core.env_server.action_unions import action_members
 from openenv.core.env_server.environment_types import EnvironmentFactory
 from openenv.core.env_server.importable import Importable
 from openenv.core.exceptions import ConfigurationError
@@ -16,7 +17,7 @@ class Plan:
     """What a template needs to know.
 
     Attributes:
-        classes: What makes environments, and the class of their actions.
+        classes: What makes environments, and the classes of their actions.
         preload: Whether the template imports them itself, rather than each process after its fork.
         log_level: Least severe log record that the processes pass on.
     """
@@ -51,7 +52,7 @@ def plan_for(factory: EnvironmentFactory, action_class: type[BaseModel]) -> Plan
             'isolation="process", give its class, or a function or functools.partial that makes it.'
         )
     classes = Importable.of(
-        (factory.source, action_class),
+        (factory.source, action_members(action_class)),
         f"{factory.name} and its actions' class {action_class.__qualname__}",
         needed_for='isolation="process"',
         instead='isolation="none"',

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from openenv.core.env_server.execution import ProgressListener
 from openenv.core.env_server.isolation.launcher import Launcher
-from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, write_call
+from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, read_progress, write_call
 from openenv.core.env_server.isolation.plan import Plan
 from openenv.core.env_server.isolation.template import kill_group
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
@@ -136,16 +137,20 @@ class EnvironmentProcess:
         self._exit: asyncio.Future[int | None]
         self._eof = asyncio.Event()
         self._calls: dict[int, asyncio.Future[Outcome | WrittenJson]] = {}
+        self._listeners: dict[int, ProgressListener] = {}
         self._last_number = LOG
         self._is_ending = False
         self.starting = self._loop.create_task(self._start(processes))
 
-    async def call(self, call: Call, timeout_s: float | None = None) -> Outcome | WrittenJson:
+    async def call(
+        self, call: Call, timeout_s: float | None = None, on_progress: ProgressListener | None = None
+    ) -> Outcome | WrittenJson:
         """Have a session's environment do something.
 
         Args:
             call: What to do.
             timeout_s: Seconds after which the process is killed.
+            on_progress: Told how far it is, where the environment says so.
 
         Raises:
             EnvironmentProcessEndedError: The process has ended, or did so while it executed the call.
@@ -158,6 +163,8 @@ class EnvironmentProcess:
         self._last_number = number = self._last_number + 1
         answer: asyncio.Future[Outcome | WrittenJson] = self._loop.create_future()
         self._calls[number] = answer
+        if on_progress is not None:
+            self._listeners[number] = on_progress
         self._link.send(number, body)
         timer = None
         if timeout_s is not None:
@@ -171,6 +178,7 @@ class EnvironmentProcess:
             raise EnvironmentProcessEndedError(call.operation, str(died), may_have_happened=True) from None
         finally:
             del self._calls[number]
+            self._listeners.pop(number, None)
             if timer is not None:
                 timer.cancel()
 
@@ -224,6 +232,8 @@ class EnvironmentProcess:
             if number == LOG:
                 name, level, text = from_json(body)
                 logging.getLogger(name).log(level, "%s", text)
+            elif number in self._listeners and (progress := read_progress(body)) is not None:
+                self._listeners[number](*progress)
             elif number in self._calls:
                 self._answered(self._calls[number], body)
         except (ValueError, TypeError, KeyError, AttributeError) as error:

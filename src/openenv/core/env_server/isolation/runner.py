@@ -8,10 +8,12 @@ from typing import Any, NoReturn, Self
 
 from pydantic_core import from_json
 
+from openenv.core.env_server.execution import ProgressListener
 from openenv.core.env_server.isolation.link import Call
 from openenv.core.env_server.isolation.processes import EnvironmentProcess, Processes
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.snapshots import Snapshot
+from openenv.core.env_server.tasks import TaskQuestion
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -41,6 +43,8 @@ class ProcessRunner:
         inline: Never: nothing can be called at once.
         environment_name: Name of the environment's class.
         can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
+        offers_tools: Whether ``step`` takes the actions that list and call tools.
+        tool_names: Names of the tools of the environment's class.
         requires_reset: Whether a step before the first reset, or after the end of an episode, is to be refused.
         supports_concurrent_sessions: Whether the environment shares nothing with others of its class.
         session_name: What its session is called in the log, once it has one.
@@ -52,6 +56,8 @@ class ProcessRunner:
         self.environment_name = processes.name
         self.requires_reset = True
         self.can_snapshot = False
+        self.offers_tools = False
+        self.tool_names: frozenset[str] = frozenset()
         self.supports_concurrent_sessions = False
         self.session_name: str | None = None
         self._processes = processes
@@ -80,10 +86,15 @@ class ProcessRunner:
         return await self._call("reset", arguments, timeout_s=timeout_s)
 
     async def step(
-        self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None
+        self,
+        action: Any,
+        options: Mapping[str, Any],
+        timeout_s: float | None = None,
+        on_progress: ProgressListener | None = None,
     ) -> Outcome | WrittenJson:
         """Call ``step`` with the action and those of the options that it accepts."""
-        return await self._call("step", action, options, timeout_s=timeout_s)
+        reports = () if on_progress is None else (True,)
+        return await self._call("step", action, options, *reports, timeout_s=timeout_s, on_progress=on_progress)
 
     async def state(self) -> Outcome | WrittenJson:
         """Read the state, which may be a property or a method."""
@@ -92,6 +103,12 @@ class ProcessRunner:
     async def metadata(self) -> Any:
         """Ask the environment what it is."""
         return _value(await self._call("metadata"))
+
+    async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
+        """Ask the environment about its tasks."""
+        answer = await self._call("tasks", question, timeout_s=timeout_s)
+        assert isinstance(answer, WrittenJson)
+        return answer
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Take a snapshot; only where ``can_snapshot`` holds."""
@@ -149,14 +166,22 @@ class ProcessRunner:
         self.environment_name = about["name"]
         self.requires_reset = about["requires_reset"]
         self.can_snapshot = about["can_snapshot"]
+        self.offers_tools = about["offers_tools"]
+        self.tool_names = frozenset(about["tool_names"])
         self.supports_concurrent_sessions = about["supports_concurrent_sessions"]
 
-    async def _call(self, operation: str, *arguments: Any, timeout_s: float | None = None) -> Outcome | WrittenJson:
+    async def _call(
+        self,
+        operation: str,
+        *arguments: Any,
+        timeout_s: float | None = None,
+        on_progress: ProgressListener | None = None,
+    ) -> Outcome | WrittenJson:
         process = self._process
         if process is None:
             raise ResetNeededError("Expected a reset: the environment's process has ended, and the episode with it.")
         try:
-            return await process.call(Call(self._number, operation, arguments), timeout_s)
+            return await process.call(Call(self._number, operation, arguments), timeout_s, on_progress)
         except RequestError:
             if process.ended is not None:
                 self._leave(process)

@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -20,6 +21,7 @@ from openenv.core.env_server.isolation.link import (
     read_call,
     write_error,
     write_outcome,
+    write_progress,
     write_value,
 )
 from openenv.core.env_server.outcomes import outcome_of
@@ -92,7 +94,7 @@ class Worker:
 
     async def _answer(self, number: int, body: bytes) -> None:
         try:
-            answer = await self._execute(read_call(body))
+            answer = await self._execute(read_call(body), number)
         except RequestError as error:
             answer = write_error(error)
         except Exception as error:  # a fault of this module, which would leave the server waiting for ever
@@ -102,7 +104,7 @@ class Worker:
             del self._tasks[number]
         self.link.send(number, answer)
 
-    async def _execute(self, call: Call) -> bytes:
+    async def _execute(self, call: Call, number: int) -> bytes:
         if call.operation == "open":
             return await self._open(call.session)
         if call.operation == "close":
@@ -110,7 +112,7 @@ class Worker:
         runner = self._runners[call.session]
         match call.operation:
             case "step":
-                return write_outcome(outcome_of(await runner.step(*call.arguments)))
+                return await self._step(runner, number, *call.arguments)
             case "reset":
                 return write_outcome(outcome_of(await runner.reset(*call.arguments)))
             case "state":
@@ -120,9 +122,21 @@ class Worker:
             case "restore":
                 await runner.restore(*call.arguments)
                 return write_value("null")
+            case "tasks":
+                return write_value((await runner.tasks(*call.arguments)).text)
             case "metadata":
                 return write_value(_metadata_json(await runner.metadata()))
         raise AssertionError(f"unknown operation {call.operation}")
+
+    async def _step(
+        self, runner: Runner, number: int, action: Any, options: Mapping[str, Any], reports: bool = False
+    ) -> bytes:
+        on_progress = partial(self._report, number) if reports else None
+        return write_outcome(outcome_of(await runner.step(action, options, None, on_progress)))
+
+    def _report(self, number: int, fraction: float, message: str) -> None:
+        if number in self._tasks:  # a thread may still report on a call that was given up
+            self.link.send(number, write_progress(fraction, message))
 
     async def _open(self, session: int) -> bytes:
         place = self._shared_place or place_for(self._factory.environment_class, self._factory.name)
@@ -132,6 +146,8 @@ class Worker:
             "name": runner.environment_name,
             "requires_reset": runner.requires_reset,
             "can_snapshot": runner.can_snapshot,
+            "offers_tools": runner.offers_tools,
+            "tool_names": sorted(runner.tool_names),
             "supports_concurrent_sessions": runner.supports_concurrent_sessions,
         }
         return write_value(error_json(about))

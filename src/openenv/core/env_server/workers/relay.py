@@ -19,9 +19,16 @@ from urllib.parse import parse_qs
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER, answer_request_error
+from openenv.core.env_server.http import answer_request_error
 from openenv.core.env_server.protocol import V1, encode_error
-from openenv.core.env_server.session_ids import worker_of
+from openenv.core.env_server.session_ids import (
+    AGENT_HEADER,
+    HAND_ON,
+    ORS_HEADER,
+    SESSION_COOKIE,
+    SESSION_HEADER,
+    worker_of,
+)
 from openenv.core.exceptions import SessionNotFoundError
 
 logger = logging.getLogger(__name__)
@@ -132,14 +139,22 @@ class Relay:
         session_id = _named_session(scope) or ""
         worker = worker_of(session_id)
         if worker is None or worker not in self._others:
+            await self._app({**scope, HAND_ON: self.hand_on} if _is_of_agent(scope) else scope, receive, send)
+        elif not await self.hand_on(session_id, scope, receive, send):
+            # That worker has died, and its sessions with it: this application says so as of any unknown session.
             await self._app(scope, receive, send)
-            return
+
+    async def hand_on(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Have the worker answer that holds a session; ``False`` where that is this one, or not there (any more)."""
+        worker = worker_of(session_id)
+        if worker is None or worker not in self._others:
+            return False
         stream = await self._connect(worker)
         try:
-            if await _offer(scope, stream):
-                await _Call(session_id, scope, stream).carry(receive, send)
-            else:  # that worker has died, and its sessions with it: this application says so as of any unknown session
-                await self._app(scope, receive, send)
+            if not await _offer(scope, stream):
+                return False
+            await _Call(session_id, scope, stream).carry(receive, send)
+            return True
         finally:
             await stream.close()
 
@@ -237,7 +252,17 @@ def _named_session(scope: Scope) -> str | None:
     if scope["type"] != "http":
         return None
     request = HTTPConnection(scope)
-    return request.headers.get(SESSION_HEADER) or request.cookies.get(SESSION_COOKIE)
+    if _is_of_agent(scope):
+        named = request.headers.get(AGENT_HEADER) or request.headers.get(SESSION_HEADER)
+        return named or request.query_params.get("session_id")
+    own = request.headers.get(SESSION_HEADER) or request.cookies.get(SESSION_COOKIE)
+    return own or request.headers.get(ORS_HEADER)
+
+
+def _is_of_agent(scope: Scope) -> bool:
+    """Whether it is an HTTP request to ``/mcp``, whose session may also be named in its body."""
+    path: str = scope.get("path", "")
+    return scope["type"] == "http" and path.removeprefix(scope.get("root_path", "")) == "/mcp"
 
 
 def _session_of_socket(scope: Scope) -> str | None:

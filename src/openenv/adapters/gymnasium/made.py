@@ -1,0 +1,136 @@
+"""Classes of Gymnasium environments, made from their ids; other processes import them by their names."""
+
+import inspect
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import new_class
+from typing import Any, cast
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, registry
+
+from openenv.adapters.docstrings import first_paragraph, section
+from openenv.adapters.gymnasium.codecs import codec_for_space
+from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
+from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
+from openenv.adapters.ids import class_name, did_you_mean, read_id
+from openenv.adapters.made import made_from, name_made_class
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+
+__all__ = ["environment_class"]
+
+# Their steps take some microseconds each.
+_QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
+_RENDER_MODES = ("ansi", "rgb_array")
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What is made from an id."""
+
+    environment: type[GymnasiumEnvironment[Any, Any]]
+    action: type[GymnasiumAction[Any]]
+    observation: type[GymnasiumObservation[Any]]
+
+
+def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
+    """Make the class of a Gymnasium environment, to be served or used in this process.
+
+    One environment is made and closed to learn its spaces.
+
+    Args:
+        env_id: Gymnasium's id, as in ``CartPole-v1``. ``module:Id-v0`` imports a module first that registers it.
+            ``FrozenLake-v1?map_name=8x8&is_slippery=false`` gives ``gymnasium.make`` further arguments; each is JSON,
+            or else text.
+
+    Raises:
+        EnvironmentNotFoundError: Gymnasium has no such environment; the message lists those with a similar id.
+        ConfigurationError: It can't be made, or one of its spaces has no form in JSON.
+
+    Example:
+        >>> environment_class("CartPole-v1").__name__
+        'CartPoleV1Environment'
+    """
+    return _made(env_id).environment
+
+
+def __getattr__(name: str) -> type:
+    """Hand out a class that was pickled by its name."""
+    role, env_id = made_from(__name__, name)
+    made: dict[str, type] = vars(_made(env_id))
+    return made[role]
+
+
+@cache
+def _made(env_id: str) -> _Made:
+    named = read_id(env_id)
+    spec = _find(named.name)
+    arguments = named.parameters
+    env = _make(env_id, spec, arguments)
+    try:
+        arguments = {**_rendering(env.metadata.get("render_modes", ())), **arguments}
+        made = _classes(env_id, spec, arguments, env)
+    finally:
+        env.close()
+    for role, each in vars(made).items():
+        name_made_class(each, __name__, role, env_id)
+    return made
+
+
+def _find(env_id: str) -> EnvSpec:
+    """Look an id up as ``gymnasium.make`` does."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import(module, env_id)
+    spec = registry.get(name)
+    if spec is None:
+        raise EnvironmentNotFoundError(
+            f"Gymnasium has no environment {name!r}.{did_you_mean(name, registry)} It knows those that are registered; "
+            "to import the module that registers one, write gymnasium:MODULE:ID."
+        )
+    return spec
+
+
+def _import(module: str, env_id: str) -> None:
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        raise EnvironmentNotFoundError(
+            f"gymnasium:{env_id} imports the module {module}, but there is no {error.name}; install it."
+        ) from error
+
+
+def _make(env_id: str, spec: EnvSpec, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
+    try:
+        return gymnasium.make(spec, disable_env_checker=True, **arguments)
+    except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as error:
+        raise ConfigurationError(f"gymnasium:{env_id} can't be made: {error}") from error
+
+
+def _rendering(modes: Any) -> dict[str, str]:
+    """Choose how to render: as text where that is possible, which people and language models read alike."""
+    mode = next((mode for mode in _RENDER_MODES if mode in modes), None)
+    return {} if mode is None else {"render_mode": mode}
+
+
+def _classes(env_id: str, spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any]) -> _Made:
+    doc = inspect.getdoc(type(env.unwrapped)) or ""
+    about = section(doc, "Description") or first_paragraph(doc)
+    name = class_name(spec.id)
+    action = action_model(f"{name}Action", env.action_space, section(doc, "Action Space"), about)
+    seen = section(doc, "Observation Space")
+    observation = observation_model(f"{name}Observation", env.observation_space, seen, about)
+    members = {
+        "__doc__": about or f"Gymnasium's {spec.id}.",
+        "id": spec.id,
+        "arguments": arguments,
+        "description": about or f"Gymnasium's {spec.id}",
+        "action_codec": codec_for_space(env.action_space),
+        "observation_codec": codec_for_space(env.observation_space),
+        "observation_model": observation,
+    }
+    is_quick = type(env.unwrapped).__module__.startswith(_QUICK)
+    base: Any = InlineGymnasiumEnvironment if is_quick else GymnasiumEnvironment
+    made = new_class(f"{name}Environment", (base[action, observation],), exec_body=lambda body: body.update(members))
+    return _Made(cast("type[GymnasiumEnvironment[Any, Any]]", made), action, observation)

@@ -1,0 +1,119 @@
+"""Actions and observations whose one field is a value of a Gymnasium space."""
+
+from typing import Annotated, Any, Generic, TypeVar, cast
+
+from gymnasium import Space
+from gymnasium.error import InvalidAction
+from pydantic import Field, PlainValidator, WithJsonSchema, create_model
+
+from openenv.adapters.gymnasium.codecs import Codec, codec_for_space
+from openenv.adapters.gymnasium.space_schemas import describe_space, space_schema
+from openenv.core.env_server.types import Action, Observation
+
+__all__ = ["GymnasiumAction", "GymnasiumObservation", "SpaceValue", "action_model", "observation_model"]
+
+ValueT = TypeVar("ValueT")
+
+
+class GymnasiumAction(Action, Generic[ValueT]):
+    """An action of an environment that has a Gymnasium space; ``action_model`` makes the class of a certain space.
+
+    Attributes:
+        action: A value of the space, as JSON.
+    """
+
+    action: ValueT
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to the process that the environment runs in as checked already, and without the space."""
+        return _checked_action, (self.action, self.metadata)
+
+
+class GymnasiumObservation(Observation, Generic[ValueT]):
+    """An observation of an environment that has a Gymnasium space; ``observation_model`` makes the class of one.
+
+    Attributes:
+        observation: A value of the space, as JSON.
+    """
+
+    observation: ValueT
+
+
+class SpaceValue:
+    """Checks that JSON is a value of a space, and leaves it as it is.
+
+    Args:
+        space: The space.
+
+    Example:
+        >>> from gymnasium.spaces import Discrete
+        >>> SpaceValue(Discrete(2))(2)
+        Traceback (most recent call last):
+        ...
+        ValueError: expected a whole number from 0 to 1, got 2
+    """
+
+    def __init__(self, space: Space[Any]) -> None:
+        self._codec = codec_for_space(space)
+        self._expected = describe_space(space)
+
+    def __call__(self, json: Any) -> Any:
+        """Check a value.
+
+        Raises:
+            ValueError: It is not in the space; the message says what is.
+        """
+        if not _is_value(self._codec, json):
+            raise ValueError(f"expected {self._expected}, got {json!r:.100}")
+        return json
+
+
+def action_model(name: str, space: Space[Any], meaning: str = "", doc: str = "") -> type[GymnasiumAction[Any]]:
+    """Make the class of a space's actions.
+
+    Args:
+        name: The class's name.
+        space: The space.
+        meaning: What the values mean, for people and language models; what the space says is put before it.
+        doc: What the environment is.
+
+    Raises:
+        ConfigurationError: The space is of a kind whose values have no form in JSON here.
+    """
+    field = _field(space, meaning)
+    made = create_model(name, __base__=GymnasiumAction[Any], __doc__=doc, action=(field, ...))
+    return cast("type[GymnasiumAction[Any]]", made)
+
+
+def observation_model(
+    name: str, space: Space[Any], meaning: str = "", doc: str = ""
+) -> type[GymnasiumObservation[Any]]:
+    """Make the class of a space's observations; the arguments are ``action_model``'s.
+
+    Raises:
+        ConfigurationError: The space is of a kind whose values have no form in JSON here.
+    """
+    field = _field(space, meaning)
+    made = create_model(name, __base__=GymnasiumObservation[Any], __doc__=doc, observation=(field, ...))
+    return cast("type[GymnasiumObservation[Any]]", made)
+
+
+def _field(space: Space[Any], meaning: str) -> Any:
+    expected = describe_space(space)
+    description = f"{expected[0].upper()}{expected[1:]}."
+    if meaning:
+        description += f"\n\n{meaning}"
+    return Annotated[
+        Any, PlainValidator(SpaceValue(space)), WithJsonSchema(space_schema(space)), Field(description=description)
+    ]
+
+
+def _is_value(codec: Codec, json: Any) -> bool:
+    try:
+        return codec.space.contains(codec.decode(json))
+    except (KeyError, TypeError, ValueError, OverflowError, InvalidAction):
+        return False
+
+
+def _checked_action(action: Any, metadata: dict[str, Any]) -> GymnasiumAction[Any]:
+    return GymnasiumAction[Any].model_construct(action=action, metadata=metadata)

@@ -1,0 +1,71 @@
+"""Ids of other worlds' environments, with parameters behind them."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from openenv.core.exceptions import ConfigurationError
+
+_CLOSE_ENOUGH = 0.5
+
+
+class NamedParameters(NamedTuple):
+    """An id with what is to be passed to what it names.
+
+    Attributes:
+        name: The id itself.
+        parameters: Arguments by their names.
+    """
+
+    name: str
+    parameters: dict[str, Any]
+
+
+def read_id(env_id: str) -> NamedParameters:
+    """Part an id from the parameters behind it, which are written as in a URL's query.
+
+    Args:
+        env_id: The id. A parameter's value is JSON, or else text.
+
+    Raises:
+        ConfigurationError: A parameter has no value.
+
+    Example:
+        >>> read_id("FrozenLake-v1?map_name=8x8&is_slippery=false")
+        NamedParameters(name='FrozenLake-v1', parameters={'map_name': '8x8', 'is_slippery': False})
+    """
+    name, _, query = env_id.partition("?")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError as error:
+        raise ConfigurationError(f"Expected {env_id!r} to end like ?name=value&other=value; {error}.") from error
+    return NamedParameters(name, {key: _value(text) for key, text in pairs})
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a sentence, with a space before it, that lists what is close to a name; nothing where nothing is."""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=_CLOSE_ENOUGH)
+    return f" Did you mean {' or '.join(by_lower[each] for each in close)}?" if close else ""
+
+
+def class_name(env_id: str) -> str:
+    """Make a class's name of an id.
+
+    Example:
+        >>> class_name("ALE/Pong-v5")
+        'ALEPongV5'
+    """
+    words = re.findall(r"[A-Za-z0-9]+", env_id)
+    name = "".join(word[0].upper() + word[1:] for word in words)
+    return name if name[:1].isalpha() else f"Env{name}"
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,14 @@
+"""Environments of the Open Reward Standard (ORS), played as ours through the OpenReward SDK.
+
+The other direction needs nothing of this: every server of ours answers the clients of ORS.
+"""
+
+try:
+    import openreward as _openreward  # noqa: F401  # said here once, in place of a traceback from the depths
+except ImportError as error:
+    raise ImportError('This needs the OpenReward SDK: pip install "openenv-core[ors]"') from error
+
+from openenv.adapters.ors.environment import OrsEnvironment, OrsObservation
+from openenv.adapters.ors.made import environment_for
+
+__all__ = ["OrsEnvironment", "OrsObservation", "environment_for"]

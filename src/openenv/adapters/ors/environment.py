@@ -1,0 +1,323 @@
+"""An environment that an ORS server holds, as one of ours."""
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from openreward import AsyncEnvironmentsAPI, AsyncOpenReward, AsyncSession
+from openreward.api.environments.client import AsyncEnvironment
+from openreward.api.environments.types import ImageBlock, Task, TerminalToolSpec, TextBlock, ToolOutput
+from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
+from pydantic import Field
+
+from openenv.adapters.ors.errors import as_ours
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import (
+    RESERVED_TOOL_NAMES,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.types import EnvironmentMetadata, State
+from openenv.core.exceptions import EnvironmentFailedError, ResetNeededError, TaskNotFoundError
+
+__all__ = ["OrsEnvironment", "OrsObservation"]
+
+KEY_VARIABLE = "OPENREWARD_API_KEY"
+# A server at an address of its own does not look at the name.
+_ANY_NAME = "environment"
+
+Secrets = Mapping[str, str | tuple[str, list[str]]]
+
+_ERROR_TYPES = {
+    "not_found": ToolErrorType.TOOL_NOT_FOUND,
+    "input_validation": ToolErrorType.INVALID_ARGS,
+    "bad_input_shape": ToolErrorType.INVALID_ARGS,
+}
+_NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class OrsObservation(CallToolObservation):
+    """What an ORS environment shows: the prompt after a reset, and what a tool gave after a call.
+
+    Attributes:
+        tool_name: The tool; empty after a reset.
+        result: The texts that the tool gave, as one; with pictures among them, a result as MCP has it.
+        prompt: The texts of the prompt, as one; empty after a call.
+        images: Pictures of the prompt, as ``data:`` URLs.
+    """
+
+    tool_name: str = ""
+    prompt: str = ""
+    images: list[str] = Field(default_factory=list)
+
+
+class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
+    """An environment of an ORS server. Its tools are the server's; a reset opens a session there and gives the prompt.
+
+    Sessions are kept alive by pings, however long a call or a pause takes. All methods that ask the server are
+    ``async``.
+
+    Args:
+        target: The server's address, or a name of OpenReward's catalog, as in ``Eigent/SETA``.
+        environment: Which environment of the server; by default its first one.
+        split: The split whose tasks are played where a reset names no other.
+        api_key: What to show the server; by default what ``OPENREWARD_API_KEY`` says.
+        secrets: What each session hands on to the environment, as the SDK takes it.
+
+    Example:
+        >>> env = OrsEnvironment("http://localhost:8080")
+        >>> prompt = await env.reset(index=0)  # doctest: +SKIP
+        >>> result = await env.step(CallToolAction(tool_name="echo", arguments={"text": "hello"}))  # doctest: +SKIP
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    OFFERS_TOOLS: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        environment: str | None = None,
+        split: str = "train",
+        api_key: str | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        super().__init__()
+        self.target = target
+        self.split = split
+        self._variant = environment
+        self._api_key = api_key or os.environ.get(KEY_VARIABLE) or None
+        self._secrets = secrets
+        self._api: AsyncEnvironmentsAPI | None = None
+        self._session: AsyncSession | None = None
+        self._state = State()
+
+    async def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        task_spec: dict[str, Any] | None = None,
+    ) -> OrsObservation:
+        """Open a session for a task, in place of the one that is open.
+
+        Args:
+            seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
+                neighbouring tasks. Without either it is any.
+            episode_id: Name of the episode.
+            split: The split that the task is listed in.
+            index: Where it is listed there.
+            task_spec: The task itself, which need not be listed.
+
+        Returns:
+            The prompt.
+
+        Raises:
+            TaskNotFoundError: The server has no such task.
+            EnvironmentFailedError: It refuses, or can't be reached.
+        """
+        await self._end_session()
+        with as_ours(self.target):
+            if task_spec is not None:
+                session = self._remote.session(task=self._task(task_spec), secrets=self._secrets)
+            else:
+                split = split or self.split
+                index = await self._choose(split, seed) if index is None else index
+                session = self._remote.session(split=split, index=index, secrets=self._secrets)
+            await _enter(session)
+            self._session = session
+            blocks = await session.get_prompt()
+        self._state = State(episode_id=episode_id or session.sid)
+        return OrsObservation(prompt=_text_of(blocks), images=_images_of(blocks))
+
+    async def step(self, action: CallToolAction | ListToolsAction) -> CallToolObservation | ListToolsObservation:
+        """List the tools, or call one.
+
+        Args:
+            action: Which of both.
+
+        Returns:
+            The tools, or what the tool gave with its reward; ``done`` once the server says that it is finished.
+
+        Raises:
+            ResetNeededError: No episode is being played.
+            EnvironmentFailedError: The tool failed on the server, which ends the session there.
+        """
+        if isinstance(action, ListToolsAction):
+            return ListToolsObservation(tools=await self._tools())
+        session = self._session
+        if session is None:
+            raise ResetNeededError("Expected a reset first: no session is open on the ORS server.")
+        self._state.step_count += 1
+        return await self._call(session, action)
+
+    @property
+    def state(self) -> State:
+        """The episode's name and its steps so far."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Say which server it is."""
+        return EnvironmentMetadata(name=self.target, description=f"What the ORS server {self.target} holds.")
+
+    async def close(self) -> None:  # type: ignore[override]  # what returns something to await may stand for it
+        """End the session on the server, and the connections to it."""
+        await self._end_session()
+        if self._api is not None:
+            await self._api.aclose()
+            self._api = None
+
+    async def list_splits(self) -> list[str]:
+        """Name the splits of the server's tasks."""
+        with as_ours(self.target):
+            splits: list[str] = await self._remote.list_splits()
+        return splits
+
+    async def list_tasks(self, split: str) -> list[Mapping[str, Any]]:
+        """Return every task of a split."""
+        with as_ours(self.target):
+            return [task.task_spec for task in await self._remote.list_tasks(split)]
+
+    async def num_tasks(self, split: str) -> int:
+        """Return how many tasks a split has."""
+        with as_ours(self.target):
+            count: int = await self._remote.num_tasks(split)
+        return count
+
+    async def get_task(self, split: str, index: int) -> Mapping[str, Any]:
+        """Return one task."""
+        with as_ours(self.target):
+            task: Mapping[str, Any] = (await self._remote.get_task(split, index)).task_spec
+        return task
+
+    async def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[Mapping[str, Any]]:
+        """Return the tasks from ``start`` up to ``stop``."""
+        with as_ours(self.target):
+            return [task.task_spec for task in await self._remote.get_task_range(split, start, stop)]
+
+    @property
+    def _remote(self) -> AsyncEnvironment:
+        """The environment as the SDK has it; its connections belong to the loop that runs."""
+        is_address = "://" in self.target
+        if self._api is None and is_address:
+            self._api = AsyncEnvironmentsAPI(base_url=self.target.rstrip("/"), api_key=self._api_key)
+        elif self._api is None:
+            self._api = AsyncOpenReward(api_key=self._api_key).environments
+        return self._api.get(_ANY_NAME if is_address else self.target, variant=self._variant)
+
+    async def _choose(self, split: str, seed: int | None) -> int:
+        count = await self._remote.num_tasks(split)
+        if count < 1:
+            raise TaskNotFoundError(f"The ORS server {self.target} has no task in its split {split!r}.")
+        return random.randrange(count) if seed is None else seed % count  # noqa: S311  # nothing to be guarded
+
+    def _task(self, task_spec: Mapping[str, Any]) -> Task:
+        remote = self._remote
+        return Task(
+            server_name=remote.server,
+            environment_name=self._variant,
+            task_spec=task_spec,
+            namespace=remote.namespace,
+        )
+
+    async def _tools(self) -> list[Tool]:
+        with as_ours(self.target):
+            offered = self._remote if self._session is None else self._session
+            tools = [_tool(spec.name, spec.description, spec.input_schema) for spec in await offered.list_tools()]
+            terminal = await offered.terminal_tool()
+        if terminal is not None:
+            tools.append(_terminal_tool(terminal))
+        return tools
+
+    async def _call(self, session: AsyncSession, action: CallToolAction) -> OrsObservation:
+        with as_ours(self.target):
+            try:
+                return _observation(action, await session.call_tool(action.tool_name, action.arguments))
+            except ToolCallError as error:
+                return _refusal(action, error)
+            except (ToolFailed, SessionTerminatedError) as error:
+                await self._end_session()
+                raise EnvironmentFailedError(
+                    f"The ORS server {self.target} has ended the session, so only a reset helps: {error}"
+                ) from error
+
+    async def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.__aexit__(None, None, None)
+
+
+async def _enter(session: AsyncSession) -> None:
+    try:
+        await session.__aenter__()
+    except BaseException:
+        await session.__aexit__(None, None, None)
+        raise
+
+
+def _tool(name: str, description: str, schema: Mapping[str, Any] | None) -> Tool:
+    if name in RESERVED_TOOL_NAMES:
+        raise EnvironmentFailedError(
+            f"This ORS environment has a tool named {name!r}, which no agent may have: it would look like what only a "
+            "trainer may do."
+        )
+    return Tool(name=name, description=description, input_schema=dict(schema or _NO_ARGUMENTS))
+
+
+def _terminal_tool(terminal: TerminalToolSpec) -> Tool:
+    """Offer the tool that takes a model's plain message as one like any other."""
+    if terminal.arg is None:
+        return _tool(terminal.name, terminal.description, None)
+    schema = {"type": "object", "properties": {terminal.arg: {"type": "string"}}, "required": [terminal.arg]}
+    return _tool(terminal.name, terminal.description, schema)
+
+
+def _observation(action: CallToolAction, output: ToolOutput) -> OrsObservation:
+    return OrsObservation(
+        tool_name=action.tool_name,
+        result=_result_of(output.blocks),
+        reward=output.reward,
+        done=output.finished,
+        metadata=dict(output.metadata or {}),
+    )
+
+
+def _refusal(action: CallToolAction, error: ToolCallError) -> OrsObservation:
+    """Say why the server did not carry out a call.
+
+    Raises:
+        ResetNeededError: The episode has ended.
+    """
+    if error.reason == "episode_finished":
+        raise ResetNeededError(f"Expected a reset: {error.detail}") from error
+    kind = _ERROR_TYPES.get(error.reason, ToolErrorType.EXECUTION_ERROR)
+    return OrsObservation(tool_name=action.tool_name, error=ToolError(error_type=kind, message=error.detail))
+
+
+def _text_of(blocks: Sequence[TextBlock | ImageBlock]) -> str:
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def _result_of(blocks: Sequence[TextBlock | ImageBlock]) -> Any:
+    if all(isinstance(block, TextBlock) for block in blocks):
+        return _text_of(blocks)
+    content = [
+        {"type": "text", "text": block.text}
+        if isinstance(block, TextBlock)
+        else {"type": "image", "data": block.data, "mimeType": block.mimeType}
+        for block in blocks
+    ]
+    return {"content": content, "structured_content": None, "meta": None, "data": None, "is_error": False}
+
+
+def _images_of(blocks: Sequence[TextBlock | ImageBlock]) -> list[str]:
+    return [f"data:{block.mimeType};base64,{block.data}" for block in blocks if isinstance(block, ImageBlock)]

@@ -1,0 +1,39 @@
+"""What goes wrong with an ORS server, as errors of ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import aiohttp
+from openreward.api.environments.types import AuthenticationError
+from openreward.api.errors import OpenRewardError
+
+from openenv.core.exceptions import EnvironmentFailedError, TaskNotFoundError
+
+_NO_SUCH_TASK = 400
+_BUSY = (429, 503)
+
+
+@contextmanager
+def as_ours(target: str) -> Iterator[None]:
+    """Raise our errors in place of those of the SDK.
+
+    Args:
+        target: The server, for messages.
+
+    Raises:
+        TaskNotFoundError: The server has no such task or split.
+        EnvironmentFailedError: It refuses, can't be reached, or has ended the session.
+    """
+    try:
+        yield
+    except aiohttp.ClientResponseError as error:
+        if error.status == _NO_SUCH_TASK:
+            raise TaskNotFoundError(str(error.message)) from error
+        meaning = "has no free session now" if error.status in _BUSY else f"answers with status {error.status}"
+        raise EnvironmentFailedError(f"The ORS server {target} {meaning}: {error.message}") from error
+    except AuthenticationError as error:
+        raise EnvironmentFailedError(
+            f"The ORS server {target} asks for a key, or for another one; set OPENREWARD_API_KEY, or pass api_key=."
+        ) from error
+    except (OpenRewardError, aiohttp.ClientError, OSError) as error:
+        raise EnvironmentFailedError(f"The ORS server {target} failed: {error}") from error

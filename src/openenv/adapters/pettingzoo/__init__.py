@@ -1,0 +1,12 @@
+"""PettingZoo's turn-based games, to be served: ``environment_class("classic/tictactoe-v3")``."""
+
+try:
+    import pettingzoo as _pettingzoo  # noqa: F401  # said here once, in place of a traceback from the depths
+except ImportError as error:
+    raise ImportError('This needs PettingZoo: pip install "openenv-core[pettingzoo]"') from error
+
+from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
+from openenv.adapters.pettingzoo.made import environment_class
+from openenv.adapters.pettingzoo.opponents import Opponent, Turn, random_move
+
+__all__ = ["Opponent", "PettingZooEnvironment", "Turn", "environment_class", "random_move"]

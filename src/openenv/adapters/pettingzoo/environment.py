@@ -1,0 +1,165 @@
+"""A turn-based game of PettingZoo's (its AEC) as an environment to serve."""
+
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+
+import numpy as np
+import pettingzoo
+
+from openenv.adapters.gymnasium.codecs import Codec
+from openenv.adapters.gymnasium.copying import deep_copy
+from openenv.adapters.gymnasium.infos import plain_info
+from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation
+from openenv.adapters.pettingzoo.opponents import Seating, Turn, legal_actions
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import EnvironmentMetadata, State
+from openenv.core.exceptions import ConfigurationError, IllegalActionError
+
+__all__ = ["PettingZooEnvironment"]
+
+ActT = TypeVar("ActT", bound=GymnasiumAction[Any])
+ObsT = TypeVar("ObsT", bound=GymnasiumObservation[Any])
+Step = tuple[ObsT, float, bool, bool, dict[str, Any]]
+
+
+class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
+    """A turn-based game, to be served; ``environment_class`` makes the class for an id.
+
+    A session's client plays one seat. An opponent in the server plays the others, so that a step is a move and what was
+    answered to it. Without an opponent, the client plays every seat in turn. The info's ``agent`` says which seat is to
+    move.
+
+    Example:
+        >>> from openenv.adapters.pettingzoo import environment_class
+        >>> game = environment_class("classic/tictactoe-v3")()
+        >>> game.reset(seed=1)[1]["agent"]
+        'player_1'
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    id: ClassVar[str]
+    """PettingZoo's id."""
+
+    arguments: ClassVar[dict[str, Any]]
+    """What ``pettingzoo.make`` is given beside the id."""
+
+    seating: ClassVar[Seating]
+    """Who plays which seat."""
+
+    description: ClassVar[str]
+    action_codec: ClassVar[Codec]
+    observation_codec: ClassVar[Codec]
+    observation_model: ClassVar[type[GymnasiumObservation[Any]]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        if not hasattr(type(self), "id"):
+            raise ConfigurationError(
+                "PettingZooEnvironment is of no game in particular; make the class of one with "
+                'openenv.adapters.pettingzoo.environment_class("classic/tictactoe-v3").'
+            )
+        self._env: Any = pettingzoo.make("aec", self.id, **self.arguments)
+        self._numbers = np.random.default_rng()
+        self._state = State()
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+    ) -> tuple[ObsT, dict[str, Any]]:
+        """Start a game. Seats before the client's have moved already.
+
+        Args:
+            seed: Makes the game repeatable, the opponents' moves included.
+            episode_id: Names the episode.
+            **options: The game's own options.
+        """
+        if seed is not None:
+            self._numbers = np.random.default_rng(seed)
+        self._state = State(episode_id=episode_id)
+        self._env.reset(seed=seed, options=options or None)
+        self._play_others()
+        observation, reward, terminated, truncated, info = self._look()
+        if terminated or truncated:  # it was over before the first move
+            observation = observation.model_copy(update={"done": True, "reward": reward})
+        return observation, info
+
+    def step(self, action: ActT) -> Step[ObsT]:
+        """Make a move, and have the others make theirs; returns Gymnasium's five values.
+
+        Raises:
+            IllegalActionError: The rules do not allow it now.
+        """
+        mover = self._env.agent_selection
+        move = self.action_codec.decode(action.action)
+        self._refuse_illegal(move)
+        self._env.step(move)
+        self._state.step_count += 1
+        if self.seating.opponent is None:
+            return self._after_any_seat(mover)
+        self._play_others()
+        return self._look()
+
+    @property
+    def state(self) -> State:
+        """The game's name and the client's moves so far."""
+        return self._state
+
+    def render(self) -> str | np.ndarray[Any, Any] | None:
+        """Show the position, where the game was made with a ``render_mode``."""
+        if self._env.render_mode is None:
+            return None
+        return cast("str | np.ndarray[Any, Any] | None", self._env.render())
+
+    def close(self) -> None:
+        """Close the game."""
+        self._env.close()
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Say what the game is, in its author's words."""
+        return EnvironmentMetadata(name=f"pettingzoo:{self.id}", description=self.description)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy it with all that its future depends on, or refuse."""
+        return deep_copy(self, self._env.unwrapped, memo)
+
+    def _turn(self) -> Turn:
+        agent = self._env.agent_selection
+        observation, _, _, _, info = self._env.last()
+        space = self._env.action_space(agent)
+        return Turn(agent, observation, space, legal_actions(space, observation, info))
+
+    def _refuse_illegal(self, move: Any) -> None:
+        legal = self._turn().legal
+        if legal is not None and move not in legal:
+            raise IllegalActionError(f"Action {move} is not legal now; expected one of {', '.join(map(str, legal))}.")
+
+    def _is_out(self, agent: str) -> bool:
+        return bool(self._env.terminations[agent] or self._env.truncations[agent])
+
+    def _play_others(self) -> None:
+        """Have the other seats move until the client's is to move, or is out."""
+        seat, opponent = self.seating.seat, self.seating.opponent
+        while opponent is not None and self._env.agents and self._env.agent_selection != seat:
+            out = self._is_out(self._env.agent_selection)
+            # PettingZoo asks a seat that is out for a last move, which is none.
+            self._env.step(None if out else opponent(self._turn(), self._numbers))
+
+    def _look(self) -> Step[ObsT]:
+        """See the position as the seat that is to move, with what it has earned since its last move."""
+        value, reward, terminated, truncated, info = self._env.last()
+        info = {"agent": self._env.agent_selection, **info}
+        return self._observation(value), float(reward), bool(terminated), bool(truncated), plain_info(info)
+
+    def _after_any_seat(self, mover: str) -> Step[ObsT]:
+        """Pass on what a seat has earned with its move, and the position as the next seat sees it."""
+        env = self._env
+        rewards = {agent: float(reward) for agent, reward in env.rewards.items()}
+        terminated, truncated = all(env.terminations.values()), all(map(self._is_out, env.agents))
+        while not truncated and self._is_out(env.agent_selection):
+            env.step(None)
+        observation, _, _, _, info = self._look()
+        return observation, rewards[mover], terminated, truncated and not terminated, {**info, "rewards": rewards}
+
+    def _observation(self, value: Any) -> ObsT:
+        """Make an observation without checking it: its space is the game's own promise."""
+        made = self.observation_model.model_construct(observation=self.observation_codec.encode(value))
+        return cast("ObsT", made)

@@ -1,0 +1,90 @@
+"""Who plays the seats that the client does not."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.spaces import Discrete
+
+from openenv.core.exceptions import ConfigurationError
+
+__all__ = ["Opponent", "Seating", "Turn", "find_opponent", "legal_actions", "random_move"]
+
+Numbers = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What whoever is to move knows.
+
+    Attributes:
+        agent: The seat that is to move.
+        observation: What it sees, as PettingZoo gives it.
+        space: The space of its actions.
+        legal: The actions that are legal now; ``None`` where the game does not say.
+    """
+
+    agent: str
+    observation: Any
+    space: Space[Any]
+    legal: Sequence[int] | None
+
+
+Opponent = Callable[[Turn, Numbers], Any]
+"""Chooses an action. All that is random in it comes from the generator, so that a seed repeats the game."""
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Who plays which seat.
+
+    Attributes:
+        seat: The one that the client plays, where it does not play all.
+        opponent: Who plays the others; ``None`` where the client plays all.
+    """
+
+    seat: str
+    opponent: Opponent | None
+
+
+def random_move(turn: Turn, numbers: Numbers) -> Any:
+    """Choose any legal action, each with the same probability."""
+    if turn.legal is not None:
+        return int(numbers.choice(list(turn.legal)))
+    turn.space.seed(int(numbers.integers(2**31)))
+    return turn.space.sample()
+
+
+def find_opponent(name: str) -> Opponent:
+    """Find an opponent.
+
+    Args:
+        name: ``random``, or ``module:function`` for one of your own.
+
+    Raises:
+        ConfigurationError: There is no such module, or it has no such function.
+    """
+    if name == "random":
+        return random_move
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"Expected opponents to be random, none or module:function, got {name!r}: {error}."
+        ) from error
+    opponent: Opponent = found
+    return opponent
+
+
+def legal_actions(space: Space[Any], observation: Any, info: Mapping[str, Any]) -> Sequence[int] | None:
+    """Read which actions are legal from where PettingZoo's games have their mask, the observation or the info."""
+    mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
+    mask = info.get("action_mask") if mask is None else mask
+    if mask is None or not isinstance(space, Discrete):
+        return None
+    first = int(space.start)
+    return [first + int(index) for index in np.flatnonzero(mask)]

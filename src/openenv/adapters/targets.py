@@ -1,0 +1,78 @@
+"""From ``PREFIX:ID`` to another world's environment, ready to be served."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from fastapi import FastAPI
+
+from openenv.adapters import ADAPTERS
+from openenv.adapters.ids import did_you_mean
+from openenv.core.env_server.app import create_app
+from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+
+_DEFAULT_SESSIONS = 64
+
+
+@dataclass(frozen=True)
+class AdaptedEnvironment:
+    """An environment of another world.
+
+    Attributes:
+        name: What it was asked for as, such as ``gymnasium:CartPole-v1``.
+        source: Its class, or a partial of one.
+    """
+
+    name: str
+    source: type | partial[Any]
+
+    @property
+    def environment_class(self) -> type:
+        """The class of the environments."""
+        return EnvironmentFactory(self.source).learn_class()
+
+    def types(self) -> EnvironmentTypes:
+        """Return the classes of its actions, observations and state."""
+        return environment_types(self.environment_class)
+
+    def app(self) -> FastAPI:
+        """Build the application that serves it."""
+        types = self.types()
+        concurrent = getattr(self.environment_class, "SUPPORTS_CONCURRENT_SESSIONS", False)
+        sessions = int(os.environ.get("MAX_CONCURRENT_ENVS", _DEFAULT_SESSIONS if concurrent else 1))
+        return create_app(
+            self.source,
+            types.action,
+            types.observation,
+            env_name=self.name,
+            max_concurrent_envs=sessions,
+            state_cls=types.state,
+        )
+
+
+def find_adapted(target: str) -> AdaptedEnvironment:
+    """Find an environment of another world.
+
+    Args:
+        target: ``PREFIX:ID``, where ``ADAPTERS`` has the prefix.
+
+    Raises:
+        ConfigurationError: What it needs is not installed, or its parameters are not as they must be.
+        EnvironmentNotFoundError: That world has no such environment, or there is no such prefix.
+    """
+    prefix, _, env_id = target.partition(":")
+    if prefix not in ADAPTERS:
+        raise EnvironmentNotFoundError(
+            f"No other world is called {prefix!r}.{did_you_mean(prefix, ADAPTERS)} There are: {', '.join(ADAPTERS)}."
+        )
+    adapter = ADAPTERS[prefix]
+    if find_spec(adapter.package) is None:
+        raise ConfigurationError(
+            f'{target} needs {adapter.package}, which is not installed: pip install "openenv-core[{adapter.extra}]"'
+        )
+    module, _, function = adapter.factory.partition(":")
+    return AdaptedEnvironment(target, getattr(import_module(module), function)(env_id))

@@ -1,0 +1,136 @@
+"""Ask a person which of several actions or tools to use, and then for its fields."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from openenv.cli.action_form import ActionForm
+from openenv.core.exceptions import ConfigurationError
+
+_LIST_TOOLS, _CALL_TOOL = "list_tools", "call_tool"
+LIST_TOOLS = {"type": _LIST_TOOLS}
+"""The step that lists tools and does nothing else."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of action, or a tool.
+
+    Attributes:
+        name: What a person types to choose it.
+        description: What it does.
+        schema: JSON Schema of its fields.
+        constants: Fields with one possible value.
+        is_tool: Whether it is a tool.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    is_tool: bool = False
+
+    def step(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what to send as a step."""
+        if self.is_tool:
+            return {"type": _CALL_TOOL, "tool_name": self.name, "arguments": fields}
+        return {**fields, **self.constants}
+
+
+def action_kinds(schema: Mapping[str, Any]) -> list[Kind]:
+    """Find the kinds of actions in an action's JSON Schema: several in a union; none where it only calls tools."""
+    definitions = schema.get("$defs", {})
+    members = schema.get("oneOf", schema.get("anyOf"))
+    if members is None:
+        return [] if _calls_tools(schema) else [_kind(schema.get("title", "action"), schema, definitions)]
+    named = {member["$ref"].rpartition("/")[2]: member for member in members if "$ref" in member}
+    return [_kind(name, definitions[name], definitions) for name in named]
+
+
+def tool_kinds(tools: Sequence[Mapping[str, Any]]) -> list[Kind]:
+    """Make kinds of the tools that a server lists."""
+    return [Kind(tool["name"], tool.get("description", ""), tool["input_schema"], is_tool=True) for tool in tools]
+
+
+def refuses_listing(schema: Mapping[str, Any]) -> bool:
+    """Whether ``LIST_TOOLS`` is no action by a JSON Schema, so that asking does nothing where there are no tools."""
+    if _calls_tools(schema):
+        return True
+    return all(_refuses(kind.schema, kind.constants) for kind in action_kinds(schema))
+
+
+def form_of(kinds: Sequence[Kind], console: Console) -> ActionForm:
+    """Make the form of what can be done.
+
+    Args:
+        kinds: The kinds.
+        console: Where to ask.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    if not kinds:
+        raise ConfigurationError("The environment offers no tools, so there is nothing to play.")
+    if len(kinds) == 1 and not kinds[0].is_tool:
+        return ActionForm(kinds[0].schema, console)
+    return ChoiceForm(kinds, console)
+
+
+class ChoiceForm(ActionForm):
+    """Asks for the name of a kind.
+
+    Args:
+        kinds: The kinds.
+        console: Where to ask.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], console: Console) -> None:
+        self._question = "tool" if all(kind.is_tool for kind in kinds) else "action"
+        names = {"enum": [kind.name for kind in kinds]}
+        super().__init__({"properties": {self._question: names}, "required": [self._question]}, console)
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._forms = {kind.name: _fields_form(kind, console) for kind in kinds}
+
+    def ask(self) -> dict[str, Any]:
+        """Ask for a kind and its fields.
+
+        Returns:
+            What to send as a step.
+        """
+        chosen = super().ask()
+        name = chosen[self._question]
+        super().remember(chosen)
+        return self._kinds[name].step(self._forms[name].ask())
+
+    def show_help(self) -> None:
+        """List the kinds with what each does."""
+        for kind in self._kinds.values():
+            lines = kind.description.splitlines() or [""]
+            self._console.print(f"[bold]{escape(kind.name)}[/]  {escape(lines[0])}")
+        super().show_help()
+
+    def remember(self, action: Mapping[str, Any]) -> None:
+        """Keep nothing: the name is kept already, and the fields of the next call are rarely the same."""
+
+
+def _fields_form(kind: Kind, console: Console) -> ActionForm:
+    return ActionForm(kind.schema, console, left_out=() if kind.is_tool else ("metadata", *kind.constants))
+
+
+def _kind(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Kind:
+    constants = {key: value["const"] for key, value in schema.get("properties", {}).items() if "const" in value}
+    return Kind(name, schema.get("description", ""), {**schema, "$defs": definitions}, constants)
+
+
+def _calls_tools(schema: Mapping[str, Any]) -> bool:
+    properties = schema.get("properties", {})
+    return "tool_name" in properties and properties.get("type", {}).get("const") == _CALL_TOOL
+
+
+def _refuses(schema: Mapping[str, Any], constants: Mapping[str, Any]) -> bool:
+    missing = set(schema.get("required", ())) - {"type"}
+    unknown = schema.get("additionalProperties") is False and "type" not in schema.get("properties", {})
+    return bool(missing) or unknown or constants.get("type", _LIST_TOOLS) != _LIST_TOOLS

@@ -1,0 +1,49 @@
+"""``openenv mcp``: an environment for an agent that speaks MCP over standard input and output."""
+
+import logging.config
+from typing import Annotated, Literal
+
+import typer
+
+from openenv.cli.targets import find_target
+from openenv.core.env_server.logs import log_config
+from openenv.core.env_server.mcp.agent import Served, task_of
+from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
+from openenv.core.event_loop import new_event_loop
+from openenv.core.exceptions import ConfigurationError
+
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or PREFIX:ID.")]
+Task = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),
+]
+LogLevel = Annotated[
+    Literal["critical", "error", "warning", "info", "debug"],
+    typer.Option(help="Least severe log message to show, on standard error."),
+]
+
+
+def mcp(environment: Target = ".", task: Task = None, log_level: LogLevel = "warning") -> None:
+    """Offer an environment's tools to the agent that starts this command, for one episode."""
+    asked = task_of(dict(map(_parted, task or [])))
+    streams = Streams.take()  # before anything of the environment is imported, which might print
+    logging.config.dictConfig(log_config(log_level))
+    app = find_target(environment).app()
+    agents = getattr(app.state, "agents", None)
+    if agents is None:
+        raise ConfigurationError(
+            f"Expected {environment} to have an application that create_app has made, got {type(app).__name__}."
+        )
+    served: Served = agents.served
+    loop = new_event_loop()
+    try:
+        loop.run_until_complete(serve_stdio(served, asked, streams))
+    finally:
+        loop.close()
+
+
+def _parted(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"Expected NAME=VALUE, as in seed=3, got {text!r}.", param_hint="--task")
+    return name, value

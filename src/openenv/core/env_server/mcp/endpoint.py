@@ -1,0 +1,154 @@
+"""``/mcp`` over HTTP, for two kinds of agents: those that speak MCP, and those that speak its public dialect.
+
+A POST whose ``Accept`` does not name ``text/event-stream`` is of the latter kind: a program of the public package.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from openenv.core.env_server.clients import client_of
+from openenv.core.env_server.json_rpc import (
+    CLOSE_SESSION,
+    CREATE_SESSION,
+    SessionMethods,
+    answer_request,
+    named_session,
+    parse,
+    parse_error,
+    read_request,
+    response_json,
+)
+from openenv.core.env_server.mcp.agent import Served
+from openenv.core.env_server.mcp_types import JsonRpcRequest, JsonRpcResponse
+from openenv.core.env_server.session_ids import HAND_ON
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.mcp.native import Connections
+
+_STREAM = "text/event-stream"
+_METHODS = ("GET", "POST", "DELETE")
+
+CheckRate = Callable[[Request], Awaitable[None]]
+"""Counts a request of a client's."""
+
+
+class McpEndpoint:
+    """The ASGI application at ``/mcp``.
+
+    Args:
+        served: What the agents share.
+        check_rate: Counts a request, and raises where it is one too many; ``None`` for any number.
+
+    Attributes:
+        served: As above.
+    """
+
+    def __init__(self, served: Served, check_rate: CheckRate | None = None) -> None:
+        self.served = served
+        self._sessions = served.sessions
+        self._check_rate = check_rate
+        self._methods = SessionMethods(served.sessions)
+        self._loading = asyncio.Lock()
+        self._connections: Connections | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        request = Request(scope, receive)
+        if self._check_rate is not None:
+            await self._check_rate(request)
+        streams = _STREAM in request.headers.get("accept", "")
+        if request.method == "POST":
+            try:
+                body = await request.body()
+            except ClientDisconnect:
+                return
+            answer = self._answer_native if streams else self._answer_dialect
+            await answer(request, body, send)
+        elif request.method == "DELETE" or (request.method == "GET" and streams):
+            await (await self._native()).serve(scope, receive, send, begins=False)
+        else:
+            headers = {"Allow": ", ".join(_METHODS)}
+            refusal = Response('{"detail":"Method Not Allowed"}', 405, headers, media_type="application/json")
+            await refusal(scope, receive, send)
+
+    def end_streams(self) -> None:
+        """End what would keep the ASGI server from ending."""
+        if self._connections is not None:
+            self._connections.end_streams()
+
+    async def close(self) -> None:
+        """End all connections of agents; for the end of the server."""
+        if self._connections is not None:
+            await self._connections.close()
+
+    async def _native(self) -> "Connections":
+        """Load the protocol's SDK, in a thread, since other clients are served meanwhile."""
+        async with self._loading:
+            if self._connections is None:
+                module = await asyncio.to_thread(import_module, "openenv.core.env_server.mcp.native")
+                self._connections = module.Connections(self.served)
+        return cast("Connections", self._connections)
+
+    async def _answer_native(self, request: Request, body: bytes, send: Send) -> None:
+        document = parse(body)
+        if not isinstance(document, dict):  # what the SDK makes of some of it is an error in the server's log
+            await _json(response_json(parse_error()), 400)(request.scope, request.receive, send)
+            return
+        begins = document.get("method") == "initialize"
+        body_again = _Again(body, request.receive).receive
+        await (await self._native()).serve(request.scope, body_again, send, begins=begins)
+
+    async def _answer_dialect(self, request: Request, body: bytes, send: Send) -> None:
+        document = parse(body)
+        rpc = parse_error() if document is None else read_request(document)
+        if isinstance(rpc, JsonRpcRequest):
+            if await self._handed_on(rpc, request, body, send):
+                return
+            rpc = await self._carry_out(rpc, client_of(request.scope))
+        await _json(response_json(rpc))(request.scope, request.receive, send)
+
+    async def _carry_out(self, rpc: JsonRpcRequest, client: str) -> JsonRpcResponse:
+        if rpc.method == CREATE_SESSION:
+            return await self._methods.create(rpc, client)
+        if rpc.method == CLOSE_SESSION:
+            return self._methods.close(rpc)
+        session = self._methods.named(rpc)
+        if isinstance(session, JsonRpcResponse):
+            return session
+        return await (self._apart(rpc) if session is None else answer_request(session, rpc))
+
+    async def _apart(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
+        """Answer a request that names no session, in an environment of its own."""
+        async with self._sessions.apart() as session:
+            return await answer_request(session, rpc)
+
+    async def _handed_on(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:
+        """Have the worker answer that holds the session which the request names, where it is another one."""
+        hand_on: Any = request.scope.get(HAND_ON)
+        session_id = named_session(rpc)
+        if hand_on is None or session_id is None:
+            return False
+        handed_on: bool = await hand_on(session_id, request.scope, _Again(body, request.receive).receive, send)
+        return handed_on
+
+
+class _Again:
+    """A body that has been read, for somebody else to read."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def receive(self) -> Message:
+        body, self._body = self._body, None
+        return await self._receive() if body is None else {"type": "http.request", "body": body, "more_body": False}
+
+
+def _json(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="application/json")

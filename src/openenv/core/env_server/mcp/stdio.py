@@ -1,0 +1,82 @@
+"""MCP over standard input and output: one agent, which has started this process for itself."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from io import TextIOWrapper
+from typing import Any, NamedTuple
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from openenv.core.env_server.mcp.agent import Agent, Served
+from openenv.core.env_server.mcp.requests import Requests
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Streams(NamedTuple):
+    """Where an agent's messages come from, and where the answers go."""
+
+    reading: TextIOWrapper
+    writing: TextIOWrapper
+
+    @classmethod
+    def take(cls) -> "Streams":
+        """Keep standard input and output for messages.
+
+        Whatever an environment, its libraries or what they start print goes to standard error from now on; who reads
+        finds nothing.
+        """
+        sys.stdout.flush()
+        reading, writing = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        return cls(
+            TextIOWrapper(os.fdopen(reading, "rb"), encoding="utf-8", errors="replace"),
+            TextIOWrapper(os.fdopen(writing, "wb"), encoding="utf-8", newline="\n"),
+        )
+
+
+async def serve_stdio(served: Served, task: Mapping[str, Any], streams: Streams) -> None:
+    """Serve one agent until it closes its side, or a signal comes.
+
+    Args:
+        served: What it is served from; of that nothing is served over the network.
+        task: Arguments for the environment's ``reset``.
+        streams: Its messages.
+    """
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _Signalled(served, number).end)
+    await served.sessions.start()
+    agent = Agent(served, None, task)
+    server = Requests(agent, served).server
+    try:
+        async with stdio_server(anyio.wrap_file(streams.reading), anyio.wrap_file(streams.writing)) as (reads, writes):
+            await server.run(reads, writes, server.create_initialization_options())
+    finally:
+        agent.close()
+        await served.sessions.close_all()
+
+
+class _Signalled:
+    """Ends the process in order. A thread that waits for the agent's next message can't be told to."""
+
+    def __init__(self, served: Served, number: int) -> None:
+        self._served = served
+        self._number = number
+        self._ending: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        await self._served.sessions.close_all()
+        signal.signal(self._number, signal.SIG_DFL)
+        signal.raise_signal(self._number)

@@ -1,0 +1,300 @@
+"""Environments whose tools are those of a ``FastMCP`` server, as many existing ones are written."""
+
+import asyncio
+import logging
+import os
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from typing import Any, ClassVar, TypeVar
+
+from mcp import McpError
+
+from openenv.core.env_server.disclosure import without_secrets
+from openenv.core.env_server.interfaces import Environment, Transform
+from openenv.core.env_server.mcp_types import (
+    RESERVED_TOOL_NAMES,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.tools import AuthoredTool, call_tool, class_tools
+from openenv.core.env_server.types import Observation, ServerMode, State
+from openenv.core.exceptions import ConfigurationError
+
+try:
+    from fastmcp import Client, FastMCP
+    from fastmcp.exceptions import FastMCPError
+except ImportError as error:
+    raise ImportError('This needs FastMCP: pip install "openenv-core[fastmcp]"') from error
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+MCP_TOOL_CALL_TIMEOUT = 30.0
+"""Seconds that a tool gets where the step grants no others."""
+
+_TIMED_OUT = 408  # what MCP's client library raises where it waited too long
+
+
+def get_server_tools(mcp_server: "FastMCP[Any]") -> dict[str, Any]:
+    """Return the tools of a ``FastMCP`` server, by their names.
+
+    Args:
+        mcp_server: The server.
+    """
+    return {tool.name: tool for tool in _run(mcp_server.list_tools())}
+
+
+class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
+    """An environment that offers the tools of a ``FastMCP`` server. New ones use ``@tool`` instead.
+
+    ``step`` lists and calls the tools; any other action goes to ``_step_impl``. What a tool gives is the ``result`` of
+    a ``CallToolObservation``, without a reward; a subclass that overrides ``step`` can add one.
+
+    Args:
+        mcp_server: The server.
+        transform: See ``Environment``.
+
+    Attributes:
+        mcp_server: The server; ``None`` once the environment is closed.
+        mcp_client: A client of it; the same.
+
+    Raises:
+        ConfigurationError: A tool has a reserved name.
+
+    Example::
+
+        class Calculator(MCPEnvironment):
+            def __init__(self):
+                server = FastMCP("calculator")
+
+                @server.tool
+                def add(a: int, b: int) -> int:
+                    return a + b
+
+                super().__init__(server)
+    """
+
+    OFFERS_TOOLS: ClassVar[bool] = True
+
+    CODE_SANDBOX: ClassVar[str | None] = None
+    """Where ``execute_code`` runs. ``"none"`` is in this process, with all its rights: only for a machine that is itself
+    the sandbox. By default it refuses."""
+
+    def __init__(self, mcp_server: "FastMCP[Any]", transform: Transform[Any] | None = None) -> None:
+        super().__init__(transform)
+        reserved = sorted(RESERVED_TOOL_NAMES & get_server_tools(mcp_server).keys())
+        if reserved:
+            raise ConfigurationError(
+                f"The tools of {type(self).__name__} can't be named {', '.join(reserved)}: these names are reserved "
+                "for what trainers do. Register them under other names."
+            )
+        self.mcp_server: FastMCP[Any] | None = mcp_server
+        self.mcp_client: Client[Any] | None = Client(mcp_server)
+        self._mode = os.environ.get("OPENENV_MODE", ServerMode.SIMULATION).lower()
+        self._tools_by_mode: dict[str, dict[str, tuple[AuthoredTool, Callable[..., Any]]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a second kind of tools.
+
+        Raises:
+            ConfigurationError: The class has tools of its own.
+        """
+        super().__init_subclass__(**kwargs)
+        if class_tools(cls) or cls.task_tools is not Environment.task_tools:
+            raise ConfigurationError(
+                f"{cls.__name__} is an MCPEnvironment, whose tools are those of its FastMCP server: register them "
+                "there, or derive from Environment to use @tool and task_tools."
+            )
+
+    @abstractmethod
+    def _step_impl(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """Do an action that concerns no tools.
+
+        Args:
+            action: The action.
+            timeout_s: Seconds that the caller grants.
+            **kwargs: Further values that the caller sends over HTTP.
+        """
+
+    def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """List tools, call one, or do another action."""
+        if isinstance(action, ListToolsAction | CallToolAction):
+            return _run(self._answer(action, timeout_s))
+        return self._step_impl(action, timeout_s=timeout_s, **kwargs)
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """As ``step``, on the event loop; another action is done in a thread."""
+        if isinstance(action, ListToolsAction | CallToolAction):
+            return await self._answer(action, timeout_s)
+        result = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
+        return await result if isawaitable(result) else result
+
+    def tool(self, mode: str | None = None) -> Callable[[FunctionT], FunctionT]:
+        """Register a function as a tool.
+
+        Args:
+            mode: ``"simulation"`` or ``"production"`` for one that is there in this mode (``OPENENV_MODE``) only, and
+                may have the name of another one of the other mode.
+
+        Raises:
+            ConfigurationError: There is no such mode; the decorator, where the name is reserved.
+        """
+        if mode is not None and mode not in set(ServerMode):
+            raise ConfigurationError(f"Expected simulation, production or None as a tool's mode, got {mode!r}.")
+
+        def register(function: FunctionT) -> FunctionT:
+            authored = AuthoredTool(function, is_method=False)
+            if mode is None:
+                self._server.tool(function)
+            else:
+                self._tools_by_mode.setdefault(mode, {})[authored.name] = (authored, function)
+            return function
+
+        return register
+
+    @asynccontextmanager
+    async def mcp_session(self) -> "AsyncIterator[Client[Any]]":
+        """Connect to the server, for the time of a block.
+
+        Raises:
+            RuntimeError: The environment is closed.
+        """
+        if self.mcp_client is None:
+            raise RuntimeError("The environment is closed, and its tools with it.")
+        async with self.mcp_client as client:
+            yield client
+
+    @property
+    def supports_code_mode(self) -> bool:
+        """Whether ``execute_code`` runs code."""
+        return self.CODE_SANDBOX == "none"
+
+    def get_callables(self) -> dict[str, Callable[..., Any]]:
+        """Return the tools as functions, by their names; each takes keyword arguments and returns the tool's value."""
+        tools = _run(self._listed()).tools
+        return {tool.name: _Callable(self, tool.name) for tool in tools}
+
+    def execute_code(self, code: str) -> Observation:
+        """Run Python code that has the tools as functions.
+
+        Args:
+            code: The code; what it assigns to ``result`` is the metadata's ``result``, what it raises its ``error``.
+
+        Raises:
+            ConfigurationError: ``CODE_SANDBOX`` does not allow it.
+        """
+        if not self.supports_code_mode:
+            raise ConfigurationError(
+                "execute_code would run a model's code in the server's own process, with all its rights. Run it in a "
+                "sandbox that you have, with get_callables() at its border; or, on a machine that is itself the "
+                f'sandbox, set {type(self).__name__}.CODE_SANDBOX = "none".'
+            )
+        names: dict[str, Any] = dict(self.get_callables())
+        try:
+            exec(code, names)  # noqa: S102  # which the author has allowed in so many words
+        except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
+            return Observation(metadata={"error": without_secrets(str(error)) or type(error).__name__})
+        return Observation(metadata={"result": names.get("result")})
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self.mcp_client = self.mcp_server = None
+
+    @property
+    def _server(self) -> "FastMCP[Any]":
+        assert self.mcp_server is not None
+        return self.mcp_server
+
+    def _mode_tools(self) -> dict[str, tuple[AuthoredTool, Callable[..., Any]]]:
+        return self._tools_by_mode.get(self._mode, {})
+
+    async def _answer(self, action: CallToolAction | ListToolsAction, timeout_s: float | None) -> Observation:
+        if isinstance(action, ListToolsAction):
+            return await self._listed()
+        return await self._called(action, MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s)
+
+    async def _listed(self) -> ListToolsObservation:
+        own = [authored.described for authored, _ in self._mode_tools().values()]
+        hidden = RESERVED_TOOL_NAMES.union(self._mode_tools())
+        try:
+            async with self.mcp_session() as client:
+                listed = await client.list_tools()
+        except (FastMCPError, McpError, RuntimeError) as error:
+            failure = {"error": without_secrets(str(error)), "error_type": "list_tools_failed"}
+            return ListToolsObservation(tools=[], metadata=failure)
+        tools = [
+            Tool(name=one.name, description=one.description or "", input_schema=one.inputSchema)
+            for one in listed
+            if one.name not in hidden
+        ]
+        return ListToolsObservation(tools=tools + own)
+
+    async def _called(self, action: CallToolAction, timeout_s: float) -> CallToolObservation:
+        name = action.tool_name
+        if name in self._mode_tools():
+            observed = call_tool(*self._mode_tools()[name], action)
+            return await observed if isawaitable(observed) else observed
+        if name in RESERVED_TOOL_NAMES:
+            return _failed(name, ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {name!r}")
+        try:
+            async with self.mcp_session() as client:
+                result = await client.call_tool(
+                    name, action.arguments, timeout=timeout_s, progress_handler=self._pass_on_progress
+                )
+        except (FastMCPError, McpError, RuntimeError) as error:
+            return _failed(name, _kind_of(error), without_secrets(str(error)))
+        return CallToolObservation(tool_name=name, result=result)
+
+    async def _pass_on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if total:
+            self.report_progress(progress / total, message or "")
+
+
+class _Callable:
+    """One tool as a function."""
+
+    def __init__(self, environment: MCPEnvironment, name: str) -> None:
+        self._environment = environment
+        self.__name__ = name
+
+    def __call__(self, **arguments: Any) -> Any:
+        action = CallToolAction(tool_name=self.__name__, arguments=arguments)
+        observation = self._environment.step(action)
+        if observation.error is not None:
+            raise RuntimeError(observation.error.message)
+        return getattr(observation.result, "data", observation.result)
+
+
+def _failed(name: str, kind: ToolErrorType, message: str) -> CallToolObservation:
+    return CallToolObservation(tool_name=name, error=ToolError(error_type=kind, message=message))
+
+
+def _kind_of(error: Exception) -> ToolErrorType:
+    text = str(error)
+    if isinstance(error, McpError) and error.error.code == _TIMED_OUT:
+        return ToolErrorType.TIMEOUT
+    if text.startswith("Unknown tool"):
+        return ToolErrorType.TOOL_NOT_FOUND
+    if "validation error for call[" in text:
+        return ToolErrorType.INVALID_ARGS
+    return ToolErrorType.EXECUTION_ERROR
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, here or, where this thread runs an event loop already, in another thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -1,0 +1,171 @@
+"""An episode that a client of ORS plays: its prompt, its tools, and the calls that are under way."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from pydantic_core import from_json, to_json
+
+from openenv.core.env_server.mcp_types import ToolErrorType
+from openenv.core.env_server.ors.event_stream import Event
+from openenv.core.env_server.ors.messages import (
+    Block,
+    CallRefused,
+    CallSucceeded,
+    ImageBlock,
+    TextBlock,
+    ToolOutput,
+)
+from openenv.core.env_server.outcomes import Outcome
+from openenv.core.env_server.protocol import error_data, observation_json
+from openenv.core.env_server.session import Phase, Session
+from openenv.core.env_server.toolbox import ToolAnswer, Toolbox
+from openenv.core.exceptions import EnvironmentFailedError, RequestError, ResetNeededError
+
+logger = logging.getLogger(__name__)
+
+# For so long the answer to a call can be asked for again, by a client whose connection broke.
+_LINGER_S = 60.0
+# Where an observation has one of these fields, it holds what a language model is to read.
+_TEXT_FIELDS = ("prompt", "text")
+
+
+class OrsEpisode:
+    """One session of a client of ORS. Its only episode begins when this is made.
+
+    Args:
+        session: The session, not reset yet.
+        toolbox: Its tools.
+        arguments: What ``reset`` is called with.
+    """
+
+    def __init__(self, session: Session, toolbox: Toolbox, arguments: Mapping[str, Any]) -> None:
+        session.enforces_order = True  # there is no way to reset, nor to go on after the end
+        self.session = session
+        self._toolbox = toolbox
+        self._prompt: list[Block] = []
+        self._failure: RequestError | None = None
+        self._beginning = asyncio.create_task(self._begin(arguments))
+        self._calls: dict[str, asyncio.Task[Event]] = {}
+
+    async def begun(self, timeout_s: float) -> bool:
+        """Wait for the episode to have begun; ``False`` where it takes longer.
+
+        Raises:
+            RequestError: Its ``reset`` failed.
+        """
+        done, _ = await asyncio.wait({self._beginning}, timeout=timeout_s)
+        if self._failure is not None:
+            raise self._failure
+        return bool(done)
+
+    @property
+    def prompt(self) -> list[Block]:
+        """What a model is shown first; only once it has begun."""
+        return self._prompt
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, "asyncio.Task[Event]"]:
+        """Call a tool.
+
+        Returns:
+            The call's name, and what gives its result.
+        """
+        task_id = uuid4().hex
+        call = asyncio.create_task(self._answer(name, arguments))
+        self._calls[task_id] = call
+        call.add_done_callback(partial(self._forget_later, task_id))
+        return task_id, call
+
+    def earlier_call(self, task_id: str) -> "asyncio.Task[Event] | None":
+        """Find a call that was made before; ``None`` where this session made none of this name lately."""
+        return self._calls.get(task_id)
+
+    def end(self) -> None:
+        """Give up what is under way: the session has ended."""
+        self._beginning.cancel()
+        for call in self._calls.values():
+            call.cancel()
+        self._calls.clear()
+
+    def _forget_later(self, task_id: str, _call: "asyncio.Task[Event]") -> None:
+        asyncio.get_running_loop().call_later(_LINGER_S, self._calls.pop, task_id, None)
+
+    async def _begin(self, arguments: Mapping[str, Any]) -> None:
+        try:
+            self._prompt = _prompt_of(await self.session.reset(arguments))
+        except RequestError as error:
+            self._failure = error
+        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and told
+            self._failure = self._unexpected(error, "reset")
+
+    async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Event:
+        try:
+            answer = await self._toolbox.call(self.session, name, arguments)
+            result = _result_of(answer)
+        except ResetNeededError as error:
+            if self.session.phase is not Phase.DONE:
+                return _error_event(error)
+            result = CallRefused(
+                error=f"{name!r} was not run: the episode has finished, so no further tool calls are accepted.",
+                reason="episode_finished",
+            )
+        except RequestError as error:
+            return _error_event(error)
+        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and told
+            return _error_event(self._unexpected(error, "tool call"))
+        return Event("end", result.model_dump_json())
+
+    def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
+        told = {"session": self.session.name}
+        logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=told)
+        return EnvironmentFailedError(str(error) or type(error).__name__)
+
+
+def _error_event(error: RequestError) -> Event:
+    return Event("error", str(error_data(error)["message"]))
+
+
+def _prompt_of(outcome: Outcome) -> list[Block]:
+    """Write what a reset shows for a model: the text that it has for one, else its fields as JSON."""
+    text = observation_json(outcome.observation)
+    fields: dict[str, Any] = from_json(text)
+    own = next((fields[name] for name in _TEXT_FIELDS if isinstance(fields.get(name), str) and fields[name]), None)
+    if own is None:
+        fields.pop("metadata", None)
+        own = to_json(fields).decode()
+    return [TextBlock(text=own)]
+
+
+def _result_of(answer: ToolAnswer) -> CallSucceeded | CallRefused:
+    """Say what a call gave. What went wrong inside a tool is for the model to read: the episode goes on."""
+    metadata = dict(answer.metadata)
+    if answer.error is not None:
+        if answer.error.error_type is ToolErrorType.TOOL_NOT_FOUND:
+            return CallRefused(error=answer.error.message, reason="not_found")
+        if answer.error.error_type is ToolErrorType.INVALID_ARGS:
+            return CallRefused(error=answer.error.message, reason="input_validation")
+        metadata["error"] = answer.error.model_dump(mode="json")
+    output = ToolOutput(
+        blocks=_blocks_of(answer),
+        metadata=metadata or None,
+        reward=None if answer.reward is None else float(answer.reward),
+        finished=answer.done,
+    )
+    return CallSucceeded(output=output)
+
+
+def _blocks_of(answer: ToolAnswer) -> list[Block]:
+    blocks = [block for content in answer.content if (block := _block_of(content)) is not None]
+    return blocks or [TextBlock(text=answer.text)]
+
+
+def _block_of(content: Mapping[str, Any]) -> Block | None:
+    """Turn a block of MCP into one of ORS, which has texts and pictures only."""
+    if content.get("type") == "text":
+        return TextBlock(text=str(content["text"]))
+    if content.get("type") == "image":
+        return ImageBlock(data=content["data"], mimeType=content["mimeType"])
+    return None

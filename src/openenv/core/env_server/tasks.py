@@ -1,0 +1,68 @@
+"""What an environment says about its tasks, with the methods of ``TaskProvider``, none of which it has to have."""
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import Any, Literal, NamedTuple
+
+from pydantic_core import to_json
+
+from openenv.core.exceptions import EnvironmentFailedError, TaskNotFoundError, TasksUnsupportedError
+
+TaskMethod = Literal["list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"]
+
+
+class TaskQuestion(NamedTuple):
+    """A question about tasks.
+
+    Attributes:
+        method: The method of ``TaskProvider`` that answers it.
+        arguments: What it is called with.
+    """
+
+    method: TaskMethod
+    arguments: tuple[Any, ...] = ()
+
+
+def ask(environment: Any, question: TaskQuestion) -> str | Awaitable[str]:
+    """Put a question to an environment, in the place where it lives.
+
+    Args:
+        environment: The instance.
+        question: What to ask.
+
+    Returns:
+        The answer as JSON, or what to await for it: the environment's method may be ``async``.
+
+    Raises:
+        TasksUnsupportedError: It has no such method, or one that raises ``NotImplementedError``.
+        TaskNotFoundError: It has no such task: its method raised ``IndexError``.
+        EnvironmentFailedError: The answer can't be sent as JSON.
+    """
+    method = getattr(environment, question.method, None)
+    if not callable(method):
+        raise TasksUnsupportedError(question.method)
+    try:
+        answer = method(*question.arguments)
+    except (NotImplementedError, IndexError) as error:
+        raise _meaning(error, question) from error
+    return _awaited(answer, question) if isawaitable(answer) else _written(answer)
+
+
+async def _awaited(answer: Awaitable[Any], question: TaskQuestion) -> str:
+    try:
+        return _written(await answer)
+    except (NotImplementedError, IndexError) as error:
+        raise _meaning(error, question) from error
+
+
+def _meaning(error: NotImplementedError | IndexError, question: TaskQuestion) -> Exception:
+    if isinstance(error, NotImplementedError):
+        return TasksUnsupportedError(question.method)
+    return error if isinstance(error, TaskNotFoundError) else TaskNotFoundError()
+
+
+def _written(answer: Any) -> str:
+    try:
+        return to_json(answer, inf_nan_mode="null").decode()
+    except (ValueError, TypeError) as error:
+        raise EnvironmentFailedError(f"The tasks cannot be sent as JSON: {error}") from error

@@ -1,0 +1,100 @@
+"""Checks of another world's environment, which run it: its schemas, its first observation, and what a seed promises."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from openenv.adapters.targets import AdaptedEnvironment, find_adapted
+from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
+from openenv.core.env_server.execution import Runner, place_for
+from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.protocol import outcome_json
+from openenv.core.exceptions import RequestError
+from openenv.validation.findings import Check, Finding, fail, warn
+from openenv.validation.report import Report, run_check
+
+LEVEL = "runtime"
+_SEED = 1
+
+
+def validate_adapted(target: str) -> Report:
+    """Check another world's environment. It is made in this process, and reset some times.
+
+    Args:
+        target: ``PREFIX:ID``.
+
+    Raises:
+        EnvironmentNotFoundError: There is none of that name.
+        ConfigurationError: It can't be made, or what it needs is not installed.
+    """
+    environment = find_adapted(target)
+    results = [run_check(check, environment) for check in ADAPTED_CHECKS]
+    return Report(target, "", {}, results, LEVEL)
+
+
+def _find_in_schemas(environment: AdaptedEnvironment) -> Iterable[Finding]:
+    types = environment.types()
+    for role, model in (("action", types.action), ("observation", types.observation)):
+        for name, field in model.model_json_schema().get("properties", {}).items():
+            if name not in ("metadata", "done", "reward") and "description" not in field:
+                yield warn(
+                    f"the {role}'s field {name} has no description",
+                    "Language models read descriptions; give the field one where the environment is defined.",
+                )
+
+
+def _find_in_reset(environment: AdaptedEnvironment) -> Iterable[Finding]:
+    return asyncio.run(_with_runner(environment, _check_reset))
+
+
+def _find_in_seeds(environment: AdaptedEnvironment) -> Iterable[Finding]:
+    return asyncio.run(_with_runner(environment, _check_seeds))
+
+
+ADAPTED_CHECKS = (
+    Check("schemas", "JSON Schemas of action and observation", _find_in_schemas),
+    Check("reset", "the first observation and its class", _find_in_reset),
+    Check("seed", "two resets with the same seed", _find_in_seeds),
+)
+
+
+async def _with_runner(
+    environment: AdaptedEnvironment, check: Callable[[Runner, EnvironmentTypes], Awaitable[list[Finding]]]
+) -> list[Finding]:
+    factory = EnvironmentFactory(environment.source)
+    remedy = "Mend what its error says; `openenv serve` would tell its clients the same."
+    try:
+        runner = await Runner.make(factory, place_for(environment.environment_class, factory.name))
+        try:
+            return await check(runner, environment.types())
+        finally:
+            await runner.close()
+    except RequestError as error:
+        cause = "" if error.__cause__ is None else f" ({error.__cause__})"
+        return [fail(f"{error.message}{cause}", remedy)]
+
+
+async def _check_reset(runner: Runner, types: EnvironmentTypes) -> list[Finding]:
+    outcome = await _reset(runner)
+    remedy = "Have the environment return what its types promise."
+    if not isinstance(outcome.observation, types.observation):
+        came = type(outcome.observation).__name__
+        return [fail(f"reset gave {came}, not {types.observation.__name__}", remedy)]
+    try:
+        types.observation.model_validate_json(outcome.observation.model_dump_json())
+    except ValueError as error:
+        return [fail(f"the first observation does not fit its schema: {error}", remedy)]
+    return []
+
+
+async def _check_seeds(runner: Runner, types: EnvironmentTypes) -> list[Finding]:
+    first, second = [outcome_json(await _reset(runner)) for _ in range(2)]
+    if first == second:
+        return []
+    remedy = "Episodes that can't be repeated can't be replayed either; use the seed for all that is random."
+    return [warn(f"two resets with seed {_SEED} gave different observations", remedy)]
+
+
+async def _reset(runner: Runner) -> Outcome:
+    answer: Any = await runner.reset({"seed": _SEED})
+    return outcome_of(answer)

@@ -1,0 +1,52 @@
+"""Ids with parameters, and what is close to a wrong one."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openenv.adapters.ids import class_name, did_you_mean, read_id
+from openenv.core.exceptions import ConfigurationError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+def test_an_id_without_parameters_stays_as_it_is() -> None:
+    assert read_id("ale_py:ALE/Pong-v5") == ("ale_py:ALE/Pong-v5", {})
+
+
+@given(parameters=st.dictionaries(st.text(min_size=1), JSON, max_size=4))
+def test_parameters_are_json(parameters: dict[str, object]) -> None:
+    query = "&".join(f"{quote(name, safe='')}={quote(json.dumps(value), safe='')}" for name, value in parameters.items())
+    assert read_id(f"Game-v1?{query}") == ("Game-v1", parameters)
+
+
+def test_what_is_no_json_is_text() -> None:
+    assert read_id("Game-v1?map_name=8x8&empty=&eval=import os").parameters == {
+        "map_name": "8x8",
+        "empty": "",
+        "eval": "import os",
+    }
+
+
+@pytest.mark.parametrize("env_id", ["Game-v1?seed", "Game-v1?a=1&&b=2"])
+def test_a_parameter_without_a_value_is_told(env_id: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"to end like \?name=value&other=value"):
+        read_id(env_id)
+
+
+def test_close_matches_are_found_whatever_the_case() -> None:
+    known = ["CartPole-v1", "Taxi-v4"]
+    assert did_you_mean("cartpole-v0", known) == " Did you mean CartPole-v1?"
+    assert did_you_mean("zzz", known) == ""
+
+
+@given(st.text())
+def test_every_id_gives_a_class_a_name(env_id: str) -> None:
+    assert class_name(env_id).isidentifier()

@@ -1,0 +1,61 @@
+"""Checks of other worlds' environments."""
+
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium import spaces
+
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.validation.adapted_checks import validate_adapted
+
+
+class FaultyEnv(gymnasium.Env[Any, Any]):
+    """Shows what it was told to; a reset shows another number each time."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Discrete(9)
+
+    def __init__(self, first: int = 0, grows: int = 0, fails: bool = False) -> None:
+        self._next, self._grows, self._fails = first, grows, fails
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if self._fails:
+            raise RuntimeError("out of order")
+        self._next += self._grows
+        return self._next - self._grows, {}
+
+
+gymnasium.register("Tests/Faulty-v0", entry_point=FaultyEnv)
+
+
+def statuses(env_id: str) -> dict[str, str]:
+    return {result.check_id: result.status for result in validate_adapted(f"gymnasium:{env_id}").results}
+
+
+def test_a_good_one_passes() -> None:
+    report = validate_adapted("gymnasium:CartPole-v1")
+    assert report.verdict == "pass"
+    assert report.as_json()["target"] == "gymnasium:CartPole-v1"
+    assert report.as_json()["levels_run"] == ["runtime"]
+
+
+def test_an_observation_outside_of_its_space_fails() -> None:
+    assert statuses("Tests/Faulty-v0?first=12") == {"schemas": "pass", "reset": "fail", "seed": "fail"}
+
+
+def test_a_reset_that_raises_fails() -> None:
+    report = validate_adapted("gymnasium:Tests/Faulty-v0?fails=true")
+    assert report.verdict == "fail"
+    assert "out of order" in report.results[1].evidence[0]
+
+
+def test_a_seed_that_promises_nothing_is_a_warning() -> None:
+    assert statuses("Tests/Faulty-v0?grows=1") == {"schemas": "pass", "reset": "pass", "seed": "warn"}
+
+
+def test_what_is_not_there_can_not_be_checked() -> None:
+    with pytest.raises(EnvironmentNotFoundError):
+        validate_adapted("gymnasium:Nothing-v0")
+    with pytest.raises(ConfigurationError):
+        validate_adapted("gymnasium:CartPole-v1?color=red")
