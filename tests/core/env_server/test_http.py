@@ -21,7 +21,8 @@ from tests.environments import (
 )
 from tests.servers import RunningServer
 
-from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER
+from openenv.core.env_server.http import SESSION_COOKIE
+from openenv.core.env_server.session_ids import SESSION_HEADER
 from openenv.core.env_server.types import ConcurrencyConfig, Observation, State
 
 

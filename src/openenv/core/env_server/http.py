@@ -27,6 +27,7 @@ from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import error_data, error_json, outcome_json, state_json
 from openenv.core.env_server.rate import Rates
 from openenv.core.env_server.session import Session
+from openenv.core.env_server.session_ids import SESSION_HEADER
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
@@ -52,7 +53,6 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 
-SESSION_HEADER = "X-OpenEnv-Session"
 SESSION_COOKIE = "openenv_session"
 
 # A client that takes its session up again is expected back within this time, unless the server says otherwise.

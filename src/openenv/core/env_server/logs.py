@@ -10,12 +10,13 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from openenv.core.env_server.session_ids import public_name
+from openenv.core.env_server.session_ids import SESSION_HEADER, public_name
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
 # Attributes of a record that are fields of the log where they are there.
 _FIELDS = ("session", "code")
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", SESSION_HEADER.lower()})
 _NAMED_SESSION = re.compile(r"(session_id=)([^&\s\"']+)")
 # What uvicorn makes warnings and errors of, the first one with a traceback, although a client did it. The last one it
 # says of handshakes that were refused, too.
@@ -76,6 +77,17 @@ class ClientsFaults(logging.Filter):
             record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
             record.exc_info = record.exc_text = None
         return record.levelno >= self._level
+
+
+class HiddenCredentials(logging.Filter):
+    """Takes credentials out of records: ``websockets`` logs each handshake's headers, at either end, when it debugs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, one of a header with credentials without them."""
+        arguments = record.args
+        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
+            record.args = (arguments[0], "[redacted]")
+        return True
 
 
 class TextFormatter(logging.Formatter):

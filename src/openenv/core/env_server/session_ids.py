@@ -1,4 +1,7 @@
-"""The ids of sessions: what others than their clients may read of them, and which worker holds them."""
+"""The ids of sessions: where requests name them, what others may read of them, and which worker holds them."""
+
+SESSION_HEADER = "X-OpenEnv-Session"
+"""Names a session over HTTP and, where a client takes up a session of v1, in the handshake."""
 
 # Characters of a session's id that anybody may read; the rest is what makes the id hard to guess.
 _NAME_LENGTH = 13

@@ -7,7 +7,6 @@ its seat, see ``seats.py``. Answers that are ready together leave in one frame.
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
 
 from starlette.types import Receive, Send
 
@@ -65,6 +64,8 @@ class V1Socket:
         self._ready: list[str] = []
         self._unsent = 0
         self._sender = asyncio.Lock()
+        self._little_unsent = asyncio.Event()
+        self._little_unsent.set()
         self._client_gone = False
         self._under_way = 0
         self._room = asyncio.Event()
@@ -86,7 +87,7 @@ class V1Socket:
                         await self._take(event.get("text"))
                     code = event.get("code")
                 finally:
-                    self._client_gone = True
+                    self._gone()
                 raise _ClientGoneError  # ends the tasks
         except* _ClientGoneError as gone:
             logger.debug("a client disconnected: %s", gone.exceptions)
@@ -111,14 +112,19 @@ class V1Socket:
             return
         self._ready.append(message)
         self._unsent += len(message)
+        if self._unsent > _MOST_UNSENT:
+            self._little_unsent.clear()
         if len(self._ready) == 1 and not self._sender.locked():
             self._tasks.create_task(self._flush())
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no more is unsent than may be."""
+        return self._little_unsent.is_set()
+
     async def room(self) -> None:
         """Wait while the client leaves too much unread."""
-        if self._unsent > _MOST_UNSENT:
-            with suppress(_ClientGoneError):  # receiving tells the socket's own task
-                await self._flush()
+        await self._little_unsent.wait()
 
     def left(self, seat: Seat) -> None:
         """Let go of a session that answers elsewhere now, or has ended."""
@@ -190,7 +196,10 @@ class V1Socket:
     def _no_seat(self, request: V1Request) -> RequestError:
         if self.for_agents_only and request.type not in ("mcp", "close"):
             return ProductionModeError(request.type)
-        return SessionNotFoundError(request.session, "This socket holds no such session (any more); open one.")
+        return SessionNotFoundError(
+            request.session,
+            "This socket holds no such session (any more): it was closed, idle for too long, or taken up elsewhere.",
+        )
 
     async def _open(self, request: V1Request) -> None:
         """Open a session, or take one up."""
@@ -216,7 +225,9 @@ class V1Socket:
         async with self._sender:
             while self._ready and not self._client_gone:
                 ready, self._ready, self._unsent = self._ready, [], 0
-                for frame in frames_v1(self._server.recorded(ready)):
+                self._little_unsent.set()
+                self._server.put_on_record()
+                for frame in frames_v1(ready):
                     await self._send_frame(frame)
 
     async def _send_frame(self, frame: str) -> None:
@@ -225,8 +236,12 @@ class V1Socket:
         try:
             await self._send({"type": "websocket.send", "text": frame})
         except (OSError, RuntimeError) as error:  # the latter is uvicorn's, once it has closed the socket itself
-            self._client_gone = True
+            self._gone()
             raise _ClientGoneError from error
+
+    def _gone(self) -> None:
+        self._client_gone = True
+        self._little_unsent.set()
 
 
 def _names_no_session(message: V1Request | Refusal) -> bool:

@@ -19,9 +19,9 @@ from urllib.parse import parse_qs
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openenv.core.env_server.http import SESSION_COOKIE, SESSION_HEADER, answer_request_error
+from openenv.core.env_server.http import SESSION_COOKIE, answer_request_error
 from openenv.core.env_server.protocol import V1, encode_error
-from openenv.core.env_server.session_ids import worker_of
+from openenv.core.env_server.session_ids import SESSION_HEADER, worker_of
 from openenv.core.exceptions import SessionNotFoundError
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Relay:
     Args:
         app: The application of this worker.
         others: Numbers of the other workers.
-        connect: Opens a stream to one of them.
+        connect: Opens a stream to one of them, or to the one that takes its place.
     """
 
     def __init__(self, app: ASGIApp, others: Collection[str], connect: Connect) -> None:
@@ -138,7 +138,7 @@ class Relay:
         try:
             if await _offer(scope, stream):
                 await _Call(session_id, scope, stream).carry(receive, send)
-            else:  # that worker has died, and its sessions with it: this application says so as of any unknown session
+            else:  # this application has that worker's sessions from a journal, or says that there are none
                 await self._app(scope, receive, send)
         finally:
             await stream.close()
@@ -186,7 +186,7 @@ class _Call:
                 await send(event)
             if self._last in _UNFINISHED and not self._client_has_gone:
                 await self._fail(send)
-        except OSError as error:  # what ASGI servers raise on sending to a client that has gone
+        except (OSError, RuntimeError) as error:  # as ASGI servers raise on sending to a client that has gone
             logger.debug("a client went while it was being answered: %s", error)
         finally:
             upwards.cancel()
