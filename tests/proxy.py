@@ -90,6 +90,11 @@ class Proxy:
         if count == 0 and len(self._planned) == 1:
             self.cut()
 
+    @property
+    def plans_cut(self) -> bool:
+        """Whether a cut is planned that has not been made."""
+        return bool(self._planned)
+
     def pause(self) -> None:
         """Carry nothing, also over new connections, as when a cable was pulled out: nobody is told."""
         self._call(self._set_paused, True)

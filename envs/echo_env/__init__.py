@@ -1,6 +1,8 @@
 """An environment that says back what it is told."""
 
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+
 from .client import EchoEnv
 from .models import EchoAction, EchoObservation
 
-__all__ = ["EchoAction", "EchoEnv", "EchoObservation"]
+__all__ = ["CallToolAction", "EchoAction", "EchoEnv", "EchoObservation", "ListToolsAction"]

@@ -1,13 +1,17 @@
 """The client of the echo environment."""
 
-from openenv.core.env_server.types import State
-from openenv.core.typed_client import TypedEnvClient
+from typing import Any
 
-from .models import EchoAction, EchoObservation
+from openenv.core.env_server.types import Observation
+from openenv.core.mcp_client import MCPToolClient
+
+from .models import EchoObservation
 
 
-class EchoEnv(TypedEnvClient[EchoAction, EchoObservation, State]):
-    """Talk to an echo server.
+class EchoEnv(MCPToolClient):
+    """Talk to an echo server, by messages or by its tools.
+
+    ``step`` takes an ``EchoAction``, a ``CallToolAction`` or a ``ListToolsAction``.
 
     Example::
 
@@ -15,4 +19,10 @@ class EchoEnv(TypedEnvClient[EchoAction, EchoObservation, State]):
             await env.reset()
             result = await env.step(EchoAction(message="Hello, World!"))
             print(result.observation.echoed_message, result.reward)  # Hello, World! 1.3
+            print(await env.call_tool("echo_message", message="Hello again!"))  # Hello again!
     """
+
+    def _parse_observation(self, fields: dict[str, Any]) -> Observation:
+        if "echoed_message" in fields:
+            return EchoObservation.model_validate(fields)
+        return super()._parse_observation(fields)

@@ -14,7 +14,9 @@ def test_a_section_ends_at_the_next_heading() -> None:
 
 
 def test_the_first_paragraph_is_text() -> None:
-    assert first_paragraph("# Go\n\n```{figure}\n```\n\n| a | b |\n\nSee <a href='..'>there</a>.\n\nStones.") == "Stones."
+    assert (
+        first_paragraph("# Go\n\n```{figure}\n```\n\n| a | b |\n\nSee <a href='..'>there</a>.\n\nStones.") == "Stones."
+    )
     assert first_paragraph("") == ""
 
 

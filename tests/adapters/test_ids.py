@@ -23,7 +23,9 @@ def test_an_id_without_parameters_stays_as_it_is() -> None:
 
 @given(parameters=st.dictionaries(st.text(min_size=1), JSON, max_size=4))
 def test_parameters_are_json(parameters: dict[str, object]) -> None:
-    query = "&".join(f"{quote(name, safe='')}={quote(json.dumps(value), safe='')}" for name, value in parameters.items())
+    query = "&".join(
+        f"{quote(name, safe='')}={quote(json.dumps(value), safe='')}" for name, value in parameters.items()
+    )
     assert read_id(f"Game-v1?{query}") == ("Game-v1", parameters)
 
 

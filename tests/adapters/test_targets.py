@@ -22,7 +22,9 @@ def test_it_is_served_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_unknown_prefix_lists_close_ones() -> None:
-    with pytest.raises(EnvironmentNotFoundError, match=r"'gymnasum'\. Did you mean gymnasium\? There are: .*pettingzoo"):
+    with pytest.raises(
+        EnvironmentNotFoundError, match=r"'gymnasum'\. Did you mean gymnasium\? There are: .*pettingzoo"
+    ):
         find_adapted("gymnasum:CartPole-v1")
 
 
@@ -36,5 +38,7 @@ def test_a_missing_extra_says_how_to_install_it(prefix: str) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     last = ended.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"{ConfigurationError.__module__}.ConfigurationError: {prefix}:Some-v1 needs {adapter.package}")
+    assert last.startswith(
+        f"{ConfigurationError.__module__}.ConfigurationError: {prefix}:Some-v1 needs {adapter.package}"
+    )
     assert last.endswith(f'pip install "openenv-core[{adapter.extra}]"')

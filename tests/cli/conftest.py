@@ -14,9 +14,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def openenv(tmp_path: Path) -> Run:
     """Run the command in an empty working directory: ``openenv("init", "my_env")``."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAX_CONCURRENT_ENVS")}
 
     def run(*arguments: object, typed: str = "", timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAX_CONCURRENT_ENVS")}
         return subprocess.run(
             [sys.executable, "-m", "openenv.cli", *map(str, arguments)],
             input=typed,

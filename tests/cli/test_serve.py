@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.servers import eventually
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
+from openenv.core.env_server.journal_file import open_journal, prepare_journal
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
 
@@ -111,6 +113,21 @@ def test_sigterm_lets_an_episode_end(tmp_path: Path) -> None:
         assert server.process.wait(60) == -signal.SIGTERM
 
 
+@pytest.mark.parametrize("bound", [("--journal-max-age-s", 50), ("--journal-max-size-mb", 1)])
+def test_the_journal_s_bounds_have_options(tmp_path: Path, bound: tuple[str, int]) -> None:
+    path = tmp_path / "journal"
+    prepare_journal(path)
+    with (
+        closing(open_journal(path)) as journal,
+        serving("echo", "-p", 0, "--journal", path, *bound, cwd=tmp_path) as server,
+        GenericEnvClient(base_url=server.url).sync() as client,
+    ):
+        old = [(time.time() - 100, "[]", "x" * 500_000)] * 10
+        journal.executemany("INSERT INTO batch (at, notes, answers) VALUES (?, ?, ?)", old)
+        client.reset()
+        eventually(lambda: journal.execute("SELECT count(*) FROM batch").fetchone()[0] < 8, "pruning")
+
+
 def test_limits_have_options(tmp_path: Path) -> None:
     options = ["--max-sessions-per-client", 1, "--step-timeout-s", 30, "--reset-timeout-s", 30, "--resume-window-s", 1]
     options += ["--max-wait-s", 0, "--max-messages-per-s", 1000]
@@ -194,10 +211,12 @@ def test_a_host_that_is_not_ours_is_told(openenv: Any) -> None:
 class TestOffLoopback:
     """What a person is told; tests/core/env_server/test_security_network.py has other machines come."""
 
-    def printed(self, tmp_path: Path, *options: str, host: str = "0.0.0.0", **variables: str) -> str:
+    def printed(
+        self, tmp_path: Path, *options: object, host: str = "0.0.0.0", environment: object = "echo", **variables: str
+    ) -> str:
         variables = {"OPENENV_TOKEN": "", **variables}
         options = ("--host", host, *options)
-        with serving("echo", "-p", 0, *options, cwd=tmp_path, variables=variables) as server:
+        with serving(environment, "-p", 0, *options, cwd=tmp_path, variables=variables) as server:
             assert server.url.startswith("http://127.0.0.1:")
             assert health(server.url) == {"status": "healthy"}
             server.process.terminate()
@@ -225,6 +244,24 @@ class TestOffLoopback:
     def test_without_tokens_it_warns(self, tmp_path: Path) -> None:
         text = self.printed(tmp_path, "--auth", "none")
         assert re.search(r"Other machines reach it at http://\S+; nobody is asked for a token", text)
+        assert "export" not in text
+
+    @pytest.mark.parametrize("options", [(), ("--workers", 2)])
+    @pytest.mark.parametrize(
+        ("setting", "told"),
+        [
+            ('token="a-token-of-the-application-s"', "with the token that the environment's own server sets."),
+            ('auth="none"', "nobody is asked for a token."),
+        ],
+    )
+    def test_what_the_application_sets_is_told(
+        self, tmp_path: Path, options: tuple[object, ...], setting: str, told: str
+    ) -> None:
+        folder = scaffold(tmp_path, "my_env")
+        app = folder / "server" / "app.py"
+        app.write_text(app.read_text().replace("max_concurrent_envs=", f"{setting}, max_concurrent_envs="))
+        text = self.printed(tmp_path, *options, environment=folder)
+        assert re.search(rf"Other machines reach it at http://\S+:\d+;? {re.escape(told)}", text), text
         assert "export" not in text
 
     def test_on_this_machine_it_says_nothing_of_it(self, tmp_path: Path) -> None:
@@ -302,9 +339,7 @@ def test_it_stops_when_its_input_ends(tmp_path: Path, capfd: pytest.CaptureFixtu
 
 def test_it_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with serving("my_env", "-p", port, "--reload", cwd=tmp_path, start_new_session=True) as server:
+    with serving("my_env", "-p", 0, "--reload", cwd=tmp_path, start_new_session=True) as server:
         eventually(lambda: greeting(server.url) == "My Env environment ready!", "the server is ready", 30)
         environment = folder / "server" / "my_env_environment.py"
         environment.write_text(environment.read_text().replace("My Env environment ready!", "Changed."))

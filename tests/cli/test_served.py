@@ -9,8 +9,19 @@ from tests.environment_folders import scaffold
 
 def test_it_holds_the_application_of_the_environment_named(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
-    program = "import openenv.cli.served as served; print(served.app.title)"
-    shown = subprocess.run(
-        [sys.executable, "-c", program], env={"OPENENV_SERVED": str(folder)}, capture_output=True, text=True, timeout=60
-    )
-    assert shown.stdout == "OpenEnv Environment HTTP API\n", shown.stderr
+    assert printed(folder, "print(served.app.title)") == "OpenEnv Environment HTTP API\n"
+
+
+def test_a_token_of_the_application_is_told_since_another_one_may_have_been_announced(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    app = folder / "server" / "app.py"
+    app.write_text(app.read_text().replace("max_concurrent_envs=", 'token="of-its-own", max_concurrent_envs='))
+    assert printed(folder) == "The environment's own server sets the token that other machines need.\n"
+
+
+def printed(folder: Path, program: str = "") -> str:
+    """Import the module, do something with it, and return what was printed."""
+    command = [sys.executable, "-c", f"import openenv.cli.served as served; {program}"]
+    shown = subprocess.run(command, env={"OPENENV_SERVED": str(folder)}, capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout

@@ -3,6 +3,7 @@
 import math
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -77,11 +78,12 @@ class TestServerReadings:
         with answering(status, body) as url, pytest.raises(ConnectionFailedError, match=message):
             ServerReadings(url).read(10)
 
-    def test_a_server_that_asks_for_a_token(self) -> None:
+    def test_a_server_that_asks_for_a_token(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENENV_TOKEN", "a-wrong-one")
         refusal = b'{"detail": "Show me the token.", "code": "UNAUTHORIZED"}'
         expected = pytest.raises(ServerUnauthorizedError, match="Show me the token")
         with answering(401, refusal) as url, expected as raised:
-            ServerReadings(url, token="a-wrong-one").read(10)
+            ServerReadings(url).read(10)
         assert "a-wrong-one" not in str(raised.value)
 
     def test_no_server(self) -> None:
@@ -96,44 +98,59 @@ class TestServerReadings:
             ServerReadings(url)
 
 
-class TestRates:
-    EARLIER = """# TYPE openenv_steps_total counter
-openenv_steps_total{worker="0"} 10
-# TYPE openenv_reset_duration_seconds histogram
-openenv_reset_duration_seconds_count{worker="0"} 1
-# TYPE openenv_step_duration_seconds histogram
-openenv_step_duration_seconds_bucket{le="0.1",worker="0"} 10
-openenv_step_duration_seconds_bucket{le="+Inf",worker="0"} 10
-"""
-    LATER = """# TYPE openenv_steps_total counter
-openenv_steps_total{worker="0"} 30
-openenv_steps_total{worker="1"} 20
-# TYPE openenv_reset_duration_seconds histogram
-openenv_reset_duration_seconds_count{worker="0"} 5
-# TYPE openenv_errors_total counter
-openenv_errors_total{code="TIMEOUT",worker="0"} 3
-# TYPE openenv_step_duration_seconds histogram
-openenv_step_duration_seconds_bucket{le="0.1",worker="0"} 10
-openenv_step_duration_seconds_bucket{le="0.2",worker="0"} 50
-openenv_step_duration_seconds_bucket{le="+Inf",worker="0"} 50
-"""
+def figures(*workers: str, **up: int) -> str:
+    """What a server tells; each worker as ``number:steps``, and each of its steps took 0.15 s."""
+    counts = [worker.split(":") for worker in workers]
+    lines = ["# TYPE openenv_worker_up gauge"]
+    lines += [f'openenv_worker_up{{worker="{number}"}} 1' for number, _ in counts]
+    lines += [f'openenv_worker_up{{worker="{number.removeprefix("w")}"}} {value}' for number, value in up.items()]
+    lines += ["# TYPE openenv_steps_total counter"]
+    lines += [f'openenv_steps_total{{worker="{number}"}} {steps}' for number, steps in counts]
+    lines += ["# TYPE openenv_step_duration_seconds histogram"]
+    for number, steps in counts:
+        for bound, count in (("0.1", 0), ("0.2", steps), ("+Inf", steps)):
+            lines.append(f'openenv_step_duration_seconds_bucket{{le="{bound}",worker="{number}"}} {count}')
+    return "\n".join(lines) + "\n"
 
+
+class TestRates:
     def test_between_two_readings_of_all_workers(self) -> None:
-        last = self.EARLIER.splitlines()[-1]
-        earlier = self.EARLIER.replace(last, last.replace("+Inf", "0.2") + "\n" + last)
-        rates = reading(self.LATER, taken_at=4.0).since(reading(earlier, taken_at=2.0))
+        text = """# TYPE openenv_reset_duration_seconds histogram
+openenv_reset_duration_seconds_count{worker="0"} 4
+# TYPE openenv_errors_total counter
+openenv_errors_total{code="TIMEOUT",worker="1"} 3
+"""
+        earlier = reading(figures("0:10", "1:5"), taken_at=2.0)
+        rates = reading(figures("0:30", "1:25") + text, taken_at=4.0).rates(earlier.counts)
         assert (rates.steps_per_s, rates.resets_per_s, rates.errors) == (20, 2, 3)
         assert rates.step_p50_s == pytest.approx(0.15)
 
-    def test_after_a_worker_has_started_anew_it_counts_from_the_start(self) -> None:
-        rates = reading(self.EARLIER, taken_at=4.0).since(reading(self.LATER, taken_at=2.0))
+    def test_a_worker_that_has_started_anew_counts_from_its_start_and_the_others_as_ever(self) -> None:
+        earlier = reading(figures("0:1000", "1:1000"), taken_at=2.0)
+        started = (
+            f'# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds{{worker="1"}} {time.time() - 1}\n'
+        )
+        rates = reading(figures("0:1040", "1:30") + started, taken_at=4.0).rates(earlier.counts)
+        assert rates.steps_per_s == pytest.approx(20 + 30, rel=0.1)
+
+    def test_a_worker_that_is_held_up_is_no_restart(self) -> None:
+        first = reading(figures("0:1000", "1:1000"), taken_at=2.0)
+        second = reading(figures("0:1040", w1=0), taken_at=4.0)
+        third = reading(figures("0:1080", "1:1100"), taken_at=6.0)
+        assert second.silent_workers == ["1"]
+        assert second.rates(first.counts).steps_per_s == 20
+        rates = third.rates({**first.counts, **second.counts})
+        assert rates.steps_per_s == 20 + 100 / 4  # it has not answered for four seconds
+
+    def test_a_worker_without_earlier_counts_is_counted_from_its_start(self) -> None:
+        rates = reading(figures("0:10"), taken_at=4.0).rates({})
         assert rates.steps_per_s == 0  # without a start time there is nothing to divide by
-        assert rates.step_p50_s == pytest.approx(0.05)
+        assert rates.step_p50_s == pytest.approx(0.15)
 
     def test_nothing_happened(self) -> None:
-        same = reading(self.LATER, taken_at=4.0)
-        rates = same.since(reading(self.LATER, taken_at=2.0))
-        assert rates == (0, 0, 0, None, None)
+        earlier = reading(figures("0:10"), taken_at=2.0)
+        assert reading(figures("0:10"), taken_at=4.0).rates(earlier.counts) == (0, 0, 0, None, None)
+        assert earlier.rates(earlier.counts) == (0, 0, 0, None, None)
 
 
 class TestQuantile:

@@ -104,6 +104,12 @@ def test_a_server_that_has_gone_keeps_its_last_figures() -> None:
     assert "62 of 64" in text
 
 
+def test_a_worker_that_does_not_answer_is_told() -> None:
+    text = shown(Picture("http://localhost:8000", reading(row(1))))
+    assert "Worker 1 does not answer; what is shown is that of the others." in text
+    assert "does not answer" not in shown(Picture("http://localhost:8000", reading(row(1)), trouble="No answer."))
+
+
 def test_a_server_that_never_answered() -> None:
     assert shown(Picture("http://localhost:8000", None, trouble="No answer.")).count("\n") == 2
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import RunningServer, ServerProcess
+from tests.servers import RunningServer, ServerProcess, Wire
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -90,13 +90,16 @@ def test_no_server(openenv: Any, url: str, message: str) -> None:
     assert message in ended.stderr
 
 
-def test_the_token_of_the_server(openenv: Any, serve: Serve) -> None:
+def test_the_token_of_the_server(openenv: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(token="the-right-token-of-24-characters")
-    assert openenv("top", server.url, "--once", "--token", "the-right-token-of-24-characters").returncode == 0
-    refused = openenv("top", server.url, "--once", "--token", "another-token-of-the-same-length")
+    monkeypatch.setenv("OPENENV_TOKEN", "the-right-token-of-24-characters")
+    assert openenv("top", server.url, "--once").returncode == 0
+    monkeypatch.setenv("OPENENV_TOKEN", "another-token-of-the-same-length")
+    refused = openenv("top", server.url, "--once")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "UNAUTHORIZED" in refused.stderr
-    impossible = openenv("top", server.url, "--once", "--token", "no\theader-value")
+    monkeypatch.setenv("OPENENV_TOKEN", "no\theader-value")
+    impossible = openenv("top", server.url, "--once")
     assert impossible.returncode == 1
     assert impossible.stderr.startswith("Error: Expected the token")
     assert "header-value" not in refused.stderr + impossible.stderr
@@ -133,3 +136,17 @@ class TestTerminal:
             terminal.wait_for("No answer from")
             terminal.type(b"q")
             assert terminal.process.wait(60) == 0
+
+    def test_a_worker_that_is_held_up_is_told_until_it_goes_on(self) -> None:
+        with (
+            ServerProcess("worker_server.py", "2", "64", "5") as server,
+            Wire(server.url.replace("http", "ws") + "/ws") as wire,
+            top(server.url) as terminal,
+        ):
+            process = wire.reset()["data"]["observation"]["process"]
+            terminal.wait_for("2 of 2 workers")
+            os.kill(process, signal.SIGSTOP)
+            terminal.wait_for(" does not answer; what is shown is that of the others.")
+            terminal.wait_for("1 of 2 workers")
+            os.kill(process, signal.SIGCONT)
+            terminal.wait_for("2 of 2 workers")

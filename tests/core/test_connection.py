@@ -21,7 +21,6 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection
 
-from openenv.core.connection import is_loopback
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -439,21 +438,3 @@ def test_a_program_that_ends_without_closing_leaves_no_session(serve: Serve, way
     ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.returncode) == ("done\n", 0)
     eventually(lambda: server.sessions.active_sessions == 0, "sooner than the window passes", timeout_s=15)
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("ws://localhost:8000/ws", True),
-        ("ws://LOCALHOST/ws", True),
-        ("ws://127.0.0.1/ws", True),
-        ("ws://127.9.9.9:1/ws", True),
-        ("wss://[::1]:8000/ws", True),
-        ("ws://0.0.0.0:8000/ws", True),
-        ("ws://192.168.0.1/ws", False),
-        ("wss://localhost.example.org/ws", False),
-        ("wss://example.org/ws?localhost", False),
-    ],
-)
-def test_is_loopback(url: str, expected: bool) -> None:
-    assert is_loopback(url) is expected

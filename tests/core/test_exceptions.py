@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 import pickle
+import traceback
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from openenv.core.exceptions import (
     RateLimitedError,
     RemoteTracebackError,
     RequestError,
+    RequestGivenUpError,
     RequestNotSentError,
     RequestRejectedError,
     ResetNeededError,
@@ -100,6 +102,7 @@ EXAMPLES: list[OpenEnvError] = [
     InvalidAnswerError("why"),
     ConnectionLostError("why"),
     RequestNotSentError("lost before it was sent"),
+    RequestGivenUpError(6, "The server closed the connection"),
     ResponseTimeoutError("why"),
     SlotError({2: ServerExecutionError("why", "EXECUTION_ERROR"), 5: ConnectionLostError("gone")}, 8),
     ClientModeError("why"),
@@ -240,6 +243,15 @@ def test_validation_entries_arrive() -> None:
         {"x": 1}
     ]
     assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR"}).errors == []
+
+
+def test_a_traceback_shows_what_is_wrong_with_each_field() -> None:
+    errors = [{"loc": ["words", 0], "msg": "Field required"}, {"loc": "x"}, "y"]
+    error = ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": errors})
+    assert "".join(traceback.format_exception_only(error)).endswith(
+        "(code: VALIDATION_ERROR)\nwords.0: Field required\n"
+    )
+    assert str(error) == "Server error: m (code: VALIDATION_ERROR)"
 
 
 def test_an_unknown_code_is_a_plain_server_error() -> None:

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conftest import Serve
 from tests.environments import CounterEnvironment, Gate, GatedEnvironment
+from tests.keeper import Keeper, Once, close_with, cut_off
 from tests.proxy import Proxy, Way
 from tests.servers import PROGRAMS, RunningServer, ServerProcess, answering, eventually
 from tests.vectors import HELD, ONE, make_server, shown, total
@@ -28,6 +29,7 @@ from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
     EpisodeOrderError,
+    RequestNotSentError,
     ResponseTimeoutError,
     ServerExecutionError,
     ServerSessionLostError,
@@ -108,10 +110,13 @@ class TestCuts:
     async def test_every_byte_of_a_step_and_of_what_takes_the_session_up(self, proxy: Proxy) -> None:
         async with client_of(proxy.url) as client:
             await client.reset()
-            for number, count in enumerate(range(0, 600, 11), 1):
-                proxy.cut_after(WAYS[number % 2], count)
-                assert total(await client.step(ONE)) == number
-            assert proxy.cuts > 30
+            steps = 0
+            for turn, count in enumerate(range(0, 600, 11), 1):
+                proxy.cut_after(WAYS[turn % 2], count)
+                while proxy.plans_cut:  # or else several would fall into one step, which is sent again five times only
+                    steps += 1
+                    assert total(await client.step(ONE)) == steps
+            assert proxy.cuts >= turn
 
     async def test_again_and_again_while_hundreds_of_sessions_step(self, proxy: Proxy) -> None:
         async with client_of(proxy.url) as client:
@@ -253,8 +258,10 @@ class TestWindow:
                 vector.step([ONE] * 3), client.step(ONE), one(client), return_exceptions=True
             )
             assert 0.5 < time.monotonic() - begun < 4
-            assert shown(results[0]) == [ConnectionLostError] * 3
-            assert [type(result) for result in results[1:]] == [ConnectionLostError] * 2
+            assert {type(result) for result in [*results[0], *results[1:]]} <= {
+                ConnectionLostError,
+                RequestNotSentError,
+            }
             said = str(results[1])
             assert "within 0.6 s" in said
             assert "resume_window_s" in said
@@ -321,7 +328,7 @@ class TestWindow:
                     assert shown(vector.reset()) == [0] * 2
                     client.close()
 
-    async def test_what_was_not_sent_yet_is_asked_again_in_a_new_session(self, server: RunningServer) -> None:
+    async def test_a_reset_that_was_not_sent_yet_is_asked_again_in_a_new_session(self, server: RunningServer) -> None:
         """As where a server was restarted between two calls, and nobody was waiting."""
         with make_server("v1", max_concurrent_envs=16) as other, Proxy(server.port) as proxy:
             clients = [client_of(proxy.url) for _ in range(3)]
@@ -343,7 +350,7 @@ class TestWindow:
             proxy.accept()
             results: list[Any] = await asyncio.gather(*calls)
             assert (shown(results[0]), total(results[1]), total(results[2])) == ([0, 0], 0, 0)
-            with pytest.raises(EpisodeOrderError):
+            with pytest.raises(RequestNotSentError, match="does not keep the session"):
                 await stepping
             await asyncio.to_thread(blocking.close)
             await asyncio.gather(*(client.close() for client in clients))
@@ -459,72 +466,6 @@ async def close_elsewhere(proxy: Proxy) -> None:
 def count_hubs() -> int:
     gc.collect()
     return sum(type(one).__name__ in ("Hub", "Hubs", "Outage") for one in gc.get_objects())
-
-
-class Keeper:
-    """Plays a server of v1 that keeps sessions, but for what ``instead`` says of some types of message.
-
-    Args:
-        **instead: By the type of a message, what to do in place of an answer: a function of this, the connection and
-            the message.
-    """
-
-    def __init__(self, window_s: Any = 5, **instead: Any) -> None:
-        self.window_s = window_s
-        self.instead = instead
-        self.connections = 0
-        self.messages: list[dict[str, Any]] = []
-        self.headers: list[str | None] = []
-
-    def play(self, connection: ServerConnection) -> None:
-        self.connections += 1
-        assert connection.request is not None
-        self.headers.append(connection.request.headers.get("X-OpenEnv-Session"))
-        for frame in connection:
-            document = json.loads(frame)
-            for message in document if isinstance(document, list) else [document]:
-                self.messages.append(message)
-                answer = self.instead.get(message["type"], self.answer)(connection, message)
-                if answer is not None:
-                    connection.send(json.dumps(answer))
-
-    def answer(self, _connection: ServerConnection, message: dict[str, Any]) -> dict[str, Any]:
-        kinds = {"open": "opened", "attach": "attached", "close": "closed"}
-        session = message.get("session", f"s{message['id']}")
-        data: dict[str, Any] = {"observation": {"total": message["id"]}, "reward": None, "done": False}
-        if message["type"] in ("open", "attach"):
-            data = {"token": f"token of {session}", "resume_window_s": self.window_s, "last_id": 0}
-        return {
-            "type": kinds.get(message["type"], "observation"),
-            "id": message["id"],
-            "session": session,
-            "data": data,
-        }
-
-    def of_type(self, kind: str) -> list[dict[str, Any]]:
-        return [message for message in self.messages if message["type"] == kind]
-
-
-def close_with(code: int) -> Any:
-    def close(connection: ServerConnection, _message: dict[str, Any]) -> None:
-        connection.close(code, "enough")
-
-    return close
-
-
-class Once:
-    """Does something the first time, and has the keeper answer from then on."""
-
-    def __init__(self, keeper: Keeper, act: Any) -> None:
-        self.keeper = keeper
-        self.act = act
-        self.done = False
-
-    def __call__(self, connection: ServerConnection, message: dict[str, Any]) -> Any:
-        if self.done:
-            return self.keeper.answer(connection, message)
-        self.done = True
-        return self.act(connection, message)
 
 
 class TestServers:
@@ -688,7 +629,3 @@ class TestServers:
             "The server closed the connection without a closing handshake. Connecting again for 3 sessions, for 30 s",
             "Connected again: 3 sessions go on, 0 were lost",
         ]
-
-
-def cut_off(connection: ServerConnection, _message: dict[str, Any]) -> None:
-    connection.socket.shutdown(2)

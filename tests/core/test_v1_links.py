@@ -1,8 +1,11 @@
 """A session on v1: one request at a time, and sessions that continue from it."""
 
 import asyncio
+import gc
 import json
 import threading
+import time
+import weakref
 from functools import partial
 from itertools import count
 from typing import Any
@@ -18,6 +21,7 @@ from websockets.sync.server import ServerConnection
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import (
     ConfigurationError,
+    EpisodeOrderError,
     InvalidAnswerError,
     ResponseTimeoutError,
     ServerCapacityError,
@@ -97,8 +101,9 @@ class Repeating:
         amount = message.get("data", {}).get("amount", 0)
         observed: dict[str, Any] = {"observation": {"total": amount}, "reward": None, "done": False}
         answers: dict[str, tuple[str, Any]] = {"open": ("opened", {}), "close": ("closed", {})}
+        session = f"s{message['id']}"
         kind, data = {**answers, **self.instead}.get(message["type"], ("observation", observed))
-        return {"type": kind, "id": message["id"], "session": message.get("session", "s"), "data": data}
+        return {"type": kind, "id": message["id"], "session": message.get("session", session), "data": data}
 
 
 class CounterEnv(TypedEnvClient[Add, Total, State]):
@@ -205,6 +210,45 @@ class TestFork:
                 await asyncio.to_thread(server.wait_for_sessions, 1)
                 assert proxy.cuts >= 10
 
+    async def test_children_that_were_closed_are_forgotten(self, serve: Serve) -> None:
+        """A trainer forks one client at every step of its training."""
+        server = serve(max_concurrent_envs=16)
+        async with GenericEnvClient(base_url=server.url) as client:
+            await client.reset()
+            closed = []
+            for _ in range(10):
+                children = [*await client.fork(2), await client.new_session()]
+                closed += [weakref.ref(child) for child in children]
+                await asyncio.gather(*(child.close() for child in children))
+            del children
+            gc.collect()
+            assert [child() for child in closed] == [None] * 30
+            (child,) = await client.fork()
+        with pytest.raises(EpisodeOrderError):  # it was closed with its parent, and opens another
+            await child.step(ONE)
+        await child.close()
+        await asyncio.to_thread(server.wait_for_sessions, 0)
+
+    async def test_children_are_closed_together(self) -> None:
+        server = Repeating(close=("nothing", {}))  # for which each waits a while
+        with answering(server.play, subprotocols=["openenv.v1"]) as url:
+            client = GenericEnvClient(base_url=url)
+            for _ in range(4):
+                await (await client.new_session()).reset()
+            begun = time.monotonic()
+            await client.close()
+            assert time.monotonic() - begun < 3
+
+    async def test_a_vector_of_a_child_leaves_the_forked_state_as_it_is(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=16)
+        async with GenericEnvClient(base_url=server.url) as parent:
+            await parent.reset()
+            await parent.step({"amount": 3})
+            (child,) = await parent.fork()
+            vector = await child.vector(2)
+            assert [total(result) for result in await vector.reset()] == [0, 0]
+            assert total(await child.step(ONE)) == 4
+
     @pytest.mark.parametrize("how", ["cancelled", "too late"])
     async def test_sessions_that_nobody_waits_for_any_more_are_ended(self, serve: Serve, gate: Gate, how: str) -> None:
         class SlowToCopy(CounterEnvironment):
@@ -239,7 +283,7 @@ class TestFork:
             {"sessions": None},
             {"sessions": [1]},
             {"sessions": [{"session": "a"}]},
-            {"sessions": [{"session": "s", "token": "t"}]},
+            {"sessions": [{"session": "s1", "token": "t"}]},
             {"sessions": [{"session": 1, "token": "t"}]},
         ],
         ids=repr,

@@ -2,12 +2,12 @@
 
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import typer
 
 from openenv.core.addresses import is_loopback
-from openenv.core.env_server.security import AUTH_VARIABLE, TOKEN_VARIABLE, asks_token, needs_new_token, new_token
+from openenv.core.env_server.security import TOKEN_VARIABLE, WayIn, needs_new_token, new_token
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # the addresses that stand for all of a machine's
 # An address that is kept for documentation: nobody is there, and nothing is sent.
@@ -23,38 +23,46 @@ class Announcement:
         host: The address that it listens on.
         port: The port.
         https: Whether it has a certificate.
-        token: The token that was made for it; ``None`` where the user has given one, or none is needed.
+        made: Whether the token that ``OPENENV_TOKEN`` holds was made for it; else the user has chosen it, or none is
+            needed.
     """
 
     name: str
     host: str
     port: int
     https: bool = False
-    token: str | None = field(default=None, repr=False)
+    made: bool = False
 
-    def show(self) -> None:
-        """Print it."""
+    def show(self, way_in: WayIn) -> None:
+        """Print it.
+
+        Args:
+            way_in: What the server wants to be shown by peers from other machines.
+        """
         url = self._url(_ANY.get(self.host, self.host))
         typer.echo(f"Serving {self.name} at {url}")
         typer.echo(f"  play it   openenv play {url}")
+        typer.echo(f"  watch it  openenv top {url}")
         typer.echo(f"  its API   {url}/docs")
         typer.echo("  stop it   Ctrl-C")
         if not is_loopback(self.host):
-            self._show_the_way_in()
+            self._show_the_way(way_in)
 
-    def _show_the_way_in(self) -> None:
+    def _show_the_way(self, way_in: WayIn) -> None:
         """Say how other machines reach it."""
         url = self._url(_address_for_others() if self.host in _ANY else self.host)
         typer.echo()
         who = "Other machines reach" if self.host in _ANY else "You and other machines reach"
-        if not asks_token({}):
-            typer.echo(f"{who} it at {url}; nobody is asked for a token ({AUTH_VARIABLE}=none).")
-        elif self.token is None:
+        if way_in is WayIn.NOTHING:
+            typer.echo(f"{who} it at {url}; nobody is asked for a token.")
+        elif way_in is WayIn.TOKEN_OF_APPLICATION:
+            typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
+        elif not self.made:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
         else:
             typer.echo(f"{who} it at {url} with this token, which is not shown again:")
             typer.echo()
-            typer.echo(f"  export {TOKEN_VARIABLE}={self.token}")
+            typer.echo(f"  export {TOKEN_VARIABLE}={os.environ[TOKEN_VARIABLE]}")
             typer.echo(f"  openenv play {url}")
         if not self.https:
             typer.echo()
@@ -65,16 +73,16 @@ class Announcement:
         return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
 
-def token_for(host: str) -> str | None:
-    """Make a token for a server that listens on an address and needs one, and hand it on in the environment.
+def make_token_for(host: str) -> bool:
+    """Make a token for a server that listens on an address and needs one, and hand it on in ``OPENENV_TOKEN``.
 
     Returns:
-        The token; ``None`` where none was made.
+        Whether one was made.
     """
     if not needs_new_token(host, {}):
-        return None
-    token = os.environ[TOKEN_VARIABLE] = new_token()
-    return token
+        return False
+    os.environ[TOKEN_VARIABLE] = new_token()
+    return True
 
 
 def _address_for_others() -> str:

@@ -39,7 +39,7 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
 
 def _tool_view(fields: Mapping[str, Any]) -> Text:
     error = fields["error"]
-    return Text.from_ansi(_plain(fields["result"])) if error is None else Text(error["message"], style="yellow")
+    return Text.from_ansi(_plain(fields["result"])) if error is None else Text(f"Failed: {error['message']}", style="yellow")
 
 
 def _scale(value: Any, field: Mapping[str, Any]) -> str | None:

@@ -7,14 +7,15 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal, NoReturn, TypedDict
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
 from openenv.auto.package import EnvironmentPackage
-from openenv.cli.announcement import Announcement, token_for
+from openenv.cli.announcement import Announcement, make_token_for
 from openenv.cli.targets import find_target
-from openenv.core.env_server.app import listen, run_app, run_workers
+from openenv.core.env_server.app import Looks, listen, run_app, run_workers
+from openenv.core.env_server.security import Access, way_in_of
 from openenv.core.env_server.settings import limit_variable
 from openenv.core.env_server.tls import TLS
 
@@ -59,6 +60,10 @@ Journal = Annotated[
     Path | None,
     typer.Option(dir_okay=False, help="File from which sessions go on after the server was killed.  [default: none]"),
 ]
+JournalMaxAgeS = Annotated[
+    float | None, typer.Option(min=1, help="Seconds for which the journal keeps sessions.  [default: a week]")
+]
+JournalMaxSizeMb = Annotated[float | None, typer.Option(min=1, help="MiB that the journal may take.  [default: 1024]")]
 Auth = Annotated[
     Literal["token", "none"] | None,
     typer.Option(help="Whether peers from other machines need a token.  [default: token]", show_default=False),
@@ -82,14 +87,6 @@ Fd = Annotated[int | None, typer.Option(min=0, help="Number of an inherited list
 StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.")]
 
 
-class Looks(TypedDict):
-    """How the server shows itself, as ``run_app`` and ``run_workers`` take it."""
-
-    log_level: str
-    log_format: Literal["text", "json"] | None
-    tls: TLS | None
-
-
 def serve(
     environment: Target = ".",
     port: Port = 8000,
@@ -107,6 +104,8 @@ def serve(
     resume_window_s: ResumeWindowS = None,
     drain_s: DrainS = None,
     journal: Journal = None,
+    journal_max_age_s: JournalMaxAgeS = None,
+    journal_max_size_mb: JournalMaxSizeMb = None,
     log_level: LogLevel = "warning",
     log_format: LogFormat = None,
     telemetry: Telemetry = False,
@@ -138,6 +137,8 @@ def serve(
         "step_timeout_s": step_timeout_s,
         "resume_window_s": resume_window_s,
         "drain_s": drain_s,
+        "journal_max_age_s": journal_max_age_s,
+        "journal_max_size_mb": journal_max_size_mb,
     }
     _hand_on(
         MAX_CONCURRENT_ENVS=max_sessions,
@@ -167,12 +168,12 @@ def serve(
         return
     with _listener(host, port, fd) as listener:
         bound, bound_port = listener.getsockname()[:2]
-        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, token_for(bound))
+        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, make_token_for(bound))
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **looks)
             return
         app = package.app()
-        announcement.show()
+        announcement.show(way_in_of(app))
         run_app(app, listener=listener, **looks)
 
 
@@ -189,8 +190,10 @@ def _listener(host: str, port: int, fd: int | None) -> socket.socket:
 
 
 def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: Looks) -> None:
-    _listener(host, port, None).close()
-    Announcement(package.name, host, port, looks["tls"] is not None, token_for(host)).show()
+    with _listener(host, port, None) as listener:
+        port = listener.getsockname()[1]
+    announcement = Announcement(package.name, host, port, looks["tls"] is not None, make_token_for(host))
+    announcement.show(Access.of({}).way_in)
     os.environ[SERVED] = str(package.folder)
     run_app(
         "openenv.cli.served:app",

@@ -12,16 +12,17 @@ from urllib.request import Request
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from openenv.core.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.env_client import authorized_headers
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerUnauthorizedError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 
 _TIMEOUT_S = 5.0
-_STEP_BUCKETS = "openenv_step_duration_seconds_bucket"
+_STARTED = "process_start_time_seconds"
 
 
 class Rates(NamedTuple):
-    """What went on between two readings; times are in seconds, ``None`` where there was nothing to time."""
+    """What went on for a while; times are in seconds, ``None`` where there was nothing to time."""
 
     steps_per_s: float
     resets_per_s: float
@@ -31,13 +32,49 @@ class Rates(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What one worker has counted.
+
+    Attributes:
+        steps: Steps that gave an observation.
+        resets: Resets.
+        errors: Requests answered with an error.
+        step_buckets: How many steps took at most so long, by the bound in seconds; ``+Inf`` among them.
+        seconds: How long that took; 0 where the worker can't tell.
+        taken_at: When it told, by the monotonic clock.
+    """
+
+    steps: float
+    resets: float
+    errors: float
+    step_buckets: Mapping[str, float]
+    seconds: float
+    taken_at: float
+
+    def since(self, earlier: "Counts | None") -> "Counts":
+        """Subtract what the worker had counted before; where it has not, or has started anew, count from its start."""
+        if earlier is None:
+            return self
+        more = Counts(
+            steps=self.steps - earlier.steps,
+            resets=self.resets - earlier.resets,
+            errors=self.errors - earlier.errors,
+            step_buckets=_difference(self.step_buckets, earlier.step_buckets),
+            seconds=self.taken_at - earlier.taken_at,
+            taken_at=self.taken_at,
+        )
+        started_anew = min(more.steps, more.resets, more.errors, *more.step_buckets.values()) < 0
+        return self if started_anew else more
+
+
+@dataclass(frozen=True)
 class Reading:
     """What a server told at one time.
 
     Attributes:
         families: Its figures, by name.
         sessions: The answer to ``GET /sessions``; ``None`` where the server does not list them.
-        taken_at: When, by the monotonic clock.
+        taken_at: When it was asked, by the monotonic clock.
     """
 
     families: Mapping[str, Metric]
@@ -48,11 +85,12 @@ class Reading:
         """Add up the samples of a name that have these labels, those of all workers."""
         return sum(value for having, value in self._samples(sample) if labels.items() <= having.items())
 
-    def by(self, sample: str, label: str) -> dict[str, float]:
-        """Add up the samples of a name for each value of a label."""
+    def by(self, sample: str, label: str, **labels: str) -> dict[str, float]:
+        """Add up the samples of a name that have these labels, for each value of a further label."""
         totals: dict[str, float] = {}
-        for labels, value in self._samples(sample):
-            totals[labels[label]] = totals.get(labels[label], 0.0) + value
+        for having, value in self._samples(sample):
+            if labels.items() <= having.items():
+                totals[having[label]] = totals.get(having[label], 0.0) + value
         return totals
 
     @property
@@ -63,25 +101,47 @@ class Reading:
     @property
     def uptime_s(self) -> float | None:
         """Seconds since the first of its processes started; ``None`` where the server can't tell."""
-        started = [value for _, value in self._samples("process_start_time_seconds")]
+        started = self.by(_STARTED, "worker").values()
         return time.time() - min(started) if started else None
 
-    def since(self, earlier: "Reading | None") -> Rates:
-        """Say what went on since an earlier reading; without one, since the server started."""
-        if earlier is not None and self._counts_less_than(earlier):  # a worker has started anew
-            earlier = None
-        seconds = self.taken_at - earlier.taken_at if earlier else self.uptime_s
-        steps = self._more("openenv_steps_total", earlier)
-        resets = self._more("openenv_reset_duration_seconds_count", earlier)
-        buckets = self.by(_STEP_BUCKETS, "le")
-        for bound, count in (earlier.by(_STEP_BUCKETS, "le") if earlier else {}).items():
-            buckets[bound] -= count
+    @property
+    def silent_workers(self) -> list[str]:
+        """Numbers of the workers that did not answer in time; nothing else here is of them."""
+        return [worker for worker, up in self.by("openenv_worker_up", "worker").items() if not up]
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """What each worker that answered has counted since it started, by its number."""
+        return {worker: self._counts_of(worker) for worker, up in self.by("openenv_worker_up", "worker").items() if up}
+
+    def rates(self, earlier: Mapping[str, Counts]) -> Rates:
+        """Say what went on in each worker since its earlier counts, all workers together.
+
+        Args:
+            earlier: What workers had counted, by their numbers. One that is missing is counted from its start.
+        """
+        counts = [now.since(earlier.get(worker)) for worker, now in self.counts.items()]
+        buckets: dict[str, float] = {}
+        for count in counts:
+            buckets = _sum(buckets, count.step_buckets)
+        timed = [count for count in counts if count.seconds > 0]
         return Rates(
-            steps_per_s=steps / seconds if seconds else 0.0,
-            resets_per_s=resets / seconds if seconds else 0.0,
-            errors=self._more("openenv_errors_total", earlier),
+            steps_per_s=sum(count.steps / count.seconds for count in timed),
+            resets_per_s=sum(count.resets / count.seconds for count in timed),
+            errors=sum(count.errors for count in counts),
             step_p50_s=quantile(buckets, 0.5),
             step_p95_s=quantile(buckets, 0.95),
+        )
+
+    def _counts_of(self, worker: str) -> Counts:
+        started = self.total(_STARTED, worker=worker)
+        return Counts(
+            steps=self.total("openenv_steps_total", worker=worker),
+            resets=self.total("openenv_reset_duration_seconds_count", worker=worker),
+            errors=self.total("openenv_errors_total", worker=worker),
+            step_buckets=self.by("openenv_step_duration_seconds_bucket", "le", worker=worker),
+            seconds=time.time() - started if started else 0.0,
+            taken_at=self.taken_at,
         )
 
     def _samples(self, name: str) -> list[tuple[dict[str, str], float]]:
@@ -93,11 +153,13 @@ class Reading:
             if sample.name == name
         ]
 
-    def _more(self, sample: str, earlier: "Reading | None") -> float:
-        return self.total(sample) - (earlier.total(sample) if earlier else 0.0)
 
-    def _counts_less_than(self, earlier: "Reading") -> bool:
-        return self.total("openenv_steps_total") < earlier.total("openenv_steps_total")
+def _sum(buckets: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    return {bound: buckets.get(bound, 0.0) + others.get(bound, 0.0) for bound in {**buckets, **others}}
+
+
+def _difference(buckets: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    return _sum(buckets, {bound: -count for bound, count in others.items()})
 
 
 def quantile(buckets: Mapping[str, float], share: float) -> float | None:
@@ -132,20 +194,19 @@ class ServerReadings:
     """Reads what a server tells of itself.
 
     Args:
-        url: The server's address.
-        token: What it asks of those from elsewhere; by default what ``OPENENV_TOKEN`` says.
+        url: The server's address. If it asks for a token, ``OPENENV_TOKEN`` holds it.
 
     Raises:
         ConfigurationError: The address is none, or the token can't stand in a header.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str) -> None:
         if "://" not in url:
             url = f"http://{url}"
         if not url.startswith(("http://", "https://")):
             raise ConfigurationError(f"A server's address looks like http://host:port, but got {url!r}.")
         self.url = url.rstrip("/")
-        self._headers = authorized_headers(None, token)
+        self._headers = authorized_headers(None, None)
         self._opener = opener_for(self.url)
 
     def read(self, most_sessions: int) -> Reading:
@@ -158,6 +219,7 @@ class ServerReadings:
             ConnectionFailedError: It does not answer, or is no OpenEnv server.
             ServerUnauthorizedError: It asks for a token, or for another one.
         """
+        asked_at = time.monotonic()
         figures = self._get("/metrics")
         assert figures is not None
         try:
@@ -167,7 +229,7 @@ class ServerReadings:
         if "openenv_sessions" not in families:
             raise ConnectionFailedError(f"{self.url}/metrics has no figures of OpenEnv. Is it an OpenEnv server?")
         listed = self._get(f"/sessions?limit={most_sessions}", may_be_missing=True)
-        return Reading(families, None if listed is None else json.loads(listed))
+        return Reading(families, None if listed is None else json.loads(listed), asked_at)
 
     def _get(self, path: str, *, may_be_missing: bool = False) -> str | None:
         request = Request(self.url + path)  # noqa: S310  # the scheme was checked above
@@ -179,23 +241,14 @@ class ServerReadings:
                 return text
         except HTTPError as error:
             with error:
-                said = error.read().decode(errors="replace")
+                said = server_sentence(error.read())
             if error.code == 404 and may_be_missing:
                 return None
-            raise self._refusal(error.code, said) from error
+            if error.code == 401:
+                raise unauthorized(self.url, said) from error
+            raise ConnectionFailedError(
+                f"{self.url} answered with status {error.code}. Is it an OpenEnv server?"
+            ) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise ConnectionFailedError(f"No answer from {self.url}: {reason}.") from error
-
-    def _refusal(self, status: int, said: str) -> Exception:
-        if status == 401:
-            return ServerUnauthorizedError(_detail(said) or "The server asks for a token.", "UNAUTHORIZED")
-        return ConnectionFailedError(f"{self.url} answered with status {status}. Is it an OpenEnv server?")
-
-
-def _detail(said: str) -> str | None:
-    try:
-        answer = json.loads(said)
-    except ValueError:
-        return None
-    return str(answer["detail"]) if isinstance(answer, dict) and "detail" in answer else None

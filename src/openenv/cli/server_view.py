@@ -1,7 +1,7 @@
 """How a server is shown in the terminal: a head with its figures, and a row for each session."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from openenv.cli.server_readings import Reading
+from openenv.cli.server_readings import Counts, Reading
 
 UNLISTED_LINES = 10
 """Lines of a picture that are not sessions."""
@@ -28,14 +28,14 @@ class Picture:
     Attributes:
         url: The server's address.
         reading: What it told last; ``None`` where it has not answered yet.
-        earlier: What it told before that, to count from; ``None`` to count from its start.
+        earlier: What its workers had counted before that, to count from; empty to count from their start.
         lines: How many sessions to show at most.
         trouble: Why it can't be asked now.
     """
 
     url: str
     reading: Reading | None
-    earlier: Reading | None = None
+    earlier: Mapping[str, Counts] = field(default_factory=dict)
     lines: int = 50
     trouble: str | None = None
 
@@ -44,6 +44,8 @@ class Picture:
         yield self._title()
         if self.trouble is not None:
             yield Text(f"{self.trouble} Trying again; q quits.", style="bold red")
+        elif self.reading is not None and self.reading.silent_workers:
+            yield Text(_silence(self.reading.silent_workers), style="bold yellow")
         if self.reading is None:
             return
         yield Padding(_figures(self.reading, self.earlier), (1, 0))
@@ -93,8 +95,13 @@ def duration(seconds: float | None) -> str:
     return f"{days}d {hours:02}h" if days else f"{hours}h {minutes:02}m"
 
 
-def _figures(reading: Reading, earlier: Reading | None) -> Table:
-    rates = reading.since(earlier)
+def _silence(workers: list[str]) -> str:
+    who = f"Worker {workers[0]} does" if len(workers) == 1 else f"Workers {', '.join(workers)} do"
+    return f"{who} not answer; what is shown is that of the others."
+
+
+def _figures(reading: Reading, earlier: Mapping[str, Counts]) -> Table:
+    rates = reading.rates(earlier)
     grid = Table.grid(padding=(0, 2))
     for _ in range(2):
         grid.add_column(style="dim", no_wrap=True, min_width=8)

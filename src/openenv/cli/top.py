@@ -14,24 +14,23 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from openenv.cli.server_readings import Reading, ServerReadings
+from openenv.cli.server_readings import Counts, Reading, ServerReadings
 from openenv.cli.server_view import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")]
 Once = Annotated[bool, typer.Option("--once", help="Print once and end, as also where the output is no terminal.")]
-Token = Annotated[str | None, typer.Option(envvar="OPENENV_TOKEN", show_envvar=True, help="The server's token.")]
 
 _MOST_SESSIONS = 1000
 _LINES_OFF_A_TERMINAL = 50
 _INTERRUPTED = 130
 
 
-def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False, token: Token = None) -> None:
-    """Show what a running server is doing, live."""
+def top(url: Url = "http://localhost:8000", interval: Interval = 1.0, once: Once = False) -> None:
+    """Show what a running server is doing, live. One that asks for a token gets it from OPENENV_TOKEN."""
     console = Console(highlight=False)
-    readings = ServerReadings(url, token)
+    readings = ServerReadings(url)
     if once or not console.is_terminal:
         console.print(Picture(url=readings.url, reading=readings.read(_MOST_SESSIONS), lines=_LINES_OFF_A_TERMINAL))
         return
@@ -85,6 +84,8 @@ class _Watching:
         self._live = live
         self._keys = keys
         self._latest: Reading | None = None
+        # What each worker had counted when it answered last; one that is held up does not always answer.
+        self._counts: dict[str, Counts] = {}
 
     def watch(self) -> None:
         while True:
@@ -94,9 +95,10 @@ class _Watching:
 
     def _look(self) -> Picture:
         lines = self._live.console.size.height - UNLISTED_LINES
-        earlier, trouble = self._latest, None
+        earlier, trouble = self._counts, None
         try:
             self._latest = self._readings.read(_MOST_SESSIONS)
+            self._counts = {**earlier, **self._latest.counts}
         except ConnectionFailedError as error:
-            earlier, trouble = None, str(error)
+            trouble = str(error)
         return Picture(self._readings.url, self._latest, earlier=earlier, lines=lines, trouble=trouble)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from openenv.core.env_server import *  # noqa: F403  # its names are listed there
     from openenv.core.generic_client import GenericAction as GenericAction
     from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
+    from openenv.core.mcp_client import MCPClientBase as MCPClientBase
+    from openenv.core.mcp_client import MCPToolClient as MCPToolClient
     from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
     from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
     from openenv.core.typed_client import client_for as client_for
@@ -23,6 +25,7 @@ else:
             "openenv.core.env_client": ("EnvClient",),
             "openenv.core.sync_client": ("SyncEnvClient",),
             "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
+            "openenv.core.mcp_client": ("MCPClientBase", "MCPToolClient"),
             "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
             "openenv.core.vector_client": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client_types": ("StepResult",),

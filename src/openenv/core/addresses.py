@@ -1,6 +1,7 @@
 """Which names and addresses are this machine's own."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -18,6 +19,18 @@ def is_loopback(host: str) -> bool:
         return True
     address = address_of(host)
     return address is not None and address.is_loopback
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Say whether who connects to a URL reaches this machine, for which no proxy can stand in.
+
+    Example:
+        >>> is_on_this_machine("ws://[::1]:8000/ws"), is_on_this_machine("http://0.0.0.0:8000")
+        (True, True)
+    """
+    host = urlsplit(url).hostname or ""
+    address = address_of(host)
+    return is_loopback(host) or (address is not None and address.is_unspecified)
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:

@@ -22,6 +22,20 @@ class Answer(Protocol):
         """Whether nobody waits any more."""
 
 
+class Nobody:
+    """Waits for an answer that is of no interest."""
+
+    def set_result(self, message: Any, /) -> None:
+        """Do nothing."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Do nothing."""
+
+    def done(self) -> bool:
+        """Nobody waits."""
+        return True
+
+
 class ThreadAnswer:
     """An answer that a thread blocks for. A lock is the cheapest thing that one thread can wait on for another."""
 

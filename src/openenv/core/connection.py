@@ -13,9 +13,7 @@ import socket
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from pydantic_core import from_json
@@ -25,7 +23,10 @@ from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
+from openenv.core.addresses import is_on_this_machine
+from openenv.core.env_server.logs import HiddenCredentials
 from openenv.core.env_server.protocol import V1
+from openenv.core.env_server.session_ids import SESSION_HEADER
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -47,11 +48,9 @@ _COMPLAINTS = frozenset(
     }
 )
 # The header that names a session: a server of several workers hands the socket to the one that holds it.
-_SESSION_HEADER = "X-OpenEnv-Session"
 _HEADER_SAFE = re.compile(r"[!-~]{1,200}")
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _LONGEST_SENTENCE = 500
-_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 # How long a server that was told to close, or whose pong is overdue, is waited for.
 CLOSE_TIMEOUT_S = 1.0
@@ -147,6 +146,11 @@ class Connection(ClientConnection):
         if self.protocol.state is not State.CLOSED:
             self.loop.call_soon(self.transport.abort)  # not now: the library may be about to send
 
+    def tell_lost(self) -> None:
+        """Tell the receiver, if there is one, that nothing more will come."""
+        if self._receiver is not None:
+            self._receiver.lost()
+
     def send_message(self, message: bytes) -> None:
         """Send a text frame. Only the connection's own loop may call this.
 
@@ -191,8 +195,8 @@ class Connection(ClientConnection):
         """Take a message's frames; leave the handshake and the control frames to the library."""
         if self.response is None or not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
-            if isinstance(event, Frame) and event.opcode is Opcode.CLOSE and self._receiver is not None:
-                self._receiver.lost()  # nothing comes after it, even where the server keeps the TCP connection
+            if isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
+                self.tell_lost()  # nothing comes after it, even where the server keeps the TCP connection
             return
         self._fragments.append(bytes(event.data))
         if event.fin:
@@ -206,8 +210,7 @@ class Connection(ClientConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the receiver."""
         super().connection_lost(exc)
-        if self._receiver is not None:
-            self._receiver.lost()
+        self.tell_lost()
 
     def lost_error(self) -> OpenEnvError:
         """Make the error for a request that gets no answer, saying which side ended the connection and why."""
@@ -217,7 +220,7 @@ class Connection(ClientConnection):
                 f"The server's answer is longer than the client's max_message_size_mb allows: {too_long}. Make the "
                 "client with a larger one. The connection was dropped; the next call opens a new session."
             )
-        return ConnectionLostError(f"{self.end()} before the answer came. The next call opens a new session.")
+        return ConnectionLostError(f"{self.end()}, and the session is lost. The next call opens a new session.")
 
     def end(self) -> str:
         """Say which side ended the connection and why, as the beginning of a sentence."""
@@ -225,7 +228,7 @@ class Connection(ClientConnection):
         if received is not None and self.protocol.close_rcvd_then_sent:
             return f"The server closed the connection with code {received.code} {received.reason}".rstrip()
         if not self.usable:
-            return "The client closed the connection, by close() or since another call got no answer in time,"
+            return "The client closed the connection, by close() or since another call got no answer in time"
         if self._pong_is_overdue():
             return f"The server did not answer a ping within {self.ping_timeout} s (websocket_ping_timeout_s)"
         return "The server closed the connection without a closing handshake"
@@ -271,18 +274,8 @@ def _say_goodbye() -> None:
 atexit.register(_say_goodbye)
 
 
-class _HidesSecrets(logging.Filter):
-    """Keeps what authorizes a client out of the library's log of a handshake, whose records are names and values."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Take a secret value out of its record."""
-        if isinstance(record.args, tuple) and len(record.args) == 2 and str(record.args[0]).lower() in _SECRET_HEADERS:
-            record.args = (record.args[0], "(hidden)")
-        return True
-
-
 _wire_logger = logging.getLogger("websockets.client.openenv")
-_wire_logger.addFilter(_HidesSecrets())
+_wire_logger.addFilter(HiddenCredentials())
 
 
 async def open_connection(settings: ConnectionSettings, session: str | None = None) -> Connection:
@@ -299,7 +292,7 @@ async def open_connection(settings: ConnectionSettings, session: str | None = No
     """
     headers = [*settings.headers]
     if session is not None and _HEADER_SAFE.fullmatch(session):
-        headers.append((_SESSION_HEADER, session))
+        headers.append((SESSION_HEADER, session))
     try:
         connection = await connect(
             settings.url,
@@ -314,7 +307,7 @@ async def open_connection(settings: ConnectionSettings, session: str | None = No
             compression=None,
             logger=_wire_logger,
             # A proxy cannot reach this machine's own addresses.
-            proxy=None if is_loopback(settings.url) else True,
+            proxy=None if is_on_this_machine(settings.url) else True,
         )
     except InvalidStatus as error:
         raise _refusal(settings.url, error) from error
@@ -357,12 +350,3 @@ def unauthorized(url: str, said: str | None) -> ServerUnauthorizedError:
         said or f"The server at {url} asks for a token, or for another one: give token=... or set OPENENV_TOKEN.",
         "UNAUTHORIZED",
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback or ip_address(host).is_unspecified
-    except ValueError:
-        return host == "localhost"

@@ -30,7 +30,7 @@ from openenv.core.exceptions import (
     ServerSessionLostError,
 )
 from openenv.core.hubs import open_link
-from openenv.core.links import Link, timed_out
+from openenv.core.links import RESET, Link, timed_out
 from openenv.core.schemas import fetch_schemas
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
 
     For blocking code with a type checker, or inside a notebook's loop, use ``sync()``. One client stays with one of the
     two ways. It connects on its first use. A connection that is lost is made again where the server keeps the
-    session for that (v1 of the wire), and each call is carried out once; a session that is lost is replaced by the next
-    call.
+    session for that (v1 of the wire), and each call is carried out once. A session that is lost is an error of the call
+    that waits for its answer, or else of the next one that is no ``reset``; then another one is opened.
 
     Subclasses say how actions, results and states look on the wire, in three hooks; ``TypedEnvClient`` derives them
     from the classes.
@@ -116,7 +116,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._capacity_wait_s = capacity_wait_s
         self._link: Link | None = None
         self._connecting = LoopLock()
-        self._children: list[Self] = []
+        self._parent: Self | None = None
+        self._children: set[Self] = set()
         self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
         self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
 
@@ -175,12 +176,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def close(self) -> None:
         """End the session and those opened by ``new_session``, ``fork`` and ``vector``; stop the provider's server."""
+        if self._parent is not None:
+            self._parent._children.discard(self)
+        vectors, self._vectors = self._vectors, []
+        children, self._children = self._children, set()
         try:
-            while self._vectors:
-                await self._vectors.pop().close()
-            while self._children:
-                await self._children.pop().close()
-            await self.disconnect()
+            closing = [*(vector.close() for vector in vectors), *(child.close() for child in children)]
+            await asyncio.gather(*closing, self.disconnect())
         finally:
             provider, self._provider = self._provider, None
             if provider is not None:
@@ -229,15 +231,17 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     def _child(self, link: Link | None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
         child = copy.copy(self)
-        child._link, child._provider, child._children, child._vectors = link, None, [], []  # the same class
+        child._link, child._provider = link, None  # the same class
+        child._parent, child._children, child._vectors = self, set(), []
         child._connecting, child._facade = LoopLock(), None
-        self._children.append(child)
+        self._children.add(child)
         return child
 
     def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
         """Open many sessions on the server, to be stepped together; they are closed with this client.
 
-        A session of the client's own that has not been used yet gives its place back; the next call opens it again.
+        A session of the client's own that has not been used yet gives its place back; the next call opens it again. One
+        that was forked from another stays as it is, beside the vector's.
 
         Args:
             count: How many.
@@ -306,7 +310,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(b"reset", to_json(kwargs), "observation", self._parse_result)
+        return self._exchange(RESET, to_json(kwargs), "observation", self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -380,11 +384,13 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
     async def _exchange_async(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
-        link = self._link_here() or await self._linked()
+        link = self._link_here() or await self._linked(kind)
         try:
             message = await link.exchange(kind, data, self._message_timeout_s)
         except RequestNotSentError:
-            link = await self._linked()
+            if kind != RESET:
+                raise
+            link = await self._linked(kind)
             message = await link.exchange(kind, data, self._message_timeout_s)
         return read_answer(link, message, expected, parse)
 
@@ -394,6 +400,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         try:
             link, message = self._ask_blocking(kind, data)
         except RequestNotSentError:
+            if kind != RESET:
+                raise
             link, message = self._ask_blocking(kind, data)
         return read_answer(link, message, expected, parse)
 
@@ -402,7 +410,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         background = background_loop()
         link = self._link
         if link is None or not link.answers or link.connection.loop is not background.loop:
-            link = background.run(self._linked())
+            link = background.run(self._linked(kind))
         answer = ThreadAnswer()
         background.call(link.ask, kind, data, answer)
         message = answer.wait(self._message_timeout_s)
@@ -412,13 +420,23 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
             raise timed_out(self._message_timeout_s)
         return link, message
 
-    async def _linked(self) -> Link:
-        """Return the session, opening one where there is none that answers."""
+    async def _linked(self, kind: bytes | None = None) -> Link:
+        """Return the session, opening one where there is none that answers.
+
+        Args:
+            kind: What is about to be asked.
+
+        Raises:
+            OpenEnvError: The last one was lost, and nobody knows yet. A reset need not know.
+        """
         link = self._link_here()
         if link is None:
             async with self._connecting.here():  # of calls that come together, the first one connects
                 link = self._link_here()
                 if link is None:
+                    loss = None if self._link is None else self._link.untold_loss()
+                    if loss is not None and kind != RESET:
+                        raise loss
                     link = self._link = await self._open_link()
         return link
 

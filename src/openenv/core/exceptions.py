@@ -24,7 +24,7 @@
     │   ├── SessionNotFoundError                SESSION_ERROR: no such session (any more)
     │   ├── ProductionModeError                 SESSION_ERROR: the server serves agents only; nothing happened
     │   ├── ForkError                           EXECUTION_ERROR: a session can't be forked, and why
-    │   ├── JournalError                        EXECUTION_ERROR: what happened could not be put on record
+    │   ├── JournalError                        EXECUTION_ERROR: the journal can't be read or written
     │   ├── SessionLostError                    SESSION_LOST: it can't be taken up again, and why
     │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing, or is another one
     │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
@@ -40,9 +40,11 @@
     │   ├── ServerRateLimitedError              RATE_LIMITED
     │   └── ServerCapacityError                 CAPACITY_REACHED
     ├── InvalidAnswerError (RuntimeError)       the server sent something that is no answer
+    ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
-    │   └── RequestNotSentError                 before it was asked for; clients ask again, in a new session
+    │   ├── RequestNotSentError                 before it was asked for: nothing happened
+    │   └── RequestGivenUpError                 again and again, whenever this request was sent
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
     ├── RemoteTracebackError                    stands for what was raised in another process
     ├── SlotError (RuntimeError)                some sessions of a vector failed, where one error stands for all
@@ -56,6 +58,8 @@ is the way back. Both families carry data in attributes and make the sentence fr
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+_MOST_NOTES = 8
 
 
 class OpenEnvError(Exception):
@@ -379,7 +383,7 @@ class ForkError(RequestError):
 
 
 class JournalError(RequestError):
-    """The journal can't be written or read. What was asked for may have happened, but is not on record."""
+    """The journal can't be opened or read, or what a replay needs is not on record because it can't be written."""
 
     code = "EXECUTION_ERROR"
 
@@ -392,12 +396,15 @@ class SessionLostError(RequestError):
 
     Attributes:
         reason: Why not.
+        kind: The same in a word, as the server counts it: ``ended``; ``incomplete``, where its record is;
+            ``unrepeatable`` requests; ``different`` answers; or another ``environment``.
     """
 
     code = "SESSION_LOST"
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, kind: str = "incomplete") -> None:
         self.reason = reason
+        self.kind = kind
         super().__init__(f"The session is lost: {reason}")
 
 
@@ -419,6 +426,12 @@ class SessionCreationError(RequestError):
         super().__init__(message or f"The session could not be opened: {reason}")
 
 
+def _notes(errors: Sequence[Any]) -> list[str]:
+    """Say what is wrong with each field of a request, as in ``action.word: Field required``."""
+    faults = [error for error in errors if isinstance(error, dict) and isinstance(error.get("loc"), list)]
+    return [f"{'.'.join(map(str, fault['loc']))}: {fault.get('msg')}" for fault in faults[:_MOST_NOTES]]
+
+
 class ServerError(OpenEnvError, RuntimeError):
     """The server answered with an error frame.
 
@@ -436,6 +449,8 @@ class ServerError(OpenEnvError, RuntimeError):
         errors = self.details.get("errors")
         self.errors: list[dict[str, Any]] = errors if isinstance(errors, list) else []
         super().__init__(f"Server error: {message} (code: {code})")
+        for note in _notes(self.errors):
+            self.add_note(note)  # shown below a traceback; the text itself is what programs for the public one expect
 
     @staticmethod
     def from_frame(data: Mapping[str, Any]) -> "ServerError":
@@ -547,6 +562,24 @@ class InvalidAnswerError(OpenEnvError, RuntimeError):
     """The server sent something that is no answer, or that does not fit the client's classes."""
 
 
+class ToolCallError(OpenEnvError, RuntimeError):
+    """A tool call gave no result: the tool failed or does not exist, or the episode has ended.
+
+    Attributes:
+        tool_name: Name of the tool.
+        message: What the server says.
+        code: The code of JSON-RPC: -32603 where the tool failed, -32000 where the session could not be used.
+        data: What else the server says; for a session that could not be used, a dict with its ``code`` on the wire.
+    """
+
+    def __init__(self, tool_name: str, message: str, code: int, data: Any = None) -> None:
+        self.tool_name = tool_name
+        self.message = message
+        self.code = code
+        self.data = data
+        super().__init__(f"Tool {tool_name!r} failed: {message}")
+
+
 class ConnectionFailedError(OpenEnvError, ConnectionError):
     """No connection could be made to the server."""
 
@@ -556,7 +589,23 @@ class ConnectionLostError(OpenEnvError, ConnectionError):
 
 
 class RequestNotSentError(ConnectionLostError):
-    """A session was lost before the request was sent: nothing of it has happened. Clients ask again, in a new one."""
+    """A session was lost before the request was sent: nothing of it has happened. A reset asks again by itself."""
+
+
+class RequestGivenUpError(ConnectionLostError):
+    """Each connection that a request was sent on went before its answer came: it may have happened, and ended them.
+
+    Attributes:
+        connections: How many it was sent on.
+    """
+
+    def __init__(self, connections: int, reason: str) -> None:
+        self.connections = connections
+        super().__init__(
+            f"The request was sent on {connections} connections, and each went before the answer came; it may be what "
+            f"ended them. It is not sent again, and its session was given up. The last time: {reason}. The next call "
+            "opens a new session."
+        )
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):

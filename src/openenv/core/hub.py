@@ -7,24 +7,25 @@ import asyncio
 import logging
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
 
-from openenv.core.answers import Answer, invalid_answer
+from openenv.core.answers import Answer, Nobody, invalid_answer
 from openenv.core.connection import CLOSE_TIMEOUT_S, Connection, ConnectionSettings
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
     InvalidAnswerError,
     OpenEnvError,
-    RequestNotSentError,
-    ServerError,
-    ServerSessionError,
+    RequestGivenUpError,
 )
 from openenv.core.links import fail, given_up, parsed
-from openenv.core.reconnecting import Outage
+from openenv.core.outbox import FULL_FRAME, Outbox
+from openenv.core.reconnecting import Outage, refused_error, retry_after_s
+from openenv.core.resending import MOST_RESENDS, Resending
 from openenv.core.v1_links import Terms, V1Link
 
 if TYPE_CHECKING:
@@ -32,27 +33,49 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Bytes after which no further message is put into a frame, so that the server begins while the rest is being sent.
-_FULL_FRAME = 64 * 1024
 # How much longer than the longest answer a frame may be: what the wire allows, and more for a server that counts a full
 # frame in characters, of up to 4 bytes.
-_FURTHER_BYTES = 5 * _FULL_FRAME
-# Bounds of how long to wait before a session is taken up that the server could not take up yet.
-_SHORTEST_DELAY_S, _LONGEST_DELAY_S = 0.05, 5.0
+_FURTHER_BYTES = 5 * FULL_FRAME
+_UNREADABLE = (
+    "The connection was closed, since a frame on it could not be read, and the session is lost. The next call opens a "
+    "new one."
+)
 # Types of answers that name a session, and are for the hub all the same.
 _OF_THE_CONNECTION = ("opened", "attached")
 
 
-class _Opening(NamedTuple):
+@dataclass(eq=False)
+class _Opening:
     """A session that is being opened.
 
     Attributes:
         message: What asks the server for it.
         link: Who waits for it.
+        outbox: What it leaves by, on the connection that there is now.
+        resends: How often it was sent again, on one connection after another.
     """
 
     message: bytes
     link: "asyncio.Future[V1Link]"
+    outbox: Outbox
+    resends: int = 0
+
+    def send_again(self) -> None:
+        """Send the message on the connection that there is now."""
+        self.resends += 1
+        self.outbox.post(self.message)
+
+
+class _Attaching(NamedTuple):
+    """A session that is being taken up.
+
+    Attributes:
+        link: The session.
+        deadline_s: Until when a server is asked again that can't take it up for now, by the event loop's time.
+    """
+
+    link: V1Link
+    deadline_s: float
 
 
 class Hub:
@@ -68,6 +91,7 @@ class Hub:
 
     Attributes:
         connection: The connection; during an outage the one that has gone.
+        resending: What is sent again on it.
     """
 
     def __init__(self, connection: Connection, hubs: "Hubs", settings: ConnectionSettings) -> None:
@@ -80,10 +104,10 @@ class Hub:
         self._opening: dict[int, _Opening] = {}
         # Numbers of those that nobody waits for any more: the session that the server opens has to be ended.
         self._unwanted: set[int] = set()
-        self._attaching: dict[int, V1Link] = {}
+        self._attaching: dict[int, _Attaching] = {}
         self._last_id = 0
-        self._outbox: list[bytes] = []
-        self._turn_is_noted = False
+        self._outbox = Outbox(connection)
+        self.resending = Resending()
         # From a loss until the sessions are taken up; and until there is a connection, the next attempt to make one or
         # the one under way. No task waits for the next one, which a loop that is closed would leave pending.
         self._outage: Outage | None = None
@@ -98,8 +122,8 @@ class Hub:
 
     @property
     def lives(self) -> bool:
-        """Whether what is asked will be answered: it is connected, or is connecting again."""
-        return self.connection.is_open or self._outage is not None
+        """Whether what is asked will be answered: it is connected, connects again, or will soon learn that it must."""
+        return self._failure is None and self.connection.usable
 
     async def open(self, timeout_s: float | None, capacity_wait_s: float = 0.0) -> V1Link:
         """Open a session, or learn why the server opens none.
@@ -114,9 +138,9 @@ class Hub:
             InvalidAnswerError: What came is no answer.
         """
         self._last_id = number = self._last_id + 1
-        message = self._open_message(number, capacity_wait_s)
         link: asyncio.Future[V1Link] = self.connection.loop.create_future()
-        self._opening[number] = _Opening(message, link)
+        message = self._open_message(number, capacity_wait_s)
+        self._opening[number] = _Opening(message, link, self._outbox)
         if self.connection.is_open or self._outage is None:  # else it is sent on the next connection
             self.post(message)
         try:
@@ -134,20 +158,11 @@ class Hub:
 
     def post(self, message: bytes) -> None:
         """Send a message: at once where it is the first in the loop's turn, else with the turn's others."""
-        if self._turn_is_noted:
-            self._outbox.append(message)
-            return
-        self._turn_is_noted = True
-        self.connection.loop.call_soon(self._end_turn)
-        self.send([message])
+        self._outbox.post(message)
 
     def send(self, messages: list[bytes]) -> None:
         """Send messages in as few frames as make sense."""
-        try:
-            for frame in _frames(messages):
-                self.connection.send_message(frame)
-        except OpenEnvError:
-            self.lost()
+        self._outbox.send(messages)
 
     def adopt(self, message: dict[str, Any], *, attached: bool) -> list[V1Link]:
         """Take the sessions that a fork has made.
@@ -166,9 +181,10 @@ class Hub:
         links = [V1Link(self, one["session"], Terms.of(data, one["token"])) for one in forked]
         for link in links:
             link.attached = attached
+            link.asked = True  # what was asked of the one that was forked
             self._links[link.session] = link
         if not attached:
-            self._attach(links)
+            self._attach(links, self.connection.loop.time() + links[0].terms.window_s)
         return links
 
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
@@ -180,7 +196,7 @@ class Hub:
 
     def drop(self, link: V1Link) -> None:
         """Have a session ended without waiting for it."""
-        self._say_closed(link, _Nobody())
+        self._say_closed(link, Nobody())
         self.leave(link)
 
     async def end(self, link: V1Link) -> None:
@@ -213,6 +229,7 @@ class Hub:
         if self._links.pop(link.session, None) is None:
             return
         link.usable = False
+        self.resending.settle(link)
         self._close_if_unused()
         fail(link.unanswered(), given_up)
 
@@ -228,14 +245,17 @@ class Hub:
             return
         self.connection.let_go()
         self._outbox.clear()
+        self.resending.clear()
         self._attaching.clear()
         self._unwanted.clear()
         if not self.connection.may_be_replaced:
             self._fail(self.connection.lost_error())
             return
         for link in list(self._links.values()):
-            if not (link.can_resume and link.usable):
-                self._lose(link)
+            if not (link.can_resume and link.usable):  # it ends with its connection, or is being ended
+                self._lose(link, self.connection.lost_error())
+                if link.can_resume:
+                    self._leaving[link.session] = link
         if not self._links:
             self._fail(self.connection.lost_error())
             return
@@ -248,6 +268,7 @@ class Hub:
         return self.connection.lost_error() if self._failure is None else copy(self._failure)
 
     def _take_over(self, connection: Connection) -> None:
+        self.connection, self._outbox = connection, Outbox(connection)
         connection.protocol.max_message_size = self._settings.max_message_bytes + _FURTHER_BYTES
         connection.hand_over(self)
 
@@ -257,16 +278,14 @@ class Hub:
         return b'{"type":"open","id":%d,"data":{"max_message_bytes":%d%b}}' % (number, limit, wait)
 
     def _begin_outage(self) -> None:
-        loop, reason = self.connection.loop, self.connection.end()
-        outage = self._outage or self._last_outage
-        if outage is not None and outage.goes_on(loop.time()):
-            outage.begin_again(reason)
+        now, reason = self.connection.loop.time(), self.connection.end()
+        if self._outage is not None:
+            self._outage.begin_again(reason, now)
         else:
             window_s = max(link.terms.window_s for link in self._links.values())
-            outage = Outage(reason, window_s, loop.time())
+            self._outage = Outage(reason, window_s, now, self._last_outage)
             logger.info("%s. Connecting again for %d sessions, for %g s", reason, len(self._links), window_s)
-        self._outage = outage
-        self._reconnect_later(outage)
+        self._reconnect_later(self._outage)
 
     def _reconnect_later(self, outage: Outage) -> None:
         loop = self.connection.loop
@@ -298,41 +317,50 @@ class Hub:
 
     def _resume_on(self, connection: Connection, outage: Outage) -> None:
         """Take the sessions up on a new connection, and open those that were being opened."""
-        self.connection, self._reconnecting = connection, None
+        self._reconnecting = None
         self._attaching.clear()
         self._take_over(connection)
         if not connection.is_open:  # it has gone already
             return
-        self._attach([*self._links.values(), *self._leaving.values()])
-        for opening in list(self._opening.values()):
-            outage.resent.append(opening.link)
-            self.post(opening.message)
+        self._attach([*self._links.values(), *self._leaving.values()], outage.deadline_s)
+        for number, opening in list(self._opening.items()):
+            self._open_again(number, opening, outage.reason)
         self._end_outage_when_attached()
 
-    def _attach(self, links: list[V1Link]) -> None:
+    def _open_again(self, number: int, opening: _Opening, reason: str) -> None:
+        if opening.resends >= MOST_RESENDS:
+            del self._opening[number]
+            fail([opening.link], partial(_not_opened, opening.resends + 1, reason))
+        else:
+            opening.outbox = self._outbox
+            self.resending.add(opening)
+
+    def _attach(self, links: list[V1Link], deadline_s: float) -> None:
         messages = []
         for link in links:
             self._last_id += 1
-            self._attaching[self._last_id] = link
+            self._attaching[self._last_id] = _Attaching(link, deadline_s)
             messages.append(link.attaching(self._last_id, self._settings.max_message_bytes))
         self.send(messages)
 
-    def _attach_later(self, link: V1Link, delay_s: float) -> None:
-        """Take a session up when the server lets this client send more."""
+    def _attach_later(self, attaching: _Attaching, delay_s: float) -> None:
+        """Ask again for a session that the server could not take up for now."""
         self._last_id += 1
-        self._attaching[self._last_id] = link
+        self._attaching[self._last_id] = attaching
         self.connection.loop.call_later(delay_s, self._attach_now, self.connection, self._last_id)
 
     def _attach_now(self, connection: Connection, number: int) -> None:
-        link = self._attaching.get(number)
-        if link is not None and connection is self.connection and connection.is_open:
-            self.post(link.attaching(number, self._settings.max_message_bytes))
+        attaching = self._attaching.get(number)
+        if attaching is not None and connection is self.connection and connection.is_open:
+            self.post(attaching.link.attaching(number, self._settings.max_message_bytes))
 
     def _end_outage_when_attached(self) -> None:
         outage = self._outage
-        if outage is None or self._attaching or self._reconnecting is not None:
+        if self._attaching or self._reconnecting is not None:
             return
-        outage.end(self.connection.loop.time())
+        self.resending.proceed()
+        if outage is None:
+            return
         self._outage, self._last_outage = None, outage
         logger.info("Connected again: %d sessions go on, %d were lost", len(self._links), outage.sessions_lost)
 
@@ -346,6 +374,7 @@ class Hub:
             return
         link = self._links.get(session) if isinstance(session, str) else None
         if link is not None:
+            self._last_outage = None  # with which the next one has nothing to do, now that answers come
             link.take(number, message)
         else:
             self._deliver_to_nobody(number, message)
@@ -361,6 +390,7 @@ class Hub:
         """Give an answer to whoever opens or takes up a session, if somebody does or did by this number."""
         opening = self._opening.pop(number, None)
         if opening is not None:
+            self.resending.settle(opening)
             self._settle(opening.link, message)
         elif number in self._unwanted:
             self._unwanted.remove(number)
@@ -369,41 +399,54 @@ class Hub:
         elif number in self._attaching:
             self._attached(self._attaching.pop(number), message)
         else:
-            return message.get("type") == "attached"
+            return message.get("type") == "attached" or self._was_opened_by(number, message)
         return True
 
-    def _attached(self, link: V1Link, message: dict[str, Any]) -> None:
+    def _was_opened_by(self, number: int, message: dict[str, Any]) -> bool:
+        """Whether an answer only repeats that a session was opened."""
+        session = message.get("session")
+        link = self._links.get(session) if isinstance(session, str) else None
+        return link is not None and link.opened_by == number
+
+    def _attached(self, attaching: _Attaching, message: dict[str, Any]) -> None:
         """Go on with a session that the server has taken up, or learn why it has not."""
-        retry_after_s = _retry_after_s(message)
-        if retry_after_s is not None:
-            self._attach_later(link, retry_after_s)
-        elif message.get("type") != "attached":
-            self._refused(link, message)
-        elif link.session in self._links:
-            waiting = link.resume()
-            if waiting is not None and self._outage is not None:
-                self._outage.resent.append(waiting)
-        else:  # it was given up meanwhile
-            data = message.get("data")
-            last_id = data.get("last_id") if isinstance(data, dict) else None
-            link.attached, self._leaving[link.session] = True, link
-            self.post(link.closing(_Nobody(), last_id if isinstance(last_id, int) else None))
+        delay_s = retry_after_s(message)
+        remaining_s = attaching.deadline_s - self.connection.loop.time()
+        if delay_s is not None and remaining_s > 0:
+            self._attach_later(attaching, min(delay_s, remaining_s))
+        elif message.get("type") == "attached":
+            self._go_on(attaching.link, message)
+        else:
+            self._leaving.pop(attaching.link.session, None)
+            self._lose(attaching.link, refused_error(self._reason, message))
         self._end_outage_when_attached()
         self._close_if_unused()
 
-    def _refused(self, link: V1Link, message: dict[str, Any]) -> None:
-        """Tell everybody who waits why the server does not take their session up."""
-        self._leaving.pop(link.session, None)
-        if self._links.pop(link.session, None) is None:
-            return
-        link.usable = False
-        outage = self._outage
-        if outage is not None:
-            outage.sessions_lost += 1
-        error = _refused_error("The connection was lost" if outage is None else outage.reason, message)
-        if isinstance(error, ConnectionLostError):  # not: why it was lost, which somebody has to learn
-            fail(link.unsent(), partial(RequestNotSentError, *error.args))
-        fail(link.unanswered(), partial(copy, error))
+    def _go_on(self, link: V1Link, message: dict[str, Any]) -> None:
+        """Have sent again what was not answered, or end a session that was given up meanwhile, or is now."""
+        if link.was_resent_too_often:
+            self._lose(link, RequestGivenUpError(MOST_RESENDS + 1, self._reason))
+        if link.session in self._links:
+            link.resume()
+        elif link.closings > MOST_RESENDS:
+            self._leaving.pop(link.session, None)
+        else:
+            link.attached, self._leaving[link.session] = True, link
+            data = message.get("data")
+            last_id = data.get("last_id") if isinstance(data, dict) else None
+            self.post(link.closing(Nobody(), last_id if isinstance(last_id, int) else None))
+
+    @property
+    def _reason(self) -> str:
+        """Why the last connection went, as the beginning of a sentence."""
+        return "The connection was lost" if self._outage is None else self._outage.reason
+
+    def _lose(self, link: V1Link, error: OpenEnvError) -> None:
+        """Let go of a session, where it is still there, and tell why."""
+        if self._links.pop(link.session, None) is not None:
+            link.lose(error)
+            if self._outage is not None:
+                self._outage.sessions_lost += 1
 
     def _settle(self, opening: "asyncio.Future[V1Link]", message: Any) -> None:
         try:
@@ -429,6 +472,7 @@ class Hub:
             session = message.get("session")
             if isinstance(session, str) and session not in self._links:
                 link = self._links[session] = V1Link(self, session, Terms.of(message.get("data")))
+                link.opened_by = message["id"]
                 return link
         raise invalid_answer("opened", message)
 
@@ -439,7 +483,9 @@ class Hub:
 
     def _give_up(self, number: int, opening: "asyncio.Future[V1Link]") -> None:
         """End the session that nobody waits for any more, now or when the server has opened it."""
-        if self._opening.pop(number, None) is not None:
+        unanswered = self._opening.pop(number, None)
+        if unanswered is not None:
+            self.resending.settle(unanswered)
             self._unwanted.add(number)
         elif not opening.cancelled() and opening.exception() is None:
             self.drop(opening.result())
@@ -452,22 +498,16 @@ class Hub:
         told = link.attached and self.connection.is_open
         if told:
             self.post(link.closing(closed))
+        elif self.resending.settle(link):  # what the server knows of it is seen when it is taken up
+            self._attach([link], self.connection.loop.time() + link.terms.window_s)
         return told
 
     def _ended(self, link: V1Link) -> None:
         """Learn, as the loop runs again, that a session was ended meanwhile."""
         self._leaving[link.session] = link
         if link.attached and self.connection.is_open:
-            self.post(link.closing(_Nobody()))
+            self.post(link.closing(Nobody()))
         self._close_if_unused()
-
-    def _lose(self, link: V1Link) -> None:
-        """Let go of a session that ends with its connection, or was being ended."""
-        del self._links[link.session]
-        link.usable = False
-        if link.can_resume:
-            self._leaving[link.session] = link
-        fail(link.unanswered(), self.connection.lost_error)
 
     def _fail(self, error: OpenEnvError) -> None:
         """Tell everybody who waits that no answer will come."""
@@ -478,8 +518,7 @@ class Hub:
         self._leaving.clear()
         fail([opening.link for opening in openings], partial(copy, error))
         for link in links:
-            link.usable = False
-            fail(link.unanswered(), partial(copy, error))
+            link.lose(error)
 
     def _deliver_to_all(self, message: Any) -> None:
         """A frame that could not be read, by either side: nobody knows whose answer is missing."""
@@ -491,14 +530,9 @@ class Hub:
             for answer in link.unanswered():
                 if not answer.done():
                     answer.set_result(message)
-        self._outage = None
+                    link.usable = False  # which nobody else needs to be told
+        self._fail(ConnectionLostError(_UNREADABLE))
         self.connection.retire()
-
-    def _end_turn(self) -> None:
-        self._turn_is_noted = False
-        if self._outbox:
-            messages, self._outbox = self._outbox, []
-            self.send(messages)
 
     def _close_if_unused(self) -> None:
         if self:
@@ -510,50 +544,8 @@ class Hub:
             self.connection.retire()
 
 
-class _Nobody:
-    """Waits for an answer that is of no interest."""
-
-    def set_result(self, message: Any, /) -> None:
-        """Do nothing."""
-
-    def set_exception(self, error: BaseException, /) -> None:
-        """Do nothing."""
-
-    def done(self) -> bool:
-        """Nobody waits."""
-        return True
-
-
-def _retry_after_s(message: dict[str, Any]) -> float | None:
-    """Return when to send a message again that was one too many at a time; ``None`` for any other answer."""
-    data = message.get("data")
-    if message.get("type") != "error" or not isinstance(data, dict) or data.get("code") != "RATE_LIMITED":
-        return None
-    delay_s = data.get("retry_after_s")
-    return min(max(delay_s, _SHORTEST_DELAY_S), _LONGEST_DELAY_S) if isinstance(delay_s, int | float) else 1.0
-
-
-def _refused_error(reason: str, message: dict[str, Any]) -> OpenEnvError:
-    """Make the error for a session that the server does not give back."""
-    data = message.get("data")
-    if not isinstance(data, dict):
-        return invalid_answer("attached", message)
-    error = ServerError.from_frame(data)
-    if not isinstance(error, ServerSessionError):
-        return error
-    return ConnectionLostError(
-        f"{reason} before the answer came, and the server does not keep the session: {error.message} "
-        "The next call opens a new session."
+def _not_opened(sent: int, reason: str) -> ConnectionFailedError:
+    return ConnectionFailedError(
+        f"The server did not open a session: it was asked on {sent} connections, and each went before the answer came. "
+        f"The last time: {reason}."
     )
-
-
-def _frames(messages: list[bytes]) -> list[bytes]:
-    if len(messages) == 1:
-        return messages
-    frames, start, size = [], 0, 0
-    for end, message in enumerate(messages, 1):
-        size += len(message)
-        if size >= _FULL_FRAME or end == len(messages):
-            frames.append(b"[" + b",".join(messages[start:end]) + b"]")
-            start, size = end, 0
-    return frames

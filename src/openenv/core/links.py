@@ -8,13 +8,23 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, NoReturn
 
 from pydantic_core import from_json
 
 from openenv.core.answers import Answer
 from openenv.core.connection import Connection
-from openenv.core.exceptions import ConfigurationError, ConnectionLostError, OpenEnvError, ResponseTimeoutError
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionLostError,
+    OpenEnvError,
+    RequestNotSentError,
+    ResponseTimeoutError,
+)
+
+RESET = b"reset"
+"""The request that starts an episode, and so minds no lost session."""
 
 
 class Link(ABC):
@@ -22,12 +32,15 @@ class Link(ABC):
 
     Attributes:
         usable: Cleared, by any thread, once the session is over or given up.
-        asked: Whether anything has been asked of it.
+        asked: Whether anything has been asked of it, or of the one that it was forked from.
     """
 
     def __init__(self) -> None:
         self.usable = True
         self.asked = False
+        # Why the session was lost, and whether anybody knows.
+        self._loss: OpenEnvError | None = None
+        self._loss_is_known = False
 
     @property
     @abstractmethod
@@ -99,13 +112,23 @@ class Link(ABC):
         """Return what the server has said instead of opening a session, or ``None``."""
         return None
 
+    def untold_loss(self) -> OpenEnvError | None:
+        """Return why the session was lost where nobody has been told, which is so no more; ``None`` otherwise.
+
+        A session that nothing was asked of had no episode to lose.
+        """
+        if self._loss is None or self._loss_is_known or not self.asked:
+            return None
+        self._loss_is_known = True
+        return unsent(self._loss)
+
     @abstractmethod
     def drop(self) -> None:
         """Give the session up at once."""
 
     @abstractmethod
     def retire(self) -> None:
-        """Let nothing be asked any more, and leave soon; the server has ended the session. Any thread may call this."""
+        """Let nothing be asked any more, and leave soon: the server said the last word. Any thread may call this."""
 
     async def end(self) -> None:
         """End the session, from whichever loop this is called in."""
@@ -202,8 +225,11 @@ class LegacyLink(Link):
 
     def lost(self) -> None:
         """Tell everybody who waits that no answer will come."""
-        fail(self._waiting, self.connection.lost_error)
-        self._waiting.clear()
+        if self._loss is None:
+            self._loss = self.connection.lost_error()
+            told = fail(self._waiting, self.connection.lost_error)
+            self._loss_is_known = told or bool(self._unasked) or not self.usable
+            self._waiting.clear()
 
 
 def timed_out(timeout_s: float | None) -> ResponseTimeoutError:
@@ -223,11 +249,21 @@ def parsed(message: bytes) -> Any:
     return document if isinstance(document, dict | list) else message
 
 
-def fail(waiting: Iterable[Answer], make_error: Callable[[], OpenEnvError]) -> None:
-    """Tell everybody who waits, each with an error of its own: it takes the traceback of where it is raised."""
-    for answer in list(waiting):
-        if not answer.done():
-            answer.set_exception(make_error())
+def fail(waiting: Iterable[Answer], make_error: Callable[[], OpenEnvError]) -> bool:
+    """Tell everybody who waits, each with an error of its own: it takes the traceback of where it is raised.
+
+    Returns:
+        Whether there was anybody.
+    """
+    pending = [answer for answer in waiting if not answer.done()]
+    for answer in pending:
+        answer.set_exception(make_error())
+    return bool(pending)
+
+
+def unsent(loss: OpenEnvError) -> OpenEnvError:
+    """Make the error for a request that was not sent, since its session was lost before."""
+    return RequestNotSentError(*loss.args) if isinstance(loss, ConnectionLostError) else copy(loss)
 
 
 def given_up() -> OpenEnvError:

@@ -5,10 +5,11 @@ answer alike. So they reach the environment that ``reset``, ``step`` and ``state
 a connection is lost holds for them.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
 
 from openenv.core.background_loop import blocks_outside_loop
@@ -25,6 +26,8 @@ from openenv.core.env_server.mcp_types import (
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, ToolCallError
 from openenv.core.links import Link
+
+logger = logging.getLogger(__name__)
 
 _MODE = "production"
 # A message is answered before the session's next one is sent, so that nothing has to tell answers apart.
@@ -110,23 +113,17 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         """
         if use_cache and self._tools is not None:
             return list(self._tools)
-        response = await self._request(McpMethod.TOOLS_LIST, {})
-        if response.error is not None:
-            return []
-        self._tools = _read_tools(response.result)
-        return list(self._tools)
+        request = _request(McpMethod.TOOLS_LIST, {})
+        listed = await self._exchange_async(b"mcp", request, "mcp", _read_tools)
+        self._tools = listed or None  # an empty list may be a passing failure's
+        return list(listed)
 
-    def reset(self, /, **kwargs: Any) -> Any:
+    def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[Any]]:
         """Start an episode, which may have other tools; see ``EnvClient.reset``."""
         self._tools = None
         return super().reset(**kwargs)
 
-    async def _request(self, method: McpMethod, params: Mapping[str, Any]) -> JsonRpcResponse:
-        """Send a request of MCP in the session."""
-        request = {"jsonrpc": "2.0", "id": _REQUEST_ID, "method": method, "params": params}
-        return await self._exchange_async(b"mcp", to_json(request), "mcp", JsonRpcResponse.model_validate)
-
-    def _child(self, link: Link | None) -> Any:
+    def _child(self, link: Link | None) -> Self:
         child = super()._child(link)
         child._tools = None
         return child
@@ -152,8 +149,9 @@ class MCPClientBase(EnvClient[Any, Any, State]):
     def _parse_observation(self, fields: dict[str, Any]) -> Observation:
         """Make an observation of its fields, by which its class shows."""
         if "tools" in fields:
-            return _model(ListToolsObservation, fields)
-        return _model(CallToolObservation if "tool_name" in fields else GenericMCPObservation, fields)
+            return ListToolsObservation.model_validate(fields)
+        kind = CallToolObservation if "tool_name" in fields else GenericMCPObservation
+        return kind.model_validate(fields)
 
     def _parse_state(self, payload: dict[str, Any]) -> State:
         return State.model_validate(payload)
@@ -197,7 +195,8 @@ class MCPToolClient(MCPClientBase):
         name = arguments.pop("name", None) if tool_name is None else tool_name
         if not isinstance(name, str):
             raise TypeError(f"Expected the tool's name first, as in call_tool('search', query='...'), got {name!r}.")
-        response = await self._request(McpMethod.TOOLS_CALL, {"name": name, "arguments": arguments})
+        request = _request(McpMethod.TOOLS_CALL, {"name": name, "arguments": arguments})
+        response = await self._exchange_async(b"mcp", request, "mcp", JsonRpcResponse.model_validate)
         if response.error is not None:
             raise ToolCallError(name, response.error.message, response.error.code, response.error.data)
         return _value(response.result)
@@ -213,10 +212,18 @@ class MCPToolClient(MCPClientBase):
         return await self.get_tool(name) is not None
 
 
-def _read_tools(result: Any) -> list[Tool]:
-    listed = result.get("tools") if isinstance(result, dict) else None
+def _request(method: McpMethod, params: Mapping[str, Any]) -> bytes:
+    return to_json({"jsonrpc": "2.0", "id": _REQUEST_ID, "method": method, "params": params})
+
+
+def _read_tools(answer: dict[str, Any]) -> list[Tool]:
+    response = JsonRpcResponse.model_validate(answer)
+    if response.error is not None:
+        logger.warning("the server lists no tools: %s", response.error.message)
+        return []
+    listed = response.result.get("tools") if isinstance(response.result, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise InvalidAnswerError(f"Expected a list of tools in the server's answer, got {result!r:.200}.")
+        raise InvalidAnswerError(f"Expected a list of tools in the server's answer, got {response.result!r:.200}.")
     return [_read_tool(one) for one in listed]
 
 
@@ -224,16 +231,7 @@ def _read_tool(told: Mapping[str, Any]) -> Tool:
     """Make a tool of what a server tells of one, with MCP's name for the schema or with ours."""
     schema = told.get("inputSchema", told.get("input_schema"))
     fields = {"name": told.get("name"), "description": told.get("description") or "", "input_schema": schema}
-    return _model(Tool, fields)
-
-
-def _model[ModelT: BaseModel](model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise InvalidAnswerError(
-            f"The server's answer does not fit the client's {model.__name__}; are both of the same version? {error}"
-        ) from error
+    return Tool.model_validate(fields)
 
 
 def _value(result: Any) -> Any:
@@ -245,5 +243,5 @@ def _value(result: Any) -> Any:
         return result["data"]
     if not all(isinstance(block, dict) and block.get("type") == "text" for block in content):
         return result
-    text = "\n".join(block["text"] for block in content)
+    text = "\n".join(str(block.get("text", "")) for block in content)
     return None if text in ("", "null") else text  # "null" is how our servers write None for models

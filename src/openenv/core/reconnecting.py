@@ -2,17 +2,29 @@
 
 import asyncio
 from random import SystemRandom
+from typing import Any
 
-from openenv.core.answers import Answer
+from openenv.core.answers import invalid_answer
 from openenv.core.connection import Connection, ConnectionSettings, open_connection
 from openenv.core.env_server.protocol import V1
-from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError
+from openenv.core.exceptions import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    OpenEnvError,
+    ServerError,
+    ServerSessionError,
+)
 
 # Bounds of the longest pause before an attempt, which doubles from one to the next.
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
-# A connection that lasted as long has not been ended by what was sent on it first.
+# A window has room for so many attempts.
+_LEAST_ATTEMPTS = 8
+# After a connection that lasted as long, the pauses begin anew.
 _STEADY_S = 5.0
+# With these a server says that it may take the session up later; and how long to wait then, where it does not say.
+_FOR_NOW = ("RATE_LIMITED", "CAPACITY_REACHED")
+_SHORTEST_DELAY_S, _USUAL_DELAY_S, _LONGEST_DELAY_S = 0.05, 1.0, 5.0
 # The random part of a pause keeps clients apart that have lost their server together.
 _random = SystemRandom()
 
@@ -24,27 +36,29 @@ class Outage:
         reason: Why the connection went, as the beginning of a sentence.
         window_s: Seconds for which the server keeps the sessions.
         now: The event loop's time.
+        last: The outage before this one, where nothing was answered since.
 
     Attributes:
         reason: Why the connection went.
-        resent: Who waits for the answers to what was sent again.
+        deadline_s: When to stop trying, by the event loop's time.
         sessions_lost: Sessions that the server has not given back.
     """
 
-    def __init__(self, reason: str, window_s: float, now: float) -> None:
+    def __init__(self, reason: str, window_s: float, now: float, last: "Outage | None") -> None:
         self.reason = reason
-        self.resent: list[Answer] = []
+        self.deadline_s = now + window_s
         self.sessions_lost = 0
-        self._end_s: float | None = None
-        self._deadline_s = now + window_s
         self._window_s = window_s
-        self._pause_s = _FIRST_PAUSE_S
+        self._connected_s = now
+        follows_soon = last is not None and now - last._connected_s < _STEADY_S
+        self._pause_s: float = last._pause_s if last is not None and follows_soon else _FIRST_PAUSE_S
         self._last_failure: str | None = None
 
     def pause_s(self, now: float) -> float | None:
         """Return how long to wait before the next attempt; ``None`` where the window has passed."""
-        longest_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        remaining_s = self._deadline_s - now
+        longest_s = min(self._pause_s, self._window_s / _LEAST_ATTEMPTS)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        remaining_s = self.deadline_s - now
         return min(_random.uniform(0, longest_s), remaining_s) if remaining_s > 0 else None
 
     async def connect(self, settings: ConnectionSettings, session: str) -> Connection | None:
@@ -63,7 +77,7 @@ class Outage:
             ServerUnauthorizedError: The server asks for another token.
         """
         try:
-            async with asyncio.timeout_at(self._deadline_s):
+            async with asyncio.timeout_at(self.deadline_s):
                 connection = await open_connection(settings, session)
         except TimeoutError:
             return None
@@ -71,38 +85,56 @@ class Outage:
             self._last_failure = str(error)
             return None
         if connection.subprotocol == V1:
+            self._connected_s = asyncio.get_running_loop().time()
             return connection
         connection.retire()
         raise ConnectionLostError(
-            f"{self.reason} before the answer came, and the server at {settings.url} does not speak v1 any more, "
+            f"{self.reason}, and the server at {settings.url} does not speak v1 any more, "
             "which it takes to take a session up. The next call opens a new session."
         )
 
-    def end(self, now: float) -> None:
-        """Note that the sessions go on."""
-        self._end_s = now
+    def begin_again(self, reason: str, now: float) -> None:
+        """Go on with it: the next connection went too, before the sessions were taken up on it.
 
-    def goes_on(self, now: float) -> bool:
-        """Whether it had not really ended: the next connection went soon, and nothing was answered on it.
-
-        Otherwise a request that the server, or something on the way, can't bear would be sent for ever.
+        The time for which there was a connection does not count: a server that rebuilds sessions may need longer.
         """
-        if self._end_s is None:
-            return True
-        unanswered = bool(self.resent) and not any(answer.done() for answer in self.resent)
-        return unanswered and now - self._end_s < _STEADY_S
-
-    def begin_again(self, reason: str) -> None:
-        """Go on with it, as another connection was lost."""
         self.reason = reason
-        self.resent.clear()
-        self._end_s = None
+        self.deadline_s += now - self._connected_s
 
     def error(self) -> ConnectionLostError:
         """Make the error for a request that gets no answer since its connection could not be replaced."""
         failure = "" if self._last_failure is None else f"Last failure: {self._last_failure.rstrip('.')}. "
         return ConnectionLostError(
-            f"{self.reason} before the answer came, and its sessions could not be taken up on another one within "
+            f"{self.reason}, and its sessions could not be taken up on another one within "
             f"{self._window_s:g} s, for which the server keeps them (its resume_window_s). {failure}"
             "The next call opens a new session."
         )
+
+
+def retry_after_s(refusal: dict[str, Any]) -> float | None:
+    """Return when to ask again for a session that the server does not take up for now; ``None`` for never."""
+    data = refusal.get("data")
+    if refusal.get("type") != "error" or not isinstance(data, dict) or data.get("code") not in _FOR_NOW:
+        return None
+    delay_s = data.get("retry_after_s")
+    if not isinstance(delay_s, int | float):
+        return _USUAL_DELAY_S
+    return max(_SHORTEST_DELAY_S, min(delay_s, _LONGEST_DELAY_S))
+
+
+def refused_error(reason: str, refusal: dict[str, Any]) -> OpenEnvError:
+    """Make the error for a session that the server does not take up.
+
+    Args:
+        reason: Why its connection went, as the beginning of a sentence.
+        refusal: The server's answer.
+    """
+    data = refusal.get("data")
+    if not isinstance(data, dict):
+        return invalid_answer("attached", refusal)
+    error = ServerError.from_frame(data)
+    if not isinstance(error, ServerSessionError):
+        return error
+    return ConnectionLostError(
+        f"{reason}, and the server does not keep the session: {error.message} The next call opens a new session."
+    )

@@ -6,6 +6,7 @@ sent again under the same number, which the server carries out once.
 
 import asyncio
 from collections import deque
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,8 +15,9 @@ from pydantic_core import to_json
 from openenv.core.answers import Answer
 from openenv.core.connection import Connection
 from openenv.core.env_server.protocol import error_data
-from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError
-from openenv.core.links import Link, given_up
+from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError, OpenEnvError, RequestNotSentError
+from openenv.core.links import RESET, Link, fail, given_up, unsent
+from openenv.core.resending import MOST_RESENDS
 
 if TYPE_CHECKING:
     from openenv.core.hub import Hub
@@ -63,8 +65,10 @@ class V1Link(Link):
 
     Attributes:
         attached: Whether the connection that the hub has now is the one that the server answers this session on.
-        was_resent: Whether the request under way was sent on an earlier connection too.
+        opened_by: Number of the ``open`` that it is the answer to; 0 where it was forked.
+        resends: How often the request under way was sent again, on one connection after another.
         close_id: Number of the message that ends the session, once that was sent.
+        closings: How often that was sent.
     """
 
     def __init__(self, hub: "Hub", session: str, terms: Terms, refusal: Any = None) -> None:
@@ -73,16 +77,19 @@ class V1Link(Link):
         self.session = session
         self.terms = terms
         self.attached = True
-        self.was_resent = False
+        self.opened_by = 0
+        self.resends = 0
         self._encoded_session = to_json(session)
         self._refusal = refusal
-        # Number of the request that was sent last, and who waits for its answer; nobody where it has come.
+        # Numbers of the requests that were sent and answered last, and who waits for the answer that has not come.
         self._last_id = 0
+        self._answered_id = 0
         self._answer: Answer | None = None
         self._message = b""
         # What is asked meanwhile.
         self._queue: deque[tuple[bytes, bytes | None, Answer]] = deque()
         self.close_id = 0
+        self.closings = 0
         self._closed: Answer | None = None
 
     @property
@@ -118,7 +125,7 @@ class V1Link(Link):
             answer.set_result(self._refusal)
             return None
         if not self.usable:  # since its caller looked, which may have been in another thread
-            answer.set_exception(given_up() if self.hub.lives else self.hub.lost_error())
+            answer.set_exception(self._end_error(kind))
             return None
         limit = self.terms.max_message_bytes
         if data is not None and limit is not None and len(data) > limit:
@@ -141,24 +148,41 @@ class V1Link(Link):
             last_id: Number of the last request that the server knows of, where that is not the last that was sent.
         """
         self._closed = answer
+        self.closings += 1
         self.close_id = (self._last_id if last_id is None else last_id) + 1
         return b'{"type":"close","id":%d,"session":%b}' % (self.close_id, self._encoded_session)
 
     def attaching(self, number: int, max_message_bytes: int) -> bytes:
         """Write the message that takes the session up on another connection."""
-        answered = self._last_id if self._answer is None else self._last_id - 1
-        data = {"token": self.terms.token, "answered": answered, "max_message_bytes": max_message_bytes}
+        data = {"token": self.terms.token, "answered": self._answered_id, "max_message_bytes": max_message_bytes}
         return b'{"type":"attach","id":%d,"session":%b,"data":%b}' % (number, self._encoded_session, to_json(data))
 
-    def resume(self) -> Answer | None:
-        """Send what was not answered again, or what has waited; return who waits for what was sent again."""
-        self.attached = True
+    @property
+    def was_resent_too_often(self) -> bool:
+        """Whether the request under way has ended so many connections that it is not to be sent again."""
+        return self._answer is not None and self.resends >= MOST_RESENDS
+
+    def resume(self) -> None:
+        """Have sent again what was not answered, or send what has waited."""
         if self._answer is None:
+            self.attached = True
             self._begin_next()
-            return None
-        self.was_resent = True
+        else:
+            self.hub.resending.add(self)
+
+    def send_again(self) -> None:
+        """Send the request under way on the connection that there is now."""
+        self.attached = True
+        self.resends += 1
         self.hub.post(self._message)
-        return self._answer
+
+    def lose(self, loss: OpenEnvError) -> None:
+        """Learn that the session is lost; those who wait are told why, or else whoever asks next."""
+        queue, self._queue = self._queue, deque()
+        told = [fail([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
+        told.append(fail(self.unanswered(), partial(copy, loss)))
+        self._loss, self._loss_is_known = loss, any(told) or not self.usable
+        self.usable = False
 
     def take(self, number: int, message: Any) -> None:
         """Give an answer to whoever asked, and let the next request go."""
@@ -167,25 +191,23 @@ class V1Link(Link):
             if number == self.close_id and self._closed is not None and not self._closed.done():
                 self._closed.set_result(message)
             return  # else it was answered already
-        self._answer = None
+        self._answer, self._answered_id = None, number
+        if self.resends:
+            self.hub.resending.settle(self)
         if answer.done():  # its caller was cancelled
-            self.hub.unclaimed(message, attached=not self.was_resent)
+            self.hub.unclaimed(message, attached=self.resends == 0)
         else:
             answer.set_result(message)
         if self._queue and self.usable:  # else it is being closed, and those who wait are told so
             self._begin_next()
 
-    def unsent(self) -> list[Answer]:
-        """Forget every request that was not sent, and return who waits for them."""
-        waiting = [answer for _, _, answer in self._queue]
-        self._queue.clear()
-        return waiting
-
     def unanswered(self) -> list[Answer]:
         """Forget every request that has no answer, and return who waits for them."""
         waiting = [answer for answer in (self._answer, self._closed) if answer is not None]
+        waiting += [answer for _, _, answer in self._queue]
         self._answer = self._closed = None
-        return waiting + self.unsent()
+        self._queue.clear()
+        return waiting
 
     def drop(self) -> None:
         """Have the server end the session, whatever it is doing, and tell everybody who waits."""
@@ -193,9 +215,10 @@ class V1Link(Link):
         self.hub.drop(self)
 
     def retire(self) -> None:
-        """Leave the hub soon."""
+        """Leave the hub soon. The server may hold the session, as where it could not make the environment anew."""
         self.usable = False
-        self.connection.loop.call_soon_threadsafe(self.hub.leave, self)
+        if self._refusal is None:
+            self.connection.loop.call_soon_threadsafe(self.hub.drop, self)
 
     def abandon(self) -> None:
         """Let go of a session whose loop does not run."""
@@ -204,6 +227,13 @@ class V1Link(Link):
 
     async def _end(self) -> None:
         await self.hub.end(self)
+
+    def _end_error(self, kind: bytes) -> OpenEnvError:
+        """Make the error for a request that comes after the end."""
+        if self._loss is None:
+            return given_up() if self.hub.lives else self.hub.lost_error()
+        self._loss_is_known = True
+        return _unsent(kind, self._loss)
 
     def _begin_next(self) -> None:
         while self._queue and self._answer is None and self.attached:
@@ -215,7 +245,7 @@ class V1Link(Link):
         """Write the next request and expect its answer."""
         self._last_id += 1
         self._answer = answer
-        self.was_resent = False
+        self.resends = 0
         if data is None:
             message = b'{"type":"%b","id":%d,"session":%b}' % (kind, self._last_id, self._encoded_session)
         else:
@@ -247,7 +277,7 @@ class _Forking:
             self._result.set_result(message)
             return
         try:
-            self._result.set_result(self._link.hub.adopt(message, attached=not self._link.was_resent))
+            self._result.set_result(self._link.hub.adopt(message, attached=self._link.resends == 0))
         except InvalidAnswerError as error:
             self._result.set_exception(error)
 
@@ -258,6 +288,11 @@ class _Forking:
     def done(self) -> bool:
         """Whether nobody waits any more."""
         return self._result.done()
+
+
+def _unsent(kind: bytes, loss: OpenEnvError) -> OpenEnvError:
+    """Make the error for a request that was not sent: a reset asks again, whatever its session was lost by."""
+    return RequestNotSentError(*loss.args) if kind == RESET else unsent(loss)
 
 
 def _too_large(size: int, limit: int) -> dict[str, Any]:

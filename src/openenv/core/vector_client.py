@@ -21,7 +21,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.hub import Hub
 from openenv.core.hubs import open_link
-from openenv.core.links import Link, given_up, timed_out
+from openenv.core.links import RESET, Link, given_up, timed_out
 from openenv.core.v1_links import V1Link
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         requests: dict[int, _Request] = {}
         for slot, seed, task, task_json in zip(chosen, given_seeds, given_tasks, tasks_json, strict=True):
             data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)})
-            requests[slot] = (b"reset", data)
+            requests[slot] = (RESET, data)
         async with self._turn.here():
             for slot, task_json in zip(chosen, tasks_json, strict=True):
                 self._tasks[slot] = task_json
@@ -153,7 +153,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 if action is None:
                     continue
                 if self._autoreset and self._ended[slot]:
-                    requests[slot] = (b"reset", self._tasks[slot])
+                    requests[slot] = (RESET, self._tasks[slot])
                 else:
                     requests[slot] = (b"step", to_json(self._client._step_payload(action)))
             return await self._exchange(requests)
@@ -216,7 +216,11 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         """Send the requests together and gather what becomes of them; needs the turn."""
         self._come_to_this_loop()
         results = await self._exchange_once(requests)
-        unsent = {slot: one for slot, one in requests.items() if isinstance(results[slot], RequestNotSentError)}
+        unsent = {
+            slot: one
+            for slot, one in requests.items()
+            if one[0] == RESET and isinstance(results[slot], RequestNotSentError)
+        }
         if unsent:
             again = await self._exchange_once(unsent)
             for slot in unsent:
@@ -225,7 +229,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _exchange_once(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
         batch = _Batch(self.num_envs, self._client._parse_result, self._note)
-        closed = [slot for slot in requests if not self._is_open(slot)]
+        lost = self._lost(requests)
+        for slot, loss in lost.items():
+            batch.settle(slot, loss)
+        closed = [slot for slot in requests if slot not in lost and not self._is_open(slot)]
         if closed:
             for slot, error in zip(closed, await self._open(closed), strict=True):
                 if error is not None:
@@ -233,6 +240,16 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         self._send(requests, batch)
         await self._all_answered(batch)
         return batch.results
+
+    def _lost(self, requests: Mapping[int, _Request]) -> dict[int, OpenEnvError]:
+        """Say which slots have lost their sessions while nobody waited, and why. A reset need not know."""
+        losses: dict[int, OpenEnvError] = {}
+        for slot, (kind, _) in requests.items():
+            link = self._links[slot]
+            loss = None if link is None or link.answers else link.untold_loss()
+            if loss is not None and kind != RESET:
+                losses[slot] = loss
+        return losses
 
     def _is_open(self, slot: int) -> bool:
         link = self._links[slot]
@@ -242,7 +259,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         outboxes: dict[Hub, list[bytes]] = {}
         for slot, (kind, data) in requests.items():
             link = self._links[slot]
-            if batch.results[slot] is not None:  # it could not be opened
+            if batch.results[slot] is not None:  # it was lost, or could not be opened
                 continue
             if link is None:  # the vector was closed while others were opened
                 batch.settle(slot, given_up())

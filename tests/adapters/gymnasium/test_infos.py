@@ -16,7 +16,9 @@ ARRAY_VALUES = npst.arrays(
     npst.array_shapes(min_dims=0, min_side=0, max_side=3),
     elements={"allow_nan": False, "allow_infinity": False},
 )
-PLAIN_VALUES = st.booleans() | st.integers(-(2**53), 2**53) | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN_VALUES = (
+    st.booleans() | st.integers(-(2**53), 2**53) | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+)
 VALUES = st.recursive(
     PLAIN_VALUES | ARRAY_VALUES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6
 )

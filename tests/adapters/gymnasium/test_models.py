@@ -68,7 +68,7 @@ def test_what_is_accepted_is_in_the_space(space: Space[Any], value: Any) -> None
     ],
 )
 def test_what_is_not_in_the_space_is_refused(space: Space[Any], wrong: Any) -> None:
-    with pytest.raises(ValidationError, match="expected .*, got"):
+    with pytest.raises(ValidationError, match=r"expected .*, got"):
         action_model("Act", space)(action=wrong)
 
 

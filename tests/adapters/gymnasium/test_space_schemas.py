@@ -61,8 +61,10 @@ SIMPLE = (
 )
 SPACES: st.SearchStrategy[Space[Any]] = st.recursive(
     SIMPLE,
-    lambda inner: st.lists(inner, min_size=1, max_size=3).map(spaces.Tuple)
-    | st.dictionaries(st.text(min_size=1), inner, min_size=1, max_size=3).map(spaces.Dict),
+    lambda inner: (
+        st.lists(inner, min_size=1, max_size=3).map(spaces.Tuple)
+        | st.dictionaries(st.text(min_size=1), inner, min_size=1, max_size=3).map(spaces.Dict)
+    ),
     max_leaves=4,
 )
 

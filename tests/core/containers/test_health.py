@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from openenv.core.addresses import is_loopback
 from openenv.core.containers.health import wait_until_healthy
 from openenv.core.exceptions import ConfigurationError, ProviderError
 
@@ -124,19 +123,3 @@ def test_a_dead_server_is_told_at_once() -> None:
 def test_other_addresses_are_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="http://host:port"):
         wait_until_healthy(url, 1, alive)
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("LOCALHOST", True),
-        ("localhost.", True),
-        ("127.8.8.8", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("localhost.example.org", False),
-        ("", False),
-    ],
-)
-def test_loopback(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected

@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -234,14 +235,51 @@ def test_a_server_without_episodes_ends_at_once_and_quietly() -> None:
         assert server.log() == ""
 
 
-def test_workers_that_get_the_signal_too_drain_as_well() -> None:
-    """As when an init system ends a whole group of processes."""
+def all_at_once(server: DrainServer) -> None:
+    os.killpg(server.process.pid, signal.SIGTERM)
+
+
+def workers_first(server: DrainServer) -> None:
+    for worker in children(server.process.pid):
+        os.kill(int(worker), signal.SIGTERM)
+    server.wait_until_it_drains()
+    server.tell(signal.SIGTERM)
+
+
+def workers_last(server: DrainServer) -> None:
+    workers = children(server.process.pid)
+    server.tell(signal.SIGTERM)
+    server.wait_until_it_drains()
+    for worker in workers:
+        os.kill(int(worker), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("end", [all_at_once, workers_first, workers_last])
+def test_workers_that_get_the_signal_too_drain_as_well(end: Callable[[DrainServer], None]) -> None:
+    """As when an init system ends a whole group of processes, in whatever order."""
+    with serving(2, start_new_session=True) as server, server.v1() as first, server.v1() as second:
+        sessions = {wire: playing(wire) for wire in (first, second)}
+        assert {session.partition(".")[0] for session in sessions.values()} == {"0", "1"}
+        end(server)
+        server.wait_until_it_drains()
+        time.sleep(0.3)  # three ticks of a worker: time enough to end, for one that would
+        for wire, session in sessions.items():
+            assert wire.do("step", session, amount=10)["data"]["done"]
+        assert server.wait_until_it_ends() == -signal.SIGTERM
+        assert "another worker" not in server.log()
+
+
+def test_a_worker_that_is_being_started_holds_up_no_end() -> None:
     with serving(2, start_new_session=True) as server, server.v1() as wire:
         session = playing(wire)
-        os.killpg(server.process.pid, signal.SIGTERM)
+        busy, idle = children(server.process.pid) if session[0] == "0" else children(server.process.pid)[::-1]
+        os.kill(int(idle), signal.SIGKILL)
+        eventually(lambda: len(set(children(server.process.pid)) - {busy, idle}) == 1, "another one is being started")
+        all_at_once(server)
         server.wait_until_it_drains()
         assert wire.do("step", session, amount=10)["data"]["done"]
         assert server.wait_until_it_ends() == -signal.SIGTERM
+        assert "Traceback" not in server.log()
 
 
 def test_a_worker_that_ends_takes_no_further_clients() -> None:

@@ -147,13 +147,16 @@ def test_where_one_way_fails_the_next_is_taken(serve_walks: ServeWalks) -> None:
         assert child.step(1) == parent.step(1)
 
 
-def test_a_replay_needs_the_requests_since_the_reset(serve_walks: ServeWalks) -> None:
-    class Endless(LockedWalk):
-        def step(self, action: Stride) -> Place:
-            self._steps = 0
-            return super().step(action)
+class Tireless(LockedWalk):
+    """Its episodes have no end."""
 
-    with serve_walks(Endless).v1() as wire:
+    def step(self, action: Stride) -> Place:
+        self._steps = 0
+        return super().step(action)
+
+
+def test_a_replay_needs_the_requests_since_the_reset(serve_walks: ServeWalks) -> None:
+    with serve_walks(Tireless).v1() as wire:
         parent = Walker.open(wire)
         parent.reset(seed=1)
         for many, works in ((1023, True), (1, False)):
@@ -166,6 +169,79 @@ def test_a_replay_needs_the_requests_since_the_reset(serve_walks: ServeWalks) ->
         assert "more than 1024 requests" in reasons_of(parent.ask("fork", {"count": 1}))["a replay"]
         parent.reset(seed=2)
         parent.fork(1)
+
+
+def test_a_replay_needs_requests_that_are_not_too_long(serve_walks: ServeWalks) -> None:
+    with serve_walks(Tireless).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        parent.step(1, luggage="x" * 900_000)
+        parent.fork(1)
+        parent.step(1, luggage=[["x" * 200_000]])
+        assert "or 1048576 bytes of them, came since" in reasons_of(parent.ask("fork", {"count": 1}))["a replay"]
+        parent.reset(seed=2)
+        at = parent.step(1)["observation"]["at"]
+        (child,) = parent.fork(1)
+        assert child.step(0)["observation"]["at"] == at
+
+
+def test_a_request_that_is_no_action_takes_no_room(serve_walks: ServeWalks, journal: dict[str, Any]) -> None:
+    with serve_walks(Tireless, **journal).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        wire.send([parent.message("step", {"length": "x" * 2_000}) for _ in range(1100)])
+        assert {error_of(answer)["code"] for answer in wire.receive_many(1100)} == {"VALIDATION_ERROR"}
+        (child,) = parent.fork(1)
+        assert child.step(1) == parent.step(1)
+
+
+def test_data_that_the_environment_changes_is_replayed_as_it_came(serve_walks: ServeWalks) -> None:
+    with serve_walks(LockedWalk).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        parent.step(1, luggage={"a": 1})  # to which it adds what it carries
+        (child,) = parent.fork(1)
+        assert child.step(1) == parent.step(1)
+
+
+class Stumbling(LockedWalk):
+    """Its reset may fail when it has drawn the seed and nothing else."""
+
+    def reset(self, seed: int | None = None, stumbles: bool = False) -> Place:
+        if stumbles:
+            self._random.seed(seed)
+            raise ValueError("it stumbled")
+        return super().reset(seed)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_reset_that_failed_is_replayed_after_what_came_before(
+    serve_walks: ServeWalks, journal: dict[str, Any], debug: bool
+) -> None:
+    with serve_walks(Stumbling, debug=debug, **journal).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        parent.step(2)
+        error_of(parent.ask("reset", {"seed": 2, "stumbles": True}))
+        (child,) = parent.fork(1)
+        assert child.step(1) == parent.step(1), "the episode before it goes on"
+        parent.reset()
+        (other,) = parent.fork(1)
+        assert other.step(1) == parent.step(1), "from the seed that it named"
+        for walker in (child, other):
+            assert ("traceback" in error_of(walker.ask("step", {"length": 1, "how": "fall"}))) is debug
+
+
+def test_what_ran_into_its_timeout_is_not_replayed(serve_walks: ServeWalks) -> None:
+    class Slow(LockedWalk):
+        BLOCKING = True
+
+    with serve_walks(Slow, step_timeout_s=0.05).v1() as wire:
+        parent = Walker.open(wire)
+        parent.reset(seed=1)
+        assert error_of(parent.ask("step", {"length": 1, "how": "dawdle"}))["code"] == "TIMEOUT"
+        reason = reasons_of(parent.ask("fork", {"count": 1}))["a replay"]
+        assert "request 2 (step) ran into its timeout" in reason
 
 
 @settings(max_examples=20)

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ from tests.servers import RunningServer, eventually
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.journal import Journal, JournalRecord
 from openenv.core.env_server.journal_file import open_journal, prepare_journal
-from openenv.core.env_server.journal_upkeep import prune
+from openenv.core.env_server.journal_upkeep import checkpoint, prune
 from openenv.core.env_server.protocol import V1Request
-from openenv.core.exceptions import ConfigurationError, JournalError
+from openenv.core.exceptions import ConfigurationError
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -37,12 +38,12 @@ def path(tmp_path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path, **settings: Any) -> Iterator[Journal]:
-    journal = Journal(path, **settings)
+    journal = Journal(path, **{"max_age_s": 1e6, "max_bytes": 10**9, **settings})
     journal.start()
     try:
         yield journal
     finally:
-        journal.close()
+        asyncio.run(journal.close())
 
 
 def play(journal: Journal, name: str, answers: list[str], *, seed: int | None = None) -> JournalRecord:
@@ -73,23 +74,23 @@ class TestFile:
         with closing(sqlite3.connect(path)) as file:
             file.execute("PRAGMA user_version = 99")
         with pytest.raises(ConfigurationError, match="to have version 1, got 99: another release"):
-            Journal(path)
+            Journal(path, max_age_s=1.0, max_bytes=1)
 
     def test_another_database_is_refused(self, path: Path) -> None:
         with closing(sqlite3.connect(path)) as file:
             file.execute("CREATE TABLE precious (thing)")
         with pytest.raises(ConfigurationError, match="to be a journal or not to exist, got another SQLite database"):
-            Journal(path)
+            Journal(path, max_age_s=1.0, max_bytes=1)
 
     def test_another_file_is_refused_and_left_alone(self, path: Path) -> None:
         path.write_bytes(b"my thesis" * 1000)
         with pytest.raises(ConfigurationError, match="can't be opened: file is not a database"):
-            Journal(path)
+            Journal(path, max_age_s=1.0, max_bytes=1)
         assert path.read_bytes() == b"my thesis" * 1000
 
     def test_a_folder_that_is_not_there(self, path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"can't be opened: .*No such file"):
-            Journal(path / "not" / "there")
+            Journal(path / "not" / "there", max_age_s=1.0, max_bytes=1)
 
     def test_it_may_come_from_the_environment(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENENV_JOURNAL", str(path))
@@ -97,16 +98,41 @@ class TestFile:
             Walker.open(wire)
         assert path.exists()
 
+    def test_its_bounds_are_settings(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        bounds: dict[str, Any] = {"journal_max_age_s": 0.001}
+        monkeypatch.setenv("OPENENV_JOURNAL_MAX_SIZE_MB", "1")
+        with opened(path) as journal:
+            for _ in range(20):
+                play(journal, "before", ["x" * 100_000])
+        app = create_fastapi_app(Walk, Stride, Place, journal=path, **bounds)
+        with RunningServer(app) as server, server.v1() as wire:
+            limits = app.state.sessions.limits
+            assert (limits.journal_max_age_s, limits.journal_max_size_mb) == (0.001, 1)
+            Walker.open(wire)
+            eventually(lambda: TestPruning.batches(path) < 10, "pruning")
+
+    def test_its_last_checkpoint_holds_nobody_up(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        may_end = Event()
+
+        async def close() -> None:
+            journal = Journal(path, max_age_s=100, max_bytes=10**9)
+            journal.start()
+            closing = asyncio.create_task(journal.close())
+            await asyncio.sleep(0)
+            assert not closing.done()
+            may_end.set()
+            await closing
+
+        monkeypatch.setattr("openenv.core.env_server.journal_upkeep.checkpoint", lambda file: may_end.wait(60))
+        asyncio.run(close())
+
     def test_a_closed_one_takes_nothing_down(self, path: Path) -> None:
-        journal = Journal(path)
-        journal.start()
-        record = play(journal, "one", ["{}"])
-        journal.close()
+        with opened(path) as journal:
+            record = play(journal, "one", ["{}"])
         record.ended("shut down")
         request = V1Request("step", {}, 2, "one")
         record.note(request, record.takes(request), "{}")
-        with pytest.raises(JournalError, match="it was closed with the server"):
-            journal.commit()
+        assert not journal.commit()
         with opened(path) as again:
             row = again.find("one")
             assert row is not None
@@ -196,6 +222,11 @@ class TestPruning:
         return [f"{number:010000}" for number in range(count)]
 
     @staticmethod
+    def end(journal: Journal, record: JournalRecord) -> None:
+        """What ``journal.end`` does in an event loop."""
+        journal.change("UPDATE session SET ended = 'x', last_batch = :batch WHERE number = :number", record.number)
+
+    @staticmethod
     def batches(path: Path) -> int:
         with closing(sqlite3.connect(path)) as file:
             count: int = file.execute("SELECT count(*) FROM batch").fetchone()[0]
@@ -208,7 +239,7 @@ class TestPruning:
                 file.execute("UPDATE batch SET at = at - 100")
                 file.execute("UPDATE session SET opened_at = opened_at - 100")
                 play(journal, "young", self.long_answers(3), seed=1)
-                prune(file, max_age_s=50, max_bytes=10**9)
+                prune(file, 50, 10**9, Event())
             assert len(told(journal, "young")) == 3
             assert journal.find("old") is None
 
@@ -217,13 +248,11 @@ class TestPruning:
             play(journal, "needed", self.long_answers(2))
             for number in range(30):
                 record = play(journal, f"ended {number}", self.long_answers(5))
-                journal.change(
-                    "UPDATE session SET ended = 'x', last_batch = :batch WHERE number = :number", record.number
-                )
+                self.end(journal, record)
             play(journal, "also needed", self.long_answers(2))
             journal.commit()
             with closing(open_journal(path)) as file:
-                prune(file, max_age_s=1000, max_bytes=300_000)
+                prune(file, 1000, 300_000, Event())
             assert len(told(journal, "needed")) == 2
             assert len(told(journal, "also needed")) == 2
             assert self.batches(path) < 60
@@ -233,7 +262,7 @@ class TestPruning:
             for number in range(20):
                 play(journal, f"live {number}", self.long_answers(10))
             with closing(open_journal(path)) as file:
-                prune(file, max_age_s=1000, max_bytes=500_000)
+                prune(file, 1000, 500_000, Event())
             assert len(told(journal, "live 19")) == 10
             with pytest.raises(Exception, match="request 1 is not in the journal"):
                 told(journal, "live 0")
@@ -245,18 +274,73 @@ class TestPruning:
             record.note(request, record.takes(request), "{}")
             journal.commit()
             with closing(open_journal(path)) as file:
-                prune(file, max_age_s=1000, max_bytes=50_000)
+                prune(file, 1000, 50_000, Event())
             assert told(journal, "long") == ["{}"]
 
     def test_parents_are_kept_for_their_children(self, path: Path) -> None:
         with opened(path) as journal:
             parent = play(journal, "parent", self.long_answers(3))
             journal.add_child(parent.number, "child", "token", "a walk", seeded=False, last_id=2, first_id=1)
-            journal.change("UPDATE session SET ended = 'x', last_batch = :batch WHERE number = :number", parent.number)
+            self.end(journal, parent)
             play(journal, "other", self.long_answers(1))
             with closing(open_journal(path)) as file:
-                prune(file, max_age_s=1000, max_bytes=75_000)
+                prune(file, 1000, 75_000, Event())
             assert len(told(journal, "child")) == 2
+
+    def test_it_only_looks_while_there_is_nothing_to_delete(self, path: Path) -> None:
+        with opened(path) as journal, closing(open_journal(path)) as file, closing(open_journal(path)) as other:
+            play(journal, "one", self.long_answers(3))
+            other.execute("BEGIN IMMEDIATE")
+            file.execute("PRAGMA busy_timeout = 0")
+            prune(file, 1000, 10**9, Event())
+            other.execute("ROLLBACK")
+            assert len(told(journal, "one")) == 3
+
+    def test_others_write_between_its_pieces(self, path: Path) -> None:
+        class Pauses(Event):
+            count = 0
+
+            def wait(self, timeout: float | None = None) -> bool:
+                record.note(request, record.takes(request), "{}")
+                assert journal.commit()
+                self.count += 1
+                return super().wait(0)
+
+        with opened(path) as journal, closing(open_journal(path)) as file:
+            for number in range(150):
+                self.end(journal, journal.add(f"ended {number}", "token", "a walk"))
+            journal.commit()
+            play(journal, "old", self.long_answers(49))
+            record, request = journal.add("new", "token", "a walk"), V1Request("state", {}, 1, "new")
+            journal.commit()
+            file.execute("UPDATE batch SET at = at - 100")
+            pauses = Pauses()
+            prune(file, 50, 10**9, pauses)
+            assert pauses.count == 5 + 2, "pieces of 10 batches and 100 sessions"
+            assert journal.find("ended 0") is None
+
+    def test_it_ends_early_with_the_server(self, path: Path) -> None:
+        with opened(path) as journal, closing(open_journal(path)) as file:
+            play(journal, "old", self.long_answers(5))
+            file.execute("UPDATE batch SET at = at - 100")
+            stop = Event()
+            stop.set()
+            prune(file, 50, 10**9, stop)
+            assert self.batches(path) == 5
+
+    def test_a_checkpoint_waits_for_nobody_who_reads(self, path: Path) -> None:
+        wal = path.with_name("journal-wal")
+        with opened(path) as journal, closing(open_journal(path)) as file, closing(open_journal(path)) as reader:
+            play(journal, "one", self.long_answers(3))
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM session").fetchall()
+            play(journal, "two", self.long_answers(3))
+            file.execute("PRAGMA busy_timeout = 3600000")
+            checkpoint(file)
+            assert wal.stat().st_size > 0
+            reader.execute("ROLLBACK")
+            checkpoint(file)
+            assert wal.stat().st_size == 0
 
     def test_a_server_prunes_and_checkpoints_by_itself(self, path: Path) -> None:
         wal = path.with_name("journal-wal")

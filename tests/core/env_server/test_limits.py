@@ -44,6 +44,12 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match=f"Expected {name} to be above 0"):
             Limits(**{name: value})  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("name", ["journal_max_age_s", "journal_max_size_mb"])
+    @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+    def test_what_has_to_be_above_0_and_has_an_end(self, name: str, value: float) -> None:
+        with pytest.raises(ConfigurationError, match=f"Expected {name} to be above 0, got"):
+            Limits(**{name: value})  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("name", ["resume_window_s", "max_wait_s", "drain_s"])
     @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
     def test_what_may_be_0(self, name: str, value: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.servers import PROGRAMS, V1Wire, Wire
 
-from openenv.core.env_server.logs import JsonFormatter, TextFormatter, log_config, of_worker
+from openenv.core.env_server.logs import HiddenCredentials, JsonFormatter, TextFormatter, log_config, of_worker
 
 SESSION_ID = "1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11"
 HANDSHAKE = (
@@ -75,6 +75,21 @@ class TestFormats:
         line = formatter.format(record('"WebSocket %s" [accepted]', f"/ws?session_id={SESSION_ID}&x=1"))
         assert SESSION_ID not in line
         assert "session_id=1.6f1ed002-ab5d&x=1" in line
+
+
+class TestHiddenCredentials:
+    @pytest.mark.parametrize("name", ["Authorization", "proxy-authorization", "Cookie", "X-OpenEnv-Session"])
+    def test_the_value_of_a_header_that_lets_somebody_in_is_taken_out(self, name: str) -> None:
+        header = record("< %s: %s", name, "hunter2")
+        assert HiddenCredentials().filter(header)
+        assert header.getMessage() == f"< {name}: [redacted]"
+
+    @pytest.mark.parametrize("arguments", [(), ("Host", "x"), ("authorization",), ({"authorization": "x"},)])
+    def test_other_records_stay_as_they_are(self, arguments: tuple[Any, ...]) -> None:
+        other = record("%s", *arguments)
+        expected = other.args
+        assert HiddenCredentials().filter(other)
+        assert other.args == expected
 
 
 class TestConfig:

@@ -2,12 +2,15 @@
 
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,13 +20,17 @@ from tests.core.programs.journaled_server import (
     MappedWalk,
     MoodyWalk,
     Place,
+    SlowlyMappedWalk,
     Stride,
+    StumblingWalk,
+    ThreadedMappedWalk,
     ThreadedWalk,
     Walk,
 )
 from tests.servers import RunningServer, ServerProcess, V1Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
 
 ServeJournaled = Callable[..., RunningServer]
@@ -192,6 +199,81 @@ def test_a_rebuilt_session_answers_as_the_undisturbed_one(
             for kind, data in [*after, ("step", {"length": 1})]:
                 one, another = walker.ask(kind, data), crashed.ask(kind, data)
                 assert kind == "fork" or one == another
+
+
+class TestFailedResets:
+    """A reset that failed half way has done nobody knows what, and so begins nothing anew."""
+
+    def test_it_is_repeated_after_what_came_before(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(StumblingWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            walker.step(2)
+            assert error_of(walker.ask("reset", {"seed": 2, "stumbles": True}))["message"] == "it stumbled"
+            with serve_walks(StumblingWalk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1), "the episode before it goes on"
+
+    def test_its_seed_may_be_what_later_ones_draw_from(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(StumblingWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.ask("reset", {"seed": 2, "stumbles": True})
+            walker.reset()
+            with serve_walks(StumblingWalk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+
+
+@pytest.mark.parametrize("debug_then", [False, True])
+def test_errors_that_show_where_the_environment_raised_are_the_same_again(
+    serve_walks: ServeJournaled, journal: Path, debug_then: bool
+) -> None:
+    with serve_walks(debug=True).v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        assert "ValueError: it fell" in error_of(walker.ask("step", {"length": 1, "how": "fall"}))["traceback"]
+        with serve_walks(path=crash_image(journal), debug=debug_then).v1() as other:
+            assert walker.attach(other) == 2
+            again = error_of(walker.ask("step", {"length": 1, "how": "fall"}))
+            assert ("traceback" in again) is debug_then
+
+
+def test_others_are_answered_while_a_session_is_rebuilt(serve_walks: ServeJournaled, journal: Path) -> None:
+    repeating, asked = threading.Event(), threading.Event()
+    steps: list[float] = []
+
+    class Endless(Walk):
+        watched = False
+
+        def step(self, action: Stride) -> Place:
+            steps.append(action.length)
+            if self.watched and len(steps) == 10:
+                repeating.set()
+                assert asked.wait(60)
+            self._steps = 0
+            return super().step(action)
+
+    with serve_walks(Endless).v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        wire.send([walker.message("step", {"length": 1}) for _ in range(2000)])
+        wire.receive_many(2000)
+        image = crash_image(journal)
+    steps.clear()
+    server = serve_walks(Endless, image)
+    with server.v1() as wire, server.v1() as other:
+        stranger = Walker.open(other)
+        stranger.reset(seed=1)
+        Endless.watched = True
+        wire.send(walker.attach_message())
+        assert repeating.wait(60)
+        other.send(stranger.message("step", {"length": 7}))
+        asked.set()
+        assert other.receive()["type"] == "observation"
+        assert wire.receive()["type"] == "attached"
+        assert steps.index(7) < 1900, "the stranger had to wait for all of them"
 
 
 class TestOnceOnly:
@@ -434,7 +516,7 @@ class TestSnapshots:
             for _ in range(140):  # some of them after the last snapshot
                 walker.step(1)
             with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
-                crashed = Walker(other, walker.session, walker.token, walker.last_id)
+                crashed = replace(walker)
                 crashed.attach(other)
                 assert crashed.step(1) == walker.step(1)
                 assert crashed.ask("state") == walker.ask("state")
@@ -456,6 +538,52 @@ class TestSnapshots:
             with serve_walks(Broken, crash_image(journal)).v1() as other:
                 assert "request 1 (reset) was answered otherwise" in walker.lost(other)
 
+    def test_none_is_taken_of_what_may_still_be_at_it(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        class Dawdling(ThreadedMappedWalk):
+            def reset(self, seed: int | None = None) -> Place:
+                if seed == 13:
+                    begun.set()
+                    assert may_end.wait(60)
+                return super().reset(seed)
+
+        begun, may_end = threading.Event(), threading.Event()
+        with serve_walks(Dawdling, reset_timeout_s=0.1, step_timeout_s=30).v1() as wire:
+            walker = Walker.open(wire)
+            assert error_of(walker.ask("reset", {"seed": 13}))["code"] == "TIMEOUT"
+            assert begun.wait(60)
+            walker.ask("mcp", {"id": 1})  # which asks nothing of it
+            may_end.set()
+            walker.reset()
+            at = walker.step(1)["observation"]["at"]
+            with serve_walks(Dawdling, crash_image(journal)).v1() as other:
+                walker.attach(other)
+                assert walker.step(0)["observation"]["at"] == at
+
+    def test_one_that_takes_too_long_harms_nobody(
+        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with serve_walks(SlowlyMappedWalk, isolation="process", step_timeout_s=0.9).v1() as wire:
+            walker = Walker.open(wire)
+            at = walker.reset()["observation"]["at"]
+            assert walker.step(0)["observation"]["at"] == at
+            assert "takes no more snapshots: snapshot did not finish within 0.9 s" in caplog.text
+
+    def test_the_process_that_is_gone_is_told_of_once_and_the_next_one_has_snapshots(
+        self, serve_walks: ServeJournaled, journal: Path
+    ) -> None:
+        with serve_walks(MappedWalk, isolation="process").v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            wire.send([walker.message("state") for _ in range(127)])
+            wire.receive_many(127)
+            gone = error_of(walker.ask("step", {"length": 1, "how": "vanish"}))  # when a snapshot is due
+            assert "process exited with status 3" in gone["message"]
+            walker.reset()
+            at = walker.step(1)["observation"]["at"]
+            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+                walker.attach(other)
+                assert walker.step(0)["observation"]["at"] == at
+
     def test_a_snapshot_that_can_t_be_restored_loses_the_session(
         self, serve_walks: ServeJournaled, journal: Path
     ) -> None:
@@ -471,42 +599,142 @@ class TestSnapshots:
                 assert "restoring the environment's snapshot failed: 'at'" in walker.lost(other)
 
 
+def metrics_of(server: RunningServer) -> Metrics:
+    metrics: Metrics = server.app.state.sessions.metrics
+    return metrics
+
+
+def is_on_record(server: RunningServer, walker: Walker) -> bool:
+    """Whether the journal takes down a further request."""
+    walker.ask("state")
+    return not metrics_of(server).journal_failing
+
+
+@contextmanager
+def locked(journal: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(journal, isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        yield
+
+
 class TestUnwritable:
-    def test_without_room_on_the_disk_no_answer_passes(self, tmp_path: Path) -> None:
-        run = ("journaled_server.py", "Walk", str(tmp_path / "journal"), "at-most-400000")
-        with ServerProcess(*run) as server, connect(server) as wire:
+    def test_without_room_on_the_disk_sessions_go_on_and_can_t_be_rebuilt(self, tmp_path: Path) -> None:
+        journal = tmp_path / "journal"
+        limited = ServerProcess("journaled_server.py", "Walk", str(journal), "at-most-400000")
+        with limited as server, connect(server) as wire, httpx.Client(base_url=server.url, trust_env=False) as http:
             walker = Walker.open(wire)
             walker.reset(seed=1)
-            answers: list[dict[str, Any]] = []
-            while not answers or answers[-1]["type"] == "observation":
-                answers.append(walker.ask("step", {"length": 0, "luggage": "x" * 20_000}))
-            error = error_of(answers[-1])
-            assert error["code"] == "EXECUTION_ERROR"
-            assert "can't be written" in error["message"]
-            assert error["may_have_happened"]
-            opened = wire.ask({"type": "open", "id": 1})
-            assert "can't be written" in error_of(opened)["message"]
-            assert "id" in opened
-            assert "session" not in opened
+            while 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text:
+                walker.step(0, luggage="x" * 20_000)
+            walker.step(1)
+            unheard_of = Walker.open(wire)
+            unheard_of.reset(seed=1)
+            server.kill()
+        with ServerProcess("journaled_server.py", "Walk", str(journal)) as server, connect(server) as wire:
+            reason = walker.lost(wire)
+            assert f"had the answer to request {walker.last_id}, and the journal ends with request" in reason
+            assert "what came after could not be written" in reason
+            assert error_of(unheard_of.try_to_attach(wire))["code"] == "SESSION_ERROR"
 
     def test_a_lock_that_is_let_go_does_no_harm(
         self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serve_walks().v1() as wire:
+        server = serve_walks()
+        with server.v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
-            with closing(sqlite3.connect(journal, isolation_level=None)) as file:
-                file.execute("BEGIN IMMEDIATE")
-                assert "database is locked" in error_of(walker.ask("step", {"length": 1}))["message"]
-            walker.step(1)
+            with locked(journal):
+                walker.step(1)
+                late = Walker.open(wire)
+                late.reset(seed=2)
+                assert metrics_of(server).journal_failing
+            eventually(lambda: is_on_record(server, walker), "it is written again")
             assert [record.levelname for record in caplog.records if "the journal" in record.message] == [
                 "ERROR",
                 "WARNING",
             ]
             with serve_walks(path=crash_image(journal)).v1() as other:
-                assert walker.attach(other) == 3
-                crashed, undisturbed = walker.step(1), wire.ask({**walker.message("step", {"length": 1}), "id": 4})
-                assert crashed == data_of(undisturbed)
+                for one in (walker, late):
+                    crashed = replace(one)
+                    assert crashed.attach(other) == one.last_id
+                    assert crashed.step(1) == one.step(1)
+
+    def test_what_waits_has_an_end_and_sessions_begin_anew_after_it(
+        self, serve_walks: ServeJournaled, journal: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("openenv.core.env_server.journal._MOST_WAITING", 1000)
+        server = serve_walks()
+        with server.v1() as wire:
+            walker, other_walker = Walker.open(wire), Walker.open(wire)
+            walker.reset(seed=1)
+            with locked(journal):
+                walker.step(1, luggage="x" * 2000)
+                late = Walker.open(wire)
+                late.reset(seed=2)
+                other_walker.ask("close")
+            eventually(lambda: is_on_record(server, walker), "it is written again")
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                assert "request 2 is not in the journal" in replace(walker).lost(other)
+                assert "it has ended: closed" in other_walker.lost(other)
+            walker.reset(seed=3)
+            late.reset(seed=4)
+            with serve_walks(path=crash_image(journal)).v1() as other:
+                for one in (walker, late):
+                    crashed = replace(one)
+                    crashed.attach(other)
+                    assert crashed.step(1) == one.step(1)
+
+    def test_a_session_that_was_rebuilt_meanwhile_is_taken_up_again(
+        self, serve_walks: ServeJournaled, journal: Path
+    ) -> None:
+        with serve_walks().v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            image = crash_image(journal)
+        server = serve_walks(path=image)
+        wire = server.v1()
+        Walker.open(wire)  # from now on the server writes
+        with locked(image):
+            walker.attach(wire)
+            at = walker.step(1)["observation"]["at"]
+            wire.cut()
+            with server.v1() as other:
+                assert walker.attach(other) == 2
+                assert walker.step(0)["observation"]["at"] == at
+
+    def test_a_fork_by_replay_is_refused_meanwhile(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        with serve_walks(WALKS["LockedWalk"]).v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            with locked(journal):
+                walker.step(1)
+                refusal = error_of(walker.ask("fork", {"count": 1}))
+                assert "can't be written just now" in refusal["reasons"]["a replay"]
+                walker.step(1)
+
+
+def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_walks: ServeJournaled, journal: Path) -> None:
+    with serve_walks().v1() as wire:
+        fine, incomplete, homeless = (Walker.open(wire) for _ in range(3))
+        for walker in (fine, incomplete, homeless):
+            walker.reset(seed=1)
+        image = crash_image(journal)
+    server = serve_walks(path=image, max_concurrent_envs=1)
+    with server.v1() as wire, server.v1() as other:
+        incomplete.lost(wire, answered=9)
+        fine.attach(wire)
+        assert error_of(homeless.try_to_attach(wire))["code"] == "CAPACITY_REACHED"
+        assert metrics_of(server).recoveries_failed == {"incomplete": 1, "no_place": 1}
+        assert (metrics_of(server).recovered, metrics_of(server).resumed) == (1, 0)
+        fine.attach(other)
+        assert (metrics_of(server).recovered, metrics_of(server).resumed) == (1, 1)
+    server = serve_walks(Renamed, image)
+    with server.v1() as wire:
+        homeless.lost(wire)
+        assert metrics_of(server).recoveries_failed == {"environment": 1}
+        with server.http() as http:
+            text = http.get("/metrics").text
+        assert 'openenv_sessions_unrecoverable_total{reason="environment",worker="0"} 1.0' in text
 
 
 def test_a_client_that_goes_while_its_session_is_rebuilt_may_come_again(

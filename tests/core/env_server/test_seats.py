@@ -12,9 +12,12 @@ from tests.conftest import Serve
 from tests.environments import (
     AsyncCounterEnvironment,
     CounterEnvironment,
+    Do,
     Gate,
     GatedEnvironment,
     LaterEnvironment,
+    MischievousEnvironment,
+    Shown,
     ThreadedCounterEnvironment,
 )
 from tests.servers import RunningServer, V1Wire, eventually
@@ -119,6 +122,42 @@ class TestAttach:
         with serve().v1() as wire:
             name, token = started(wire)
             assert wire.attach(name, token)["type"] == "attached"
+            assert total(wire.do("step", name, amount=1)) == 2
+
+    def test_one_whose_old_socket_is_stuck_goes_on(self, serve: Serve) -> None:
+        """Its client leaves unread what it was sent, as one does whose cable was pulled out."""
+        steps: list[int] = []
+
+        class Talkative(MischievousEnvironment):
+            def step(self, action: Do) -> Any:
+                steps.append(1)
+                return Shown(value="x" * 100_000)
+
+        server = serve(partial(Talkative, {}), Do, Shown)
+        with server.v1() as stuck, server.v1() as wire:
+            (name, token), other = stuck.open_with_token(), wire.open()
+            stuck.do("reset", name)
+            wire.do("reset", other)
+            stuck.send([stuck.message("step", name, what="x") for _ in range(400)])
+
+            def waits() -> bool:
+                before = len(steps)
+                for _ in range(100):
+                    wire.do("state", other)
+                return 2 < before == len(steps)
+
+            eventually(waits, "the session waits for its client")
+            assert wire.attach(name, token)["data"]["last_id"] == 1 + len(steps)
+            assert wire.do("step", name, what="x")["type"] == "observation"
+            stuck.cut()
+
+    def test_a_client_that_knows_of_more_than_happened_is_told(self, serve: Serve) -> None:
+        server = serve()
+        with server.v1() as wire:
+            name, token = started(wire)
+            assert code(wire.attach(name, token, answered=3)) == "SESSION_LOST"
+            assert code(wire.attach(name, "another's", answered=3)) == "UNAUTHORIZED"
+            assert wire.attach(name, token, answered=2)["type"] == "attached"
             assert total(wire.do("step", name, amount=1)) == 2
 
     def test_the_longest_answer_is_the_new_socket_s(self, serve: Serve) -> None:

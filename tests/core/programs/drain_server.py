@@ -22,12 +22,12 @@ def make_app(max_sessions: int, drain_s: float) -> Any:
 def main(workers: str, max_sessions: str, drain_s: str) -> None:
     make = partial(make_app, int(max_sessions), float(drain_s))
     with listen("127.0.0.1", 0) as listener:
-        announce = partial(print, listener.getsockname()[1], flush=True)  # how the test learns the port
+        port = listener.getsockname()[1]
         if int(workers) > 1:
-            run_workers(make, int(workers), listener, on_ready=announce)
+            run_workers(make, int(workers), listener, on_ready=lambda _: print(port, flush=True))  # noqa: T201
         else:
             app = make()
-            announce()
+            print(port, flush=True)  # noqa: T201  # how the test learns the port
             run_app(app, listener=listener)
 
 

@@ -18,7 +18,7 @@ from openenv.core.env_server.types import Action, Observation, State
 
 
 class Stride(Action):
-    """Go on; with ``how``, to ``hold`` takes a minute, to ``dawdle`` a moment, and to ``fall`` fails."""
+    """Go on; with ``how``, to ``hold`` takes a minute, to ``dawdle`` less, to ``fall`` fails, to ``vanish`` exits."""
 
     length: int
     how: str = ""
@@ -55,6 +55,8 @@ class Walk(Environment[Stride, Place, State]):
             time.sleep(60)
         if action.how == "dawdle":
             time.sleep(0.3)
+        if action.how == "vanish":
+            os._exit(3)
         if action.how == "fall":
             raise ValueError("it fell")
         self._at += action.length * self._random.random()
@@ -91,6 +93,24 @@ class MappedWalk(MoodyWalk):
         self._at, self._steps = snapshot["at"], snapshot["steps"]
         version, numbers, gauss = snapshot["random"]
         self._random.setstate((version, tuple(numbers), gauss))
+
+
+class SlowlyMappedWalk(MappedWalk):
+    """The same, in more time than it takes to think about it."""
+
+    def snapshot(self) -> Any:
+        time.sleep(1)
+        return super().snapshot()
+
+
+class StumblingWalk(Walk):
+    """Its reset may fail when it has drawn the seed and nothing else."""
+
+    def reset(self, seed: int | None = None, stumbles: bool = False) -> Place:
+        if stumbles:
+            self._random.seed(seed)
+            raise ValueError("it stumbled")
+        return super().reset(seed)
 
 
 class ThreadedMappedWalk(MappedWalk):
@@ -147,7 +167,8 @@ def main(name: str, journal: str, how: str = "1") -> None:
             print(port, flush=True)  # noqa: T201
             run_app(make_app(name, journal), listener=listener)
         else:
-            run_workers(partial(make_app, name, journal), int(how), listener, on_ready=partial(print, port, flush=True))
+            make = partial(make_app, name, journal)
+            run_workers(make, int(how), listener, on_ready=lambda _: print(port, flush=True))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
-from openenv.core.addresses import is_loopback
+from openenv.core.addresses import is_on_this_machine
 from openenv.core.exceptions import ConfigurationError
 
 FIRST_PAUSE_S = 0.02
@@ -18,7 +18,7 @@ REQUEST_TIMEOUT_S = 2.0
 
 def opener_for(url: str) -> OpenerDirector:
     """Make what opens URLs of a server, through no proxy if the server is on this machine."""
-    return build_opener(ProxyHandler({})) if is_loopback(urlsplit(url).hostname or "") else build_opener()
+    return build_opener(ProxyHandler({})) if is_on_this_machine(url) else build_opener()
 
 
 def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType, UnionType
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,7 +28,7 @@ from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
 from openenv.core.env_server.operations import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
-from openenv.core.env_server.security import Access, needs_new_token, new_token, protect
+from openenv.core.env_server.security import Access, WayIn, needs_new_token, new_token, protect
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.settings import (
     DEFAULT_MAX_MESSAGE_MB,
@@ -68,7 +68,7 @@ _WORKERS_GRACE_S = 11.0
 _BACKLOG = 2048
 
 
-def _nothing_to_announce() -> None:
+def _nothing_to_announce(_way_in: WayIn) -> None:
     """What a server without a command line says once it is ready."""
 
 
@@ -122,7 +122,7 @@ class HTTPEnvServer:
         self._sessions: Sessions = make_sessions(factory, types, limits, sessions_per_process(settings))
         self._sessions.debug = self._debug
         path = journal_path(settings)
-        self._journal = None if path is None else Journal(path)
+        self._journal = None if path is None else Journal.within(limits, path)
         self._agents: McpEndpoint | None = None
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
@@ -170,7 +170,7 @@ class HTTPEnvServer:
     async def close(self) -> None:
         """Close every session. What a journal has of them stays: a server that is started again can rebuild them."""
         if self._journal is not None:
-            self._journal.close()
+            await self._journal.close()
         if self._agents is not None:
             await self._agents.close()
         await self._sessions.close_all()
@@ -353,22 +353,41 @@ def serve(
         state_cls = state_cls or found.state
     if max_concurrent_envs is None:
         max_concurrent_envs = _DEFAULT_SESSIONS if getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False) else 1
-    if needs_new_token(host, settings):
+    made_token = needs_new_token(host, settings)
+    if made_token:
         settings["token"] = new_token()
-        sys.stdout.write(f"Other machines need this token, which is not shown again: {settings['token']}\n")
-        sys.stdout.flush()
     types = (action_cls, observation_cls)
     make_app = partial(
         create_fastapi_app, environment_class, *types, max_concurrent_envs, state_cls=state_cls, **settings
     )
     if port is None:
         port = int(os.environ.get("PORT", DEFAULT_PORT))
-    if workers == 1:
-        run_app(make_app(), host=host, port=port, log_level=log_level, log_format=log_format, tls=tls)
-        return
     refuse_while_importing()
+    looks: Looks = {"log_level": log_level, "log_format": log_format, "tls": tls}
     with listen(host, port) as listener:
-        run_workers(make_app, workers, listener, log_level=log_level, log_format=log_format, tls=tls)
+        _announce(cls.__name__, listener, tls, settings["token"] if made_token else None)
+        if workers == 1:
+            run_app(make_app(), listener=listener, **looks)
+        else:
+            run_workers(make_app, workers, listener, **looks)
+
+
+class Looks(TypedDict):
+    """How a server shows itself, as ``run_app`` and ``run_workers`` take it."""
+
+    log_level: str
+    log_format: LogFormat | None
+    tls: TLS | None
+
+
+def _announce(name: str, listener: socket.socket, tls: TLS | None, made_token: str | None) -> None:
+    """Say where clients find the environment; those that come before it is ready wait."""
+    host, port = listener.getsockname()[:2]
+    address = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    sys.stdout.write(f"Serving {name} at {address}. Ctrl-C ends it.\n")
+    if made_token is not None:
+        sys.stdout.write(f"Other machines need this token, which is not shown again: {made_token}\n")
+    sys.stdout.flush()
 
 
 def run_app(
@@ -400,11 +419,8 @@ def run_app(
         uvicorn.run(app, reload=True, reload_dirs=reload_dirs, **settings)
         return
     server = DrainingServer(uvicorn.Config(app, **settings), sessions_of(app))
-    if listener is not None:
-        server.run(sockets=[listener])
-        return
     with suppress(KeyboardInterrupt):  # as uvicorn.run does
-        server.run()
+        server.run(sockets=None if listener is None else [listener])
 
 
 def run_workers(
@@ -415,7 +431,7 @@ def run_workers(
     log_level: str = "warning",
     log_format: LogFormat | None = None,
     tls: TLS | None = None,
-    on_ready: Callable[[], object] = _nothing_to_announce,
+    on_ready: Callable[[WayIn], object] = _nothing_to_announce,
     grace_s: float = _WORKERS_GRACE_S,
 ) -> None:
     """Run an application in several processes that share one port, until this process is told to end.
@@ -427,7 +443,8 @@ def run_workers(
         log_level: Least severe log message that is shown.
         log_format: How to write the log, see ``logs.log_config``.
         tls: The certificate to serve ``https`` and ``wss`` with.
-        on_ready: Called once every worker takes clients; those that come before wait.
+        on_ready: Called once every worker takes clients, with what peers from elsewhere have to show; clients that come
+            before wait.
         grace_s: Seconds that the workers get to end in order; then they are killed.
 
     Raises:

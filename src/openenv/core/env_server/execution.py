@@ -437,7 +437,7 @@ async def _answered(
     try:
         if timeout_s is None:
             return await _completed(start, args)
-        return await _within(operation, timeout_s, _completed(start, args))
+        return await within(operation, timeout_s, _completed(start, args))
     except Raised as parcel:
         raise _failure(parcel.error, operation, session_name) from parcel.error
     except EnvironmentTimeoutError:
@@ -464,13 +464,18 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _within(operation: str, timeout_s: float, call: Awaitable[Any]) -> Any:
+async def within(operation: str, timeout_s: float | None, call: Awaitable[Any]) -> Any:
+    """Await a call of the environment's code for so long.
+
+    Raises:
+        EnvironmentTimeoutError: It took longer.
+    """
     timer = asyncio.timeout(timeout_s)
     try:
         async with timer:
             return await call
     except TimeoutError:
-        if timer.expired():
+        if timeout_s is not None and timer.expired():
             raise EnvironmentTimeoutError(operation, timeout_s) from None
         raise
 

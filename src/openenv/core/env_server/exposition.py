@@ -14,7 +14,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from openenv.core.env_server.metrics import BOUNDS_S, INLINE_STEPS_TIMED, Ending, Histogram, Metrics, Transport
+from openenv.core.env_server.metrics import (
+    BOUNDS_S,
+    INLINE_STEPS_TIMED,
+    RECOVERY_FAILURES,
+    Ending,
+    Histogram,
+    Metrics,
+    Transport,
+)
 from openenv.core.env_server.session import Phase
 from openenv.core.env_server.sessions import Sessions
 
@@ -111,6 +119,7 @@ def _gauges(sessions: Sessions, worker: str) -> Iterable[Metric]:
         "openenv_requests_running": ("Requests that environments are at work on.", _count(live, "busy")),
         "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.count_queued()),
         "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
+        "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
         "openenv_draining": ("1 while no session is opened any more, before the end.", metrics.draining),
     }
     for name, (text, value) in now.items():
@@ -127,6 +136,9 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
     closed = {str(ending): metrics.closed[ending] for ending in Ending}
     yield _counter("openenv_sessions_closed", "Sessions that ended, by reason.", worker, "reason", closed)
     yield _counter("openenv_errors", "Requests answered with an error, by code.", worker, "code", dict(metrics.errors))
+    failures = {why: metrics.recoveries_failed[why] for why in RECOVERY_FAILURES}
+    text = "Times that a session could not be rebuilt, by reason."
+    yield _counter("openenv_sessions_unrecoverable", text, worker, "reason", failures)
     frames = {"in": metrics.frames_in, "out": metrics.frames_out}
     yield _counter("openenv_websocket_frames", "Frames over WebSockets.", worker, "direction", frames)
     characters = {"in": metrics.characters_in, "out": metrics.characters_out}
@@ -136,7 +148,6 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
         "openenv_steps": ("Steps that gave an observation.", metrics.steps),
         "openenv_sessions_resumed": ("Sessions taken up on a further socket.", metrics.resumed),
         "openenv_sessions_recovered": ("Sessions rebuilt from the journal.", metrics.recovered),
-        "openenv_sessions_unrecoverable": ("Sessions that could not be rebuilt.", metrics.recoveries_failed),
         "openenv_sessions_forked": ("Sessions opened as forks of others.", metrics.forked),
         "openenv_journal_commits": ("Times that the journal was written.", metrics.journal_commits),
         "openenv_journal_seconds": ("Seconds that writing the journal took.", metrics.journal_seconds),

@@ -2,7 +2,11 @@
 
 Each request is noted with its answer and committed before the answer leaves, all that leave together in one commit. So
 what was answered is on record, and what is not on record was not answered: its client sends it again, and it is carried
-out then. A journal that can't be written lets no answer pass: its client gets an error instead, see ``Seats.recorded``.
+out then.
+
+While the journal can't be written, sessions go on all the same, and what they do waits for it as far as there is room.
+Whoever was answered what never came to be on record can't have that session rebuilt: its client knows of answers that
+the journal does not.
 """
 
 import asyncio
@@ -12,26 +16,27 @@ import logging
 import sqlite3
 import time
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.journal_file import open_journal, prepare_journal
+from openenv.core.env_server.journal_file import BUSY_TIMEOUT_S, open_journal, prepare_journal
 from openenv.core.env_server.journal_reader import Reader, Row, Told, find_session
 from openenv.core.env_server.journal_upkeep import Upkeep
+from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.protocol import V1Request
-from openenv.core.env_server.records import LOST, Data, History, Position, names_seed, restarts
+from openenv.core.env_server.records import LOST, Data, History, Position, Taken, names_seed, restarts
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.exceptions import JournalError, SessionLostError
 
 logger = logging.getLogger(__name__)
 
-_WEEK_S = 7 * 24 * 3600.0
-_GIBIBYTE = 1024**3
-# Characters of answers that may wait for a journal that can't be written just now. What goes beyond is forgotten, and
-# with it the chance to rebuild those sessions.
-_MOST_WAITING = 64 * 1024 * 1024
+_MEBIBYTE = 1024 * 1024
+# Characters that may wait for a journal that can't be written just now; each time that it is tried, they are put into
+# JSON again. What goes beyond is forgotten, and with it the chance to rebuild those sessions before their next reset.
+_MOST_WAITING = 16 * 1024 * 1024
+_RETRY_EVERY_S = 1.0
 # A snapshot is taken after a reset, and then after so many requests or seconds, because that many would have to be
 # repeated. An environment of some microseconds per step then spends a few percent on snapshots of some microseconds.
 _SNAPSHOT_EVERY = 128
@@ -40,7 +45,7 @@ _SNAPSHOT_EVERY_S = 5.0
 # Types of values that an environment can't change under the hands of whoever notes them later.
 _UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
 
-Note: TypeAlias = tuple[int, int, str, Data, int]
+Note: TypeAlias = tuple[int, int, str, Taken, int]
 """Number of a session, of its request, the request's type and data, and the length of the answer, below 0 of an error.
 
 The answer is its data alone; of an error, the whole message.
@@ -64,6 +69,9 @@ UPDATE session SET start = :number, since = :request, batch = :batch, snapshot =
 WHERE number = :number
 """
 _END = "UPDATE session SET ended = :why, last_batch = :batch WHERE number = :number AND ended IS NULL"
+# What is kept even of what is forgotten, no more than the server has places: a session that has its row can be rebuilt
+# from its next reset on.
+_KEPT = (_ADD_SESSION, _ADD_CHILD, _END)
 
 
 class Journal:
@@ -77,8 +85,6 @@ class Journal:
     Attributes:
         path: Its file.
         metrics: Where it counts what it writes.
-
-    Attributes:
         notes: What the next commit writes: requests,
         answers: and their answers. Records add to both; a call for each would cost a tenth of what all of it costs.
 
@@ -86,7 +92,7 @@ class Journal:
         ConfigurationError: The file can't be opened, is no journal, or is one of another version.
     """
 
-    def __init__(self, path: Path, *, max_age_s: float = _WEEK_S, max_bytes: int = _GIBIBYTE) -> None:
+    def __init__(self, path: Path, *, max_age_s: float, max_bytes: int) -> None:
         self.path = path
         self.metrics = Metrics()
         self._max_age_s = max_age_s
@@ -99,8 +105,14 @@ class Journal:
         self.notes: list[Note] = []
         self.answers: list[str] = []
         self._changes: list[tuple[str, dict[str, Any]]] = []
-        self._is_failing = False
+        self._retry_at = 0.0
         self._committing_soon = False
+
+    @classmethod
+    def within(cls, limits: Limits, path: Path) -> Self:
+        """Make the journal of a server."""
+        max_bytes = int(limits.journal_max_size_mb * _MEBIBYTE)
+        return cls(path, max_age_s=limits.journal_max_age_s, max_bytes=max_bytes)
 
     def start(self) -> None:
         """Get ready to write, in the thread that will; nothing where that was done already.
@@ -115,22 +127,20 @@ class Journal:
             run = self._connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),)).lastrowid
         except sqlite3.Error as error:
             self._drop_connection()
+            self._tell_failing(error)
             raise JournalError(f"The journal {self.path} can't be opened: {error}.") from error
         self._next_number = (run or 0) << 32
         self._upkeep = Upkeep(self.path, self._max_age_s, self._max_bytes)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what waits, and let go of the file. What ends from now on is not noted: it can be taken up again."""
         if self._connection is None:
             return
-        try:
-            self.commit()
-        except JournalError as error:
-            logger.error("%s", error)
-        self._forget_waiting()
+        self._retry_at = 0.0
+        self.commit()
         self._drop_connection()
         if self._upkeep is not None:
-            self._upkeep.close()
+            await asyncio.to_thread(self._upkeep.close)
 
     def add(self, session_id: str, token: str, environment: str) -> "JournalRecord":
         """Take down a new session, with the next commit."""
@@ -165,26 +175,31 @@ class Journal:
         )
         return record
 
-    def commit(self) -> None:
+    def commit(self) -> bool:
         """Write what was taken down.
 
-        Raises:
-            JournalError: It can't be written. It is tried again with the next commit.
+        Returns:
+            Whether all of it is on record now. What can't be written waits for a later commit.
         """
         if not (self.notes or self._changes):
-            return
+            return True
+        if self._connection is None:  # closed with the server
+            self._clear()
+            return False
+        if self.metrics.journal_failing and time.monotonic() < self._retry_at:
+            return False
         began = time.perf_counter()
         try:
-            self._write()
+            self._write(self._connection)
         except sqlite3.Error as error:
             self._fail(error)
-            raise JournalError(f"The journal {self.path} can't be written: {error}.") from error
+            return False
         self.metrics.journal_commits += 1
         self.metrics.journal_seconds += time.perf_counter() - began
-        self._forget_waiting()
-        if self._is_failing:
-            self._is_failing = False
-            logger.warning("the journal %s can be written again", self.path)
+        self._clear()
+        if self.metrics.journal_failing:
+            self._tell_mended()
+        return True
 
     def end(self, number: int, why: str) -> None:
         """Take down that a session has ended, soon; not once the journal is closed, as when the server ends."""
@@ -236,11 +251,8 @@ class Journal:
         self._next_number += 1
         return self._next_number
 
-    def _write(self) -> None:
-        connection = self._connection
-        if connection is None:
-            raise sqlite3.ProgrammingError("it was closed with the server")
-        batch = (time.time(), to_json(self.notes, inf_nan_mode="constants"), "".join(self.answers))
+    def _write(self, connection: sqlite3.Connection) -> None:
+        batch = (time.time(), _as_json(self.notes), "".join(self.answers))
         if not self._changes:
             connection.execute(_ADD_BATCH, batch)
             return
@@ -256,24 +268,49 @@ class Journal:
             raise
 
     def _fail(self, error: sqlite3.Error) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            logger.error("the journal %s can't be written, so no request is answered: %s", self.path, error)
-        if sum(map(len, self.answers)) > _MOST_WAITING:
-            self.notes.clear()
-            self.answers.clear()
+        self._tell_failing(error)
+        self._retry_at = time.monotonic() + _RETRY_EVERY_S
+        if self._waiting() > _MOST_WAITING:
+            self._forget_waiting()
+
+    def _tell_failing(self, error: sqlite3.Error) -> None:
+        if not self.metrics.journal_failing:
+            self.metrics.journal_failing = True
+            logger.error(
+                "the journal %s can't be written, so sessions go on without it and would be lost with this process: %s",
+                self.path,
+                error,
+            )
+            self._wait_for_others(is_patient=False)
+
+    def _tell_mended(self) -> None:
+        self.metrics.journal_failing = False
+        logger.warning("the journal %s can be written again", self.path)
+        self._wait_for_others(is_patient=True)
+
+    def _wait_for_others(self, *, is_patient: bool) -> None:
+        """Say whether to wait for others that write: once it was in vain, it would hold up the event loop each time."""
+        if self._connection is not None:
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000 if is_patient else 0:.0f}")
+
+    def _waiting(self) -> int:
+        values = (value for _, values in self._changes for value in values.values() if isinstance(value, str | bytes))
+        return len(_as_json(self.notes)) + sum(map(len, self.answers)) + sum(map(len, values))
 
     def _forget_waiting(self) -> None:
+        changes = {(statement, values["number"]): values for statement, values in self._changes if statement in _KEPT}
+        came_and_went = {number for statement, number in changes if statement != _END and (_END, number) in changes}
+        self._clear()
+        self._changes += [(how, values) for (how, number), values in changes.items() if number not in came_and_went]
+
+    def _clear(self) -> None:
         self.notes.clear()
         self.answers.clear()
         self._changes.clear()
 
     def _commit_late(self) -> None:
         self._committing_soon = False
-        try:
-            self.commit()
-        except JournalError as error:
-            logger.debug("%s", error)  # the next commit tries again
+        self.commit()
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
@@ -294,7 +331,16 @@ class JournalRecord:
         seeded: Whether a reset has named a seed.
     """
 
-    __slots__ = ("_add_answer", "_add_note", "_journal", "_snapshot_due", "_snapshot_id", "number", "seeded")
+    __slots__ = (
+        "_add_answer",
+        "_add_note",
+        "_failed_id",
+        "_journal",
+        "_snapshot_due",
+        "_snapshot_id",
+        "number",
+        "seeded",
+    )
 
     def __init__(self, journal: Journal, number: int, *, seeded: bool) -> None:
         self.number = number
@@ -302,6 +348,7 @@ class JournalRecord:
         self._journal = journal
         self._add_note = journal.notes.append
         self._add_answer = journal.answers.append
+        self._failed_id = 0
         self._snapshot_id = 0
         self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
 
@@ -310,7 +357,7 @@ class JournalRecord:
         data = request.data
         return data if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
-    def note(self, request: V1Request, taken: Data, answer: str) -> None:
+    def note(self, request: V1Request, taken: Taken, answer: str) -> None:
         """See ``Record``."""
         kind = request.type
         if kind == "reset":
@@ -318,16 +365,18 @@ class JournalRecord:
         self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, len(answer)))
         self._add_answer(answer)
 
-    def note_error(self, request: V1Request, taken: Data, message: str) -> None:
+    def note_error(self, request: V1Request, taken: Taken, message: str) -> None:
         """See ``Record``."""
-        kind = request.type
-        if kind == "reset":
-            self._note_reset(request)
-        self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, -len(message)))
+        self.seeded = self.seeded or names_seed(request)
+        self._failed_id = request.id
+        kind = request.type if taken is not None else LOST
+        self._add_note((self.number, request.id, kind, taken, -len(message)))
         self._add_answer(message)
 
     def wants_snapshot(self, last_id: int) -> bool:
         """See ``Record``."""
+        if last_id == self._failed_id:  # the environment may still be at it, or be gone
+            return False
         since = last_id - self._snapshot_id
         return since >= _SNAPSHOT_EVERY or (since > 0 and time.monotonic() >= self._snapshot_due)
 
@@ -346,7 +395,8 @@ class JournalRecord:
 
     async def history(self) -> History:
         """See ``Record``."""
-        self._journal.commit()
+        if not self._journal.commit():
+            raise JournalError(f"The journal {self._journal.path} can't be written just now.")
         row = self._journal.find(self.number)
         if row is None:
             raise SessionLostError("it is not in the journal any more.")
@@ -370,6 +420,10 @@ def _copied(data: dict[str, Any]) -> Data:
     except ValueError:
         return None
     return copy
+
+
+def _as_json(notes: list[Note]) -> bytes:
+    return to_json(notes, inf_nan_mode="constants")
 
 
 def hashed(token: str) -> bytes:

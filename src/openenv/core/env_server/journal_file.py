@@ -12,8 +12,8 @@ from openenv.core.exceptions import ConfigurationError
 
 _APPLICATION_ID = 0x4F454A4C  # "OEJL"
 _VERSION = 1
-# How long a process waits for another one that writes. None of them holds the file for more than some milliseconds.
-_BUSY_TIMEOUT_S = 2.0
+BUSY_TIMEOUT_S = 2.0
+"""How long a process waits for another one that writes. None of them holds the file for more than some milliseconds."""
 
 _TABLES = """
 CREATE TABLE run (
@@ -79,7 +79,7 @@ def open_journal(path: Path) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: It can't be opened.
     """
-    connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")

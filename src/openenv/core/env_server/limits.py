@@ -21,6 +21,8 @@ class Limits:
             ``None`` for any number.
         max_wait_s: Longest time that a client may wait in line for a place.
         drain_s: Time that episodes get to end when the server is told to end.
+        journal_max_age_s: Time for which the journal keeps what sessions did.
+        journal_max_size_mb: How large the journal may become, in MiB.
 
     Raises:
         ConfigurationError: One of them is too low; the message says which.
@@ -35,12 +37,18 @@ class Limits:
     max_messages_per_s: float | None = None
     max_wait_s: float = 600.0
     drain_s: float = 5.0
+    journal_max_age_s: float = 7 * 24 * 3600.0
+    journal_max_size_mb: float = 1024.0
 
     def __post_init__(self) -> None:
         for name in ("idle_timeout_s", "reset_timeout_s", "step_timeout_s", "max_messages_per_s"):
             value = getattr(self, name)
             if value is not None and not value > 0:  # NaN included
                 raise ConfigurationError(f"Expected {name} to be above 0, or None for no limit; got {value}.")
+        for name in ("journal_max_age_s", "journal_max_size_mb"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:  # NaN included
+                raise ConfigurationError(f"Expected {name} to be above 0, got {value}.")
         for name in ("resume_window_s", "max_wait_s", "drain_s"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:  # NaN included

@@ -10,12 +10,14 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from openenv.core.env_server.session_ids import public_name
+from openenv.core.env_server.session_ids import AGENT_HEADER, ORS_HEADER, SESSION_HEADER, public_name
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
 # Attributes of a record that are fields of the log where they are there.
 _FIELDS = ("session", "code")
+_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "X-API-Key", SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
+_CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
 _NAMED_SESSION = re.compile(r"(session_id=)([^&\s\"']+)")
 # What they log below warnings has the names of agents' connections, and what is said on them.
 _WITH_SECRETS = ("mcp", "sse_starlette")
@@ -83,6 +85,17 @@ class ClientsFaults(logging.Filter):
             record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
             record.exc_info = record.exc_text = None
         return record.levelno >= self._level
+
+
+class HiddenCredentials(logging.Filter):
+    """Takes credentials out of records: ``websockets`` logs each handshake's headers, at either end, when it debugs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, one of a header with credentials without them."""
+        arguments = record.args
+        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
+            record.args = (arguments[0], "[redacted]")
+        return True
 
 
 class TextFormatter(logging.Formatter):

@@ -52,6 +52,11 @@ class Ending(StrEnum):
     """The server ended."""
 
 
+RECOVERY_FAILURES = ("incomplete", "unrepeatable", "different", "environment", "no_place", "unreadable", "other")
+"""Why a session could not be rebuilt, in this order: the journal lacks some of it, or holds what can't be repeated; the
+environment did something else this time, or is another one; every place was taken; the journal can't be read."""
+
+
 class Histogram:
     """How long something took, each time.
 
@@ -105,10 +110,11 @@ class Metrics:
         characters_out: Characters of the latter.
         resumed: Sessions that a further socket of their client took up, while they were alive.
         recovered: Sessions rebuilt from the journal.
-        recoveries_failed: Sessions that could not be rebuilt: their clients were told ``SESSION_LOST``.
+        recoveries_failed: Times that a session could not be rebuilt, by one of ``RECOVERY_FAILURES``.
         forked: Sessions that were opened as forks of others.
         journal_commits: Times that the journal wrote what it had gathered.
         journal_seconds: Time that this took, in seconds.
+        journal_failing: Whether the journal can't be written now, so that sessions go on without it.
         waiting: Clients that wait in line for a place now.
         draining: Whether the server takes no new sessions any more, because it is about to end.
         count_queued: Counts the requests that wait now for others of their session.
@@ -127,10 +133,11 @@ class Metrics:
         self.characters_out = 0
         self.resumed = 0
         self.recovered = 0
-        self.recoveries_failed = 0
+        self.recoveries_failed: Counter[str] = Counter()
         self.forked = 0
         self.journal_commits = 0
         self.journal_seconds = 0.0
+        self.journal_failing = False
         self.waiting = 0
         self.draining = False
         self.count_queued: Callable[[], int] = _none

@@ -1,9 +1,10 @@
 """What a session was asked since its episode can be begun anew, and how it answered: what a replay needs."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.protocol import V1Request, encode_v1
 from openenv.core.env_server.snapshots import Snapshot
@@ -18,8 +19,12 @@ LOST = "lost"
 Data: TypeAlias = dict[str, Any] | None
 """What a request says."""
 
-# Requests that a session without a journal remembers. Each takes about a kilobyte, with a short action.
+Taken: TypeAlias = Data | bytes
+"""What a request said before it was carried out, perhaps as JSON; ``None`` where that can't be written down."""
+
+# What a session without a journal remembers: requests, and bytes of what they say.
 _MOST_REQUESTS = 1024
+_MOST_BYTES = 1024 * 1024
 
 
 class Recorded(NamedTuple):
@@ -72,14 +77,18 @@ class History:
 class Record(Protocol):
     """Takes down what a session is asked and answers."""
 
-    def takes(self, request: V1Request) -> Data:
+    def takes(self, request: V1Request) -> Taken:
         """Write down what carrying out the request might change, which is what ``note`` wants to have then."""
 
-    def note(self, request: V1Request, taken: Data, answer: str) -> None:
+    def note(self, request: V1Request, taken: Taken, answer: str) -> None:
         """Take down a request that has been carried out, with its answer's data."""
 
-    def note_error(self, request: V1Request, taken: Data, message: str) -> None:
-        """Take down a request that was answered with an error."""
+    def note_error(self, request: V1Request, taken: Taken, message: str) -> None:
+        """Take down a request that was answered with an error.
+
+        A reset that failed begins nothing anew, since nobody knows what it did: a replay repeats it after what came
+        before. If it named a seed, resets after it may draw from that one.
+        """
 
     def wants_snapshot(self, last_id: int) -> bool:
         """Whether now, after the request of this number, is the time to take a snapshot."""
@@ -102,49 +111,63 @@ def restarts(request: V1Request, seeded: bool) -> bool:
     """Whether a replay can begin with a request: a reset that names a seed or, until there was one, any reset.
 
     Args:
-        request: The request.
+        request: The request, which did not fail.
         seeded: Whether a reset before it has named a seed, from which the environment may still draw.
     """
     return request.type == "reset" and (not seeded or names_seed(request))
 
 
 def names_seed(request: V1Request) -> bool:
-    """Whether a reset names a seed."""
-    return request.data.get("seed") is not None
+    """Whether a request is a reset that names a seed."""
+    return request.type == "reset" and request.data.get("seed") is not None
 
 
 class MemoryRecord:
     """The last requests of a session that no journal keeps.
 
-    It holds references and hashes only, because every step pays for it and few sessions are ever forked.
+    Of their data it holds JSON and of their answers hashes, because every step pays for it and few sessions are ever
+    forked. Errors it holds as they are: a replay has to know a timeout when it meets one.
 
     Args:
         parent: The record of the session that this one was forked from.
     """
 
-    __slots__ = ("_requests", "_seeded")
+    __slots__ = ("_bytes", "_overflowed", "_requests", "_seeded")
 
     def __init__(self, parent: "MemoryRecord | None" = None) -> None:
-        # One more than is of use, which tells that the first ones have been forgotten.
-        self._requests: deque[tuple[V1Request, int]] = deque(maxlen=_MOST_REQUESTS + 1)
+        self._requests: list[tuple[str, bytes, int, str, str | int, bool]] = []
+        self._bytes = 0
+        self._overflowed = False
         self._seeded = False
         if parent is not None:
             self._requests.extend(parent._requests)
+            self._bytes = parent._bytes
+            self._overflowed = parent._overflowed
             self._seeded = parent._seeded
 
-    def takes(self, request: V1Request) -> None:
+    def takes(self, request: V1Request) -> bytes | None:
         """See ``Record``."""
+        if self._overflowed and request.type != "reset":
+            return b"{}"
+        try:
+            return to_json(request.data, inf_nan_mode="constants")
+        except ValueError:
+            return None
 
-    def note(self, request: V1Request, taken: Data, answer: str) -> None:
+    def note(self, request: V1Request, taken: Taken, answer: str) -> None:
         """See ``Record``."""
         if request.type == "reset" and restarts(request, self._seeded):
-            self._requests.clear()
+            self._forget()
+            self._overflowed = False
             self._seeded = names_seed(request)
-        self._requests.append((request, hash(answer)))
+        self._keep(request, taken, hash(answer), failed=False)
 
-    def note_error(self, request: V1Request, taken: Data, message: str) -> None:
+    def note_error(self, request: V1Request, taken: Taken, message: str) -> None:
         """See ``Record``."""
-        self.note(request, taken, message)
+        if request.type == REFUSED:
+            return
+        self._seeded = self._seeded or names_seed(request)
+        self._keep(request, taken, message, failed=True)
 
     def wants_snapshot(self, last_id: int) -> bool:
         """See ``Record``."""
@@ -155,15 +178,35 @@ class MemoryRecord:
 
     async def history(self) -> History:
         """See ``Record``."""
-        if len(self._requests) > _MOST_REQUESTS:
+        if self._overflowed:
             raise SessionLostError(
-                f"more than {_MOST_REQUESTS} requests came since the reset that it would have to be replayed from; a "
-                "server with a journal keeps them all."
+                f"more than {_MOST_REQUESTS} requests, or {_MOST_BYTES} bytes of them, came since the reset that it "
+                "would have to be replayed from; a server with a journal keeps them all."
             )
-        return History([Recorded(*kept) for kept in self._requests])
+        return History(
+            [
+                Recorded(V1Request(kind, from_json(data), number, session), answer, failed)
+                for kind, data, number, session, answer, failed in self._requests
+            ]
+        )
 
     def ended(self, why: str) -> None:
         """See ``Record``."""
+
+    def _keep(self, request: V1Request, taken: Taken, answer: str | int, *, failed: bool) -> None:
+        if self._overflowed:
+            return
+        kind, data = (request.type, taken) if isinstance(taken, bytes) else (LOST, b"{}")
+        self._bytes += len(data) + (len(answer) if isinstance(answer, str) else 0)
+        if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
+            self._forget()
+            self._overflowed = True
+            return
+        self._requests.append((kind, data, request.id, request.session, answer, failed))
+
+    def _forget(self) -> None:
+        self._requests.clear()
+        self._bytes = 0
 
 
 def answer_message(recorded: Recorded) -> str:

@@ -12,7 +12,15 @@ from openenv.core.env_server.records import names_seed
 from openenv.core.env_server.replay import rebuild, refuse_unrepeatable
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.exceptions import RequestError, SessionLostError, SessionNotFoundError, UnauthorizedError
+from openenv.core.exceptions import (
+    EnvironmentFactoryError,
+    JournalError,
+    RequestError,
+    SessionCapacityError,
+    SessionLostError,
+    SessionNotFoundError,
+    UnauthorizedError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +70,7 @@ class Recovery:
         if not hmac.compare_digest(row.token, hashed(token)):
             raise UnauthorizedError("The token is not this session's.")
         if row.ended is not None:
-            raise SessionLostError(f"it has ended: {row.ended}.")
+            raise SessionLostError(f"it has ended: {row.ended}.", "ended")
         return row
 
     async def recover(self, row: Row, token: str, client: str | None, answered: int) -> Recovered:
@@ -77,7 +85,7 @@ class Recovery:
         Raises:
             SessionLostError: It can't be rebuilt as it was, and why.
             SessionCapacityError: There is no place for it.
-            JournalError: The journal can't be read or written.
+            JournalError: The journal can't be read.
         """
         told = await self._journal.tell(row)
         last_id, last_answer = _where_it_stood(told, answered)
@@ -111,7 +119,7 @@ class Recovery:
     async def _rebuild(self, session: Session, row: Row, told: Told) -> None:
         described = await self._describe(session)
         if described != row.environment:
-            raise SessionLostError(f"the server now has {described}, and had {row.environment} then.")
+            raise SessionLostError(f"the server now has {described}, and had {row.environment} then.", "environment")
         await rebuild(session, told.history)
 
 
@@ -119,7 +127,8 @@ def _where_it_stood(told: Told, answered: int) -> tuple[int, str | None]:
     """Number of the last request that counts, and its answer."""
     if answered > told.last_id:
         raise SessionLostError(
-            f"its client had the answer to request {answered}, and the journal ends with request {told.last_id}."
+            f"its client had the answer to request {answered}, and the journal ends with request {told.last_id}; what "
+            "came after could not be written, or had not reached the disk."
         )
     if told.last_type == "fork" and answered < told.last_id:
         # The answer had the tokens of the new sessions, which are not on record: the client forks again.
@@ -130,6 +139,21 @@ def _where_it_stood(told: Told, answered: int) -> tuple[int, str | None]:
 def _was_seeded(told: Told) -> bool:
     """Whether the environment may still draw from a seed that a reset has named."""
     return told.history.snapshot is not None or any(names_seed(recorded.request) for recorded in told.history.requests)
+
+
+def failure_of(error: BaseException | None) -> str:
+    """Say in a word why a session could not be rebuilt, for ``Metrics.recoveries_failed``."""
+    match error:
+        case SessionLostError(kind=kind):
+            return kind
+        case SessionCapacityError():
+            return "no_place"
+        case EnvironmentFactoryError():
+            return "environment"
+        case JournalError():
+            return "unreadable"
+        case _:
+            return "other"
 
 
 async def describe_environment(session: Session) -> str:

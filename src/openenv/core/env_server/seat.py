@@ -10,12 +10,15 @@ from openenv.core.env_server.dispatch import answer, answer_now
 from openenv.core.env_server.journal import JournalRecord
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.protocol import Refusal, V1Request, encode_v1
-from openenv.core.env_server.records import REFUSED, Data, MemoryRecord
+from openenv.core.env_server.records import REFUSED, MemoryRecord, Taken
 from openenv.core.env_server.session import Session
 from openenv.core.exceptions import (
     AnswerTooLargeError,
+    EnvironmentProcessEndedError,
+    IllegalActionError,
     InvalidRequestError,
     RequestError,
+    ResetNeededError,
     SessionNotFoundError,
 )
 
@@ -46,8 +49,12 @@ class Outlet(Protocol):
     def ended(self, message: str | None) -> None:
         """Learn that a request of this socket is not under way any more; take its answer."""
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no more is unsent than may be."""
+
     async def room(self) -> None:
-        """Wait while too much is unsent."""
+        """Wait until there is room again; may be cancelled."""
 
     def left(self, seat: "Seat") -> None:
         """Learn that the seat answers to this socket no more."""
@@ -72,6 +79,7 @@ class Seat:
     __slots__ = (
         "_expiry",
         "_over",
+        "_pause",
         "_queue",
         "_seats",
         "_takes_snapshots",
@@ -105,6 +113,7 @@ class Seat:
         self._queue: deque[tuple[Outlet, Message]] = deque()
         self._work_task: asyncio.Task[None] | None = None
         self._over = False
+        self._pause: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
     @property
@@ -159,8 +168,7 @@ class Seat:
         message = self._seats.error(refusal.error, refusal.id, refusal.session)
         if refusal.id == self.last_id + 1:
             self.last_id, self.last_answer = refusal.id, message
-            request = V1Request(REFUSED, {}, refusal.id, self.session.id)
-            self.record.note_error(request, {}, message)
+            self._note_refusal(refusal.id, message)
         return message
 
     def queue(self, message: Message) -> None:
@@ -182,6 +190,8 @@ class Seat:
         if self.outlet is not None and self.outlet is not outlet:
             self.outlet.left(self)
         self.outlet = outlet
+        if self._pause is not None:
+            self._pause.cancel()
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -199,7 +209,7 @@ class Seat:
         else:  # not before the task has begun, which may hold something that has to be awaited
             asyncio.get_running_loop().call_soon(self._work_task.cancel)
 
-    def _work_on(self, request: V1Request, taken: Data, data: Awaitable[str]) -> None:
+    def _work_on(self, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         """Have what has begun already finished."""
         assert self.outlet is not None
         self.outlet.began()
@@ -221,7 +231,7 @@ class Seat:
         elif self._over or self.session.closed:
             self._seats.close(self)
 
-    async def _finish(self, outlet: Outlet, request: V1Request, taken: Data, data: Awaitable[str]) -> None:
+    async def _finish(self, outlet: Outlet, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         try:
             answered = await data
             self.last_answer = message = self._encoded(request, "observation", answered)
@@ -236,9 +246,16 @@ class Seat:
         while self._queue:
             outlet, message = self._queue.popleft()
             self._deliver(outlet, await self._answered(message))
-            if self._takes_snapshots and not _forks(message):
+            if self._takes_snapshots and _plays(message):
                 await self._keep_snapshot()
-            await outlet.room()
+            if outlet is self.outlet and not outlet.has_room:
+                await self._wait_for_room(outlet)
+
+    async def _wait_for_room(self, outlet: Outlet) -> None:
+        """Wait while the client leaves too much unread on a socket that the seat answers to."""
+        self._pause = asyncio.get_running_loop().create_task(outlet.room())
+        await asyncio.wait((self._pause,))
+        self._pause = None
 
     async def _take_snapshot(self) -> None:
         """Take a snapshot where it is time for one, before anything else; then go on working."""
@@ -251,6 +268,8 @@ class Seat:
             return
         try:
             snapshot, position = await self.session.snapshot()
+        except (EnvironmentProcessEndedError, ResetNeededError):  # nothing is left to take one of, until the next reset
+            return
         except RequestError as error:
             name = self.session.name
             logger.warning("session %s takes no more snapshots: %s", name, error.message, extra={"session": name})
@@ -301,12 +320,18 @@ class Seat:
         )
         return self._seats.error(error, request.id, request.session)
 
-    def _refused(self, request: V1Request, taken: Data, error: RequestError) -> str:
+    def _refused(self, request: V1Request, taken: Taken, error: RequestError) -> str:
         if self.session.closed:  # by its idle timeout
             self._seats.close(self)
         self.last_answer = message = self._seats.error(error, request.id, request.session)
-        self.record.note_error(request, taken, message)
+        if isinstance(error, InvalidRequestError) and not isinstance(error, IllegalActionError):
+            self._note_refusal(request.id, message)  # the environment was not asked
+        else:
+            self.record.note_error(request, taken, message)
         return message
+
+    def _note_refusal(self, request_id: int, message: str) -> None:
+        self.record.note_error(V1Request(REFUSED, {}, request_id, self.session.id), {}, message)
 
     def _encoded(self, request: V1Request, kind: str, data: str) -> str:
         limit = self.longest_answer if kind not in _ALWAYS_TAKEN else None
@@ -315,6 +340,11 @@ class Seat:
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
         return encode_v1(kind, data, request.id, request.session)
+
+
+def _plays(message: Message) -> bool:
+    """Whether it may have changed the environment."""
+    return isinstance(message, V1Request) and message.type in ("reset", "step")
 
 
 def _forks(message: Message) -> bool:

@@ -12,21 +12,20 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from pydantic_core import from_json
-
 from openenv.core.env_server.forking import Fork
 from openenv.core.env_server.journal import Journal, JournalRecord
 from openenv.core.env_server.journal_reader import Row
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.protocol import encode_error_v1
 from openenv.core.env_server.records import MemoryRecord
-from openenv.core.env_server.recovery import Recovery, describe_environment
+from openenv.core.env_server.recovery import Recovery, describe_environment, failure_of
 from openenv.core.env_server.seat import Outlet, Seat
 from openenv.core.env_server.session import Phase, Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.exceptions import (
     JournalError,
     RequestError,
+    SessionLostError,
     SessionNotFoundError,
     UnauthorizedError,
 )
@@ -36,8 +35,6 @@ logger = logging.getLogger(__name__)
 _TOKEN_BYTES = 16
 # Seconds within which whoever had a session rebuilt takes it up.
 _HAND_OVER_S = 5.0
-# Answers that tell what was put on record already, or is over.
-_ON_RECORD = tuple(f'{{"type":"{kind}"' for kind in ("opened", "attached", "forked", "closed"))
 
 
 class Seats:
@@ -83,9 +80,6 @@ class Seats:
         record = await self._new_record(session, token)
         seat = self._seat(session, arguments["max_message_bytes"], record, token)
         seat.outlet = outlet
-        if len(self._seats) > len(self._sessions):  # some have ended by their idle timeout, and nobody asked for them
-            for ended in [seat for seat in self._seats.values() if seat.session.closed]:
-                self.close(ended)
         return seat
 
     async def attach(self, session_id: str, arguments: dict[str, Any], outlet: Outlet) -> Seat:
@@ -99,17 +93,16 @@ class Seats:
         Raises:
             SessionNotFoundError: There is none of this id (any more).
             UnauthorizedError: The token is another session's.
-            SessionLostError: It could not be rebuilt from the journal.
-            SessionCapacityError: There is no place for one that has to be rebuilt.
+            SessionLostError: It could not be rebuilt from the journal, or its client knows of more than happened.
+            SessionCapacityError: There is no place for one that has to be rebuilt; it can be tried again.
         """
-        seat = self._seats.get(session_id)
-        if seat is None or seat.session.closed:
+        seat = self._live(session_id, arguments["token"], arguments["answered"])
+        if seat is None:
             seat = await self._recovered(session_id, arguments, outlet.client)
-        if not secrets.compare_digest(seat.token.encode(), arguments["token"].encode(errors="replace")):
-            raise UnauthorizedError("The token is not this session's.")
+        else:
+            self.metrics.resumed += 1
         seat.move(outlet)
         seat.session.take_up()
-        self.metrics.resumed += 1
         seat.longest_answer = arguments["max_message_bytes"]
         return seat
 
@@ -152,13 +145,6 @@ class Seats:
         """
         sessions = await Fork(self._sessions, seat.session, seat.record.history).open(count)
         children = [self._forked(seat, session) for session in sessions]
-        try:
-            if self._journal is not None:
-                self._journal.commit()
-        except JournalError:
-            for child in children:
-                child.end()
-            raise
         self.metrics.forked += len(children)
         for child in children:
             self._hand_over(child, seat.outlet)
@@ -177,51 +163,40 @@ class Seats:
         """Whether sessions are taken down in a journal."""
         return self._journal is not None
 
-    def recorded(self, answers: list[str]) -> list[str]:
-        """Put answers on record before they leave.
-
-        Args:
-            answers: What is about to be sent.
-
-        Returns:
-            The same; where the journal can't be written, an error in the place of each that is not on record.
-        """
-        if self._journal is None:
-            return answers
-        try:
+    def put_on_record(self) -> None:
+        """Put on record what is about to be answered, where there is a journal and it can be written."""
+        if self._journal is not None:
             self._journal.commit()
-        except JournalError as error:
-            return [answer if answer.startswith(_ON_RECORD) else self._unrecorded(answer, error) for answer in answers]
-        return answers
-
-    def _unrecorded(self, answer: str, error: JournalError) -> str:
-        message = from_json(answer)
-        return self.error(error, message.get("id"), message.get("session"))
 
     def _seat(
         self, session: Session, longest_answer: int | None, record: MemoryRecord | JournalRecord, token: str
     ) -> Seat:
-        seat = self._seats[session.id] = Seat(self, session, longest_answer, record, token)
-        session.on_end = partial(self._ended, seat)
+        seat = Seat(self, session, longest_answer, record, token)
+        if not session.closed:  # which it may be after all, by its idle timeout
+            self._seats[session.id] = seat
+            session.on_end = partial(self._ended, seat)
         return seat
 
     def _ended(self, seat: Seat) -> None:
+        del self._seats[seat.session.id]
+        if seat.idle and seat.outlet is not None:  # else it has something to answer yet
+            seat.outlet.left(seat)
         if seat.session.ending is not Ending.SHUTDOWN:  # which leaves it to be recovered
             seat.record.ended(f"{seat.session.ending}")
 
     async def _new_record(self, session: Session, token: str) -> MemoryRecord | JournalRecord:
-        """Begin the record of a session that was just opened; close it where that can't be done."""
+        """Begin the record of a session that was just opened; without the journal, where that can't be opened."""
         if self._journal is None:
             return MemoryRecord()
         try:
             self._journal.start()
-            record = self._journal.add(session.id, token, await self._describe(session))
-            self._journal.commit()
+            return self._journal.add(session.id, token, await self._describe(session))
+        except JournalError:  # of which the log knows
+            return MemoryRecord()
         except BaseException:
             session.ending = Ending.FAILED
             self._sessions.close(session)
             raise
-        return record
 
     def _forked(self, seat: Seat, session: Session) -> Seat:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -256,6 +231,33 @@ class Seats:
             self._environment = await describe_environment(session)
         return self._environment
 
+    def _live(self, session_id: str, token: str, answered: int) -> Seat | None:
+        """Find a session that this process holds, and no other process has rebuilt since."""
+        seat = self._seats.get(session_id)
+        if seat is None:
+            return None
+        if not secrets.compare_digest(seat.token.encode(), token.encode(errors="replace")):
+            raise UnauthorizedError("The token is not this session's.")
+        if self._is_outdated(seat):
+            seat.session.ending = Ending.REPLACED
+            self.release(seat)
+            seat.end()
+            return None
+        if answered > seat.last_id:
+            raise SessionLostError(f"its client had the answer to request {answered}, and its last was {seat.last_id}.")
+        return seat
+
+    def _is_outdated(self, seat: Seat) -> bool:
+        if self._journal is None or isinstance(seat.record, MemoryRecord):
+            return False
+        if not self._journal.commit():  # then its own row may be missing
+            return False
+        try:
+            row = self._journal.find(seat.session.id)
+        except JournalError:  # nobody can have rebuilt it from there either
+            return False
+        return row is not None and row.number != seat.record.number
+
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> Seat:
         """Rebuild a session from the journal; whoever asks for it meanwhile gets the same one."""
         if self._recovery is None:
@@ -271,7 +273,7 @@ class Seats:
     def _no_more_recovering(self, session_id: str, task: "asyncio.Task[Seat]") -> None:
         del self._recovering[session_id]
         if not task.cancelled() and task.exception() is not None:  # which all who asked may have gone and not hear of
-            self.metrics.recoveries_failed += 1
+            self.metrics.recoveries_failed[failure_of(task.exception())] += 1
 
     async def _recover(self, row: Row, arguments: dict[str, Any], client: str | None) -> Seat:
         assert self._recovery is not None
@@ -293,12 +295,10 @@ class Seats:
 
     def release(self, seat: Seat) -> None:
         """Give the session's place back, although it still works."""
-        self._seats.pop(seat.session.id, None)
         self._sessions.release(seat.session)
 
     def close(self, seat: Seat) -> None:
         """End the session."""
-        self._seats.pop(seat.session.id, None)
         if seat.outlet is not None:
             seat.outlet.left(seat)
         self._sessions.close(seat.session)

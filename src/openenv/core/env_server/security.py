@@ -18,8 +18,8 @@ import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple, Self
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple, Self
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -28,6 +28,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.addresses import address_of, is_loopback
+from openenv.core.env_server.logs import HiddenCredentials
 from openenv.core.env_server.protocol import error_json
 from openenv.core.env_server.session_ids import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
 from openenv.core.env_server.settings import ServerSettings
@@ -49,6 +50,7 @@ _CLOSE_TIMEOUT_S = 1.0
 # What tells whether a server is up says nothing else.
 _OPEN_PATHS = ("/health", "/ready")
 _LONGEST_ECHO = 100
+_HIDDEN_CREDENTIALS = HiddenCredentials()
 
 _NAME = r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
 _PORT = r"(?::(?P<port>[0-9]{1,5}))?"
@@ -78,6 +80,14 @@ class Peer(Enum):
     SELF = "this process, as in-process test clients do"
     LOCAL = "this machine"
     ELSEWHERE = "another machine, or a proxy"
+
+
+class WayIn(StrEnum):
+    """What peers from elsewhere have to show."""
+
+    NOTHING = "nothing"
+    TOKEN_OF_VARIABLE = "the token that OPENENV_TOKEN holds"  # noqa: S105  # neither is a token
+    TOKEN_OF_APPLICATION = "another token, which the application has set"  # noqa: S105
 
 
 class Refusal(NamedTuple):
@@ -121,6 +131,13 @@ class Access:
             hosts=frozenset(map(_checked_host, _list(settings.get("allowed_hosts"), _HOSTS_VARIABLE))),
             origins=frozenset(map(_checked_origin, _list(settings.get("allowed_origins"), _ORIGINS_VARIABLE))),
         )
+
+    @property
+    def way_in(self) -> WayIn:
+        """What peers from elsewhere have to show."""
+        if not self.asks_token:
+            return WayIn.NOTHING
+        return WayIn.TOKEN_OF_VARIABLE if self.token == _variable(TOKEN_VARIABLE) else WayIn.TOKEN_OF_APPLICATION
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Say why a request is to be refused; ``None`` for one that may pass.
@@ -244,22 +261,6 @@ class Guard:
             logger.debug("a client went before it was refused: %s", error)
 
 
-class HiddenTokens(logging.Filter):
-    """Takes credentials out of log records: ``websockets`` logs each handshake's headers, at the level ``debug``."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, one with credentials without them."""
-        arguments = record.args
-        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
-            record.args = (arguments[0], "[redacted]")
-        return True
-
-
-_SECRET_HEADERS = ("Authorization", "Cookie", API_KEY_HEADER, SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
-_CREDENTIALS = tuple(map(str.lower, _SECRET_HEADERS))
-_HIDDEN_TOKENS = HiddenTokens()
-
-
 def new_token() -> str:
     """Make a token that nobody can guess."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
@@ -287,6 +288,30 @@ def asks_token(settings: ServerSettings) -> bool:
     return auth == "token"
 
 
+def way_in_of(app: Any) -> WayIn:
+    """Say what an application wants to be shown by peers from elsewhere: nothing, where it is not protected."""
+    access = getattr(getattr(app, "state", None), "access", None)
+    return access.way_in if isinstance(access, Access) else WayIn.NOTHING
+
+
+def guarded(app: ASGIApp, access: Access) -> ASGIApp:
+    """Put a guard before an application and, before that, what tells browsers whose pages may use it.
+
+    Browsers ask for that without any token, and read a refusal only where they were told.
+    """
+    guard = Guard(app, access)
+    if not access.origins:  # there is nobody whose browser would have to be told
+        return guard
+    every = ["*"]
+    return CORSMiddleware(
+        guard,
+        allow_origins=[str(origin) for origin in access.origins],
+        allow_methods=every,
+        allow_headers=every,
+        expose_headers=[SESSION_HEADER, AGENT_HEADER],
+    )
+
+
 def protect(app: Starlette, access: Access) -> None:
     """Put a guard before an application, and say in the log if it asks nobody for a token.
 
@@ -295,18 +320,8 @@ def protect(app: Starlette, access: Access) -> None:
         access: Who may use it.
     """
     app.state.access = access
-    app.add_middleware(Guard, access=access)
-    if access.origins:  # else there is nobody whose browser would have to be told
-        origins = [str(origin) for origin in access.origins]
-        every = ["*"]
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=every,
-            allow_headers=every,
-            expose_headers=[SESSION_HEADER, AGENT_HEADER],
-        )
-    logging.getLogger("uvicorn.error").addFilter(_HIDDEN_TOKENS)
+    app.add_middleware(guarded, access=access)
+    logging.getLogger("uvicorn.error").addFilter(_HIDDEN_CREDENTIALS)
     if not access.asks_token:
         logger.warning("%s=none: whoever can reach this server can use it; nobody is asked for a token.", AUTH_VARIABLE)
 

@@ -301,13 +301,14 @@ class Session:
         self.reward = position.reward
 
     async def snapshot(self) -> tuple[Snapshot, Position]:
-        """Take a snapshot of the environment, within the time that a reset may take; only with ``can_snapshot``.
+        """Take a snapshot of the environment, within the time that a step may take; only with ``can_snapshot``.
 
         Raises:
+            EnvironmentProcessEndedError: The process that it ran in has ended; or ``ResetNeededError``.
             RequestError: The environment raised, took too long or returned what can't be kept.
         """
         async with self._turn:
-            return await self._runner.snapshot(self._limits.reset_timeout_s), self.position
+            return await self._runner.snapshot(self._limits.step_timeout_s), self.position
 
     async def restore(self, snapshot: Snapshot, position: Position) -> None:
         """Have a new environment take up a snapshot, as ``snapshot`` takes it.

@@ -1,6 +1,8 @@
-"""The ids of sessions: where a client names its own, what others may read of it, and which worker holds it."""
+"""The ids of sessions: where requests name them, what others may read of them, and which worker holds them."""
 
 SESSION_HEADER = "X-OpenEnv-Session"
+"""Names a session over HTTP and, where a client takes up a session of v1, in the handshake."""
+
 SESSION_COOKIE = "openenv_session"
 
 ORS_HEADER = "X-Session-ID"

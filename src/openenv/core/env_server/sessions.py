@@ -311,12 +311,14 @@ class Sessions:
         return True
 
     def _forget(self, session: Session) -> None:
-        if self._sessions.pop(session.id, None) is not None:
-            self._may_yield.discard(session)
-            self.line.give_back(session.client)
-            self.metrics.closed[session.ending] += 1
-            if session.on_end is not None:
-                session.on_end()
+        if self._sessions.get(session.id) is not session:  # it gave its place back before, and may have been rebuilt
+            return
+        del self._sessions[session.id]
+        self._may_yield.discard(session)
+        self.line.give_back(session.client)
+        self.metrics.closed[session.ending] += 1
+        if session.on_end is not None:
+            session.on_end()
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()

@@ -39,6 +39,9 @@ class ServerSettings(TypedDict, total=False):
             ``OPENENV_SESSIONS_PER_PROCESS`` says, else 1.
         journal: File that sessions of v1 are taken down in, so that they outlive the server's process; by default what
             ``OPENENV_JOURNAL`` says, else none.
+        journal_max_age_s: Seconds for which the journal keeps what sessions did; a week by default.
+        journal_max_size_mb: How large the journal may become, in MiB; 1024 by default. Beyond that, what ended sessions
+            did is removed first.
         token: What peers from other machines must show; by default what ``OPENENV_TOKEN`` says. Without one, none of
             them is answered.
         auth: ``"none"`` asks nobody for a token; by default what ``OPENENV_AUTH`` says, else ``"token"``.
@@ -63,6 +66,8 @@ class ServerSettings(TypedDict, total=False):
     isolation: Literal["none", "process"] | None
     sessions_per_process: int | None
     journal: str | os.PathLike[str] | None
+    journal_max_age_s: float
+    journal_max_size_mb: float
     token: str | None
     auth: Literal["token", "none"] | None
     allowed_hosts: Sequence[str] | None
@@ -79,6 +84,8 @@ _FROM_ENVIRONMENT: dict[str, type[float] | type[int]] = {
     "max_messages_per_s": float,
     "max_wait_s": float,
     "drain_s": float,
+    "journal_max_age_s": float,
+    "journal_max_size_mb": float,
 }
 
 

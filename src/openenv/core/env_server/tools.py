@@ -430,7 +430,8 @@ def _observed(called: AuthoredTool, returned: Any, action: CallToolAction) -> Ca
 def _raised(action: CallToolAction, error: Exception) -> CallToolObservation:
     logger.info("the tool %s raised", action.tool_name, exc_info=error)
     kind = ToolErrorType.TIMEOUT if isinstance(error, TimeoutError) else ToolErrorType.EXECUTION_ERROR
-    return _failed(action, kind, without_secrets(_text(error)) or type(error).__name__)
+    text = f"KeyError: {_text(error)}" if isinstance(error, KeyError) else _text(error)  # which is nothing but the key
+    return _failed(action, kind, without_secrets(text) or type(error).__name__)
 
 
 def _text(error: Exception) -> str:

@@ -7,7 +7,6 @@ its seat, see ``seats.py``. Answers that are ready together leave in one frame.
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
 
 from starlette.types import Receive, Send
 
@@ -37,6 +36,7 @@ _MOST_UNSENT = 1024 * 1024
 GOODBYES = (1000, 1001, 1009)
 # What an agent may ask for.
 _OF_AGENTS = ("open", "attach", "mcp", "close")
+_NO_SEAT = "This socket holds no such session (any more): it was closed, idle for too long, or taken up elsewhere."
 
 
 class V1Socket:
@@ -68,6 +68,8 @@ class V1Socket:
         self._ready: list[str] = []
         self._unsent = 0
         self._sender = asyncio.Lock()
+        self._little_unsent = asyncio.Event()
+        self._little_unsent.set()
         self._client_gone = False
         self._under_way = 0
         self._room = asyncio.Event()
@@ -89,7 +91,7 @@ class V1Socket:
                         await self._take(event.get("text"))
                     code = event.get("code")
                 finally:
-                    self._client_gone = True
+                    self._gone()
                 raise _ClientGoneError  # ends the tasks
         except* _ClientGoneError as gone:
             logger.debug("a client disconnected: %s", gone.exceptions)
@@ -114,14 +116,19 @@ class V1Socket:
             return
         self._ready.append(message)
         self._unsent += len(message)
+        if self._unsent > _MOST_UNSENT:
+            self._little_unsent.clear()
         if len(self._ready) == 1 and not self._sender.locked():
             self._tasks.create_task(self._flush())
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no more is unsent than may be."""
+        return self._little_unsent.is_set()
+
     async def room(self) -> None:
         """Wait while the client leaves too much unread."""
-        if self._unsent > _MOST_UNSENT:
-            with suppress(_ClientGoneError):  # receiving tells the socket's own task
-                await self._flush()
+        await self._little_unsent.wait()
 
     def left(self, seat: Seat) -> None:
         """Let go of a session that answers elsewhere now, or has ended."""
@@ -176,7 +183,7 @@ class V1Socket:
             self.began()
             self._tasks.create_task(self._open(message))
         elif seat is None:
-            error = SessionNotFoundError(message.session, "This socket holds no such session (any more); open one.")
+            error = SessionNotFoundError(message.session, _NO_SEAT)
             self._ready.append(self._server.error(error, message.id, message.session))
         elif message.type in ("step", "reset") and seat.at_once:
             answered = seat.answer_now(message)
@@ -215,7 +222,9 @@ class V1Socket:
         async with self._sender:
             while self._ready and not self._client_gone:
                 ready, self._ready, self._unsent = self._ready, [], 0
-                for frame in frames_v1(self._server.recorded(ready)):
+                self._little_unsent.set()
+                self._server.put_on_record()
+                for frame in frames_v1(ready):
                     await self._send_frame(frame)
 
     async def _send_frame(self, frame: str) -> None:
@@ -224,8 +233,12 @@ class V1Socket:
         try:
             await self._send({"type": "websocket.send", "text": frame})
         except (OSError, RuntimeError) as error:  # the latter is uvicorn's, once it has closed the socket itself
-            self._client_gone = True
+            self._gone()
             raise _ClientGoneError from error
+
+    def _gone(self) -> None:
+        self._client_gone = True
+        self._little_unsent.set()
 
 
 def _names_no_session(message: V1Request | Refusal) -> bool:

@@ -250,7 +250,8 @@ async def test_a_client_is_told_when_the_other_worker_dies(
     assert len(errors) == (die is raises)
 
 
-async def test_a_client_that_goes_ends_the_call_there() -> None:
+@pytest.mark.parametrize("error", [OSError, RuntimeError])  # the latter where the server has closed the socket itself
+async def test_a_client_that_goes_ends_the_call_there(error: type[Exception]) -> None:
     ended = asyncio.Event()
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -260,7 +261,7 @@ async def test_a_client_that_goes_ends_the_call_there() -> None:
 
     class GoneClient(Client):
         async def send(self, event: Message) -> None:
-            raise OSError("the client has gone")
+            raise error("the client has gone")
 
     client = GoneClient([])
     workers = Workers(app)

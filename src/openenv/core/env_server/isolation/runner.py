@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Self
 
 from pydantic_core import from_json
 
-from openenv.core.env_server.execution import ProgressListener
+from openenv.core.env_server.execution import ProgressListener, within
 from openenv.core.env_server.isolation.link import Call
 from openenv.core.env_server.isolation.processes import EnvironmentProcess, Processes
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 # Seconds that an environment gets to close, after what it may still be doing. Then it is given up.
 _CLOSE_TIMEOUT_S = 30.0
+
+_NO_PROCESS = "Expected a reset: the environment's process has ended, and the episode with it."
 
 _numbers = count(1)
 
@@ -111,8 +113,15 @@ class ProcessRunner:
         return answer
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
-        """Take a snapshot; only where ``can_snapshot`` holds."""
-        answer = await self._call("snapshot", timeout_s=timeout_s)
+        """Take a snapshot; only where ``can_snapshot`` holds. One that takes too long does not end the process.
+
+        Raises:
+            ResetNeededError: The environment's process has ended.
+        """
+        process = self._process
+        if process is None or process.ended is not None:  # of which the next call is to tell
+            raise ResetNeededError(_NO_PROCESS)
+        answer = await within("snapshot", timeout_s, process.call(Call(self._number, "snapshot", ())))
         assert isinstance(answer, WrittenJson)
         return Snapshot.from_json(answer.text)
 
@@ -179,7 +188,7 @@ class ProcessRunner:
     ) -> Outcome | WrittenJson:
         process = self._process
         if process is None:
-            raise ResetNeededError("Expected a reset: the environment's process has ended, and the episode with it.")
+            raise ResetNeededError(_NO_PROCESS)
         try:
             return await process.call(Call(self._number, operation, arguments), timeout_s, on_progress)
         except RequestError:

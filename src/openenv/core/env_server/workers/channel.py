@@ -35,8 +35,9 @@ class ChannelMessage:
 
     Attributes:
         kind: What it is about.
-        value: ``READY``: for how many seconds the worker lets episodes end when it drains. ``FAILED``: why it can't
-            serve. ``CLOSED``: how many clients have gone. ``RELAY``: the number of the worker that the socket is for.
+        value: ``READY``: for how many seconds the worker lets episodes end when it drains, and what peers from
+            elsewhere have to show. ``FAILED``: why it can't serve. ``CLOSED``: how many clients have gone. ``RELAY``:
+            the number of the worker that the socket is for, and the seconds to wait for it.
         carried: The socket that came with it; ``None`` where none belongs to it, or this process may open no more.
     """
 

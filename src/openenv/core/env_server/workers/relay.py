@@ -126,7 +126,7 @@ class Relay:
     Args:
         app: The application of this worker.
         others: Numbers of the other workers.
-        connect: Opens a stream to one of them.
+        connect: Opens a stream to one of them, or to the one that takes its place.
     """
 
     def __init__(self, app: ASGIApp, others: Collection[str], connect: Connect) -> None:
@@ -141,7 +141,7 @@ class Relay:
         if worker is None or worker not in self._others:
             await self._app({**scope, HAND_ON: self.hand_on} if _is_of_agent(scope) else scope, receive, send)
         elif not await self.hand_on(session_id, scope, receive, send):
-            # That worker has died, and its sessions with it: this application says so as of any unknown session.
+            # This application has that worker's sessions from a journal, or says that there are none.
             await self._app(scope, receive, send)
 
     async def hand_on(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> bool:
@@ -201,7 +201,7 @@ class _Call:
                 await send(event)
             if self._last in _UNFINISHED and not self._client_has_gone:
                 await self._fail(send)
-        except OSError as error:  # what ASGI servers raise on sending to a client that has gone
+        except (OSError, RuntimeError) as error:  # as ASGI servers raise on sending to a client that has gone
             logger.debug("a client went while it was being answered: %s", error)
         finally:
             upwards.cancel()

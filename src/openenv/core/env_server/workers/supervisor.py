@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from operator import attrgetter
@@ -17,6 +18,7 @@ from typing import Any
 
 from openenv.core.env_server.importable import Importable
 from openenv.core.env_server.places import SharedCounts
+from openenv.core.env_server.security import WayIn
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
 from openenv.core.env_server.workers.worker import Assignment
 from openenv.core.exceptions import ProviderError
@@ -34,6 +36,8 @@ _START_ATTEMPTS = 3
 _START_PAUSE_S = 0.5
 # Every worker has so many clients to connect that the kernel takes no more for it.
 _FULL_PAUSE_S = 0.01
+# How often to look for a worker that takes a dead one's place.
+_REPLACED_PAUSE_S = 0.1
 # Workers see to it themselves that they end in time when they drain.
 _DRAIN_MARGIN_S = 1.0
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -53,6 +57,7 @@ class WorkerProcess:
         ready: Whether it has begun to take clients.
         leaving: Whether it takes no more, because it ends.
         drain_s: For how many seconds it lets episodes end.
+        way_in: What peers from elsewhere have to show.
         failure: Why it can't serve, in its own words; empty if it has not said so.
     """
 
@@ -62,6 +67,7 @@ class WorkerProcess:
         self.ready = False
         self.leaving = False
         self.drain_s = 0.0
+        self.way_in = WayIn.TOKEN_OF_VARIABLE
         self.failure = ""
         self.process = process
         self.channel = channel
@@ -89,7 +95,8 @@ class WorkerProcess:
         """Note what it says of itself."""
         if message.kind is Kind.READY:
             self.ready = True
-            self.drain_s = message.value
+            self.drain_s, way_in = message.value
+            self.way_in = WayIn(way_in)
         elif message.kind is Kind.FAILED:
             self.failure = message.value
         elif message.kind is Kind.LEAVING:
@@ -125,7 +132,7 @@ class Supervisor:
         count: How many workers.
         listener: The listening socket.
         settings: Settings of uvicorn.
-        on_ready: Called once every worker takes clients.
+        on_ready: Called once every worker takes clients, with what peers from elsewhere have to show.
         grace_s: Seconds that workers get to end in order.
 
     Attributes:
@@ -138,7 +145,7 @@ class Supervisor:
         count: int,
         listener: socket.socket,
         settings: dict[str, Any],
-        on_ready: Callable[[], object],
+        on_ready: Callable[[WayIn], object],
         grace_s: float,
     ) -> None:
         self.signals: list[int] = []
@@ -149,6 +156,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._grace_s = grace_s
         self._workers: dict[int, WorkerProcess] = {}
+        self._way_in = WayIn.TOKEN_OF_VARIABLE
         self._all_ready = asyncio.Event()
         self._told_to_stop = asyncio.Event()
         self._told_again = asyncio.Event()
@@ -189,7 +197,7 @@ class Supervisor:
             failures = 0 if worker.ready else failures + 1
             if not worker.ready and (failures == _START_ATTEMPTS or not self._all_ready.is_set()):
                 raise ProviderError(worker.failure or f"{worker} {how} before it was ready; see what it has printed.")
-            logger.warning("%s %s; its sessions are lost, and another worker takes its place", worker, how)
+            logger.warning("%s %s; another worker takes its place. Only sessions in a journal go on", worker, how)
             await asyncio.sleep(_START_PAUSE_S if failures else 0)
 
     async def _start(self, number: int, counts: SharedCounts) -> WorkerProcess:
@@ -231,24 +239,30 @@ class Supervisor:
         for message in messages:
             worker.note(message)
             if message.kind is Kind.RELAY and message.carried is not None:
-                task = asyncio.create_task(self._relay(message.value, message.carried))
+                number, patience_s = message.value
+                task = asyncio.create_task(self._relay(number, patience_s, message.carried))
                 self._relays.add(task)
                 task.add_done_callback(self._relays.discard)
         if len(self._workers) == self._count and all(worker.ready for worker in self._workers.values()):
+            self._way_in = worker.way_in
             self._all_ready.set()
 
-    async def _relay(self, number: int, line: socket.socket) -> None:
-        """Hand a worker the line to another one; it is closed where that one is not there."""
+    async def _relay(self, number: int, patience_s: float, line: socket.socket) -> None:
+        """Hand a worker the line to another one; it is closed where that one is not there in time."""
+        gives_up_at = time.monotonic() + patience_s
         with line:
-            worker = self._workers.get(number)
-            while worker is not None and worker.takes_clients and not worker.hand_over(Kind.RELAYED, line):
-                await asyncio.sleep(_FULL_PAUSE_S)
-                worker = self._workers.get(number)
+            while (worker := self._workers.get(number)) is None or not worker.hand_over(Kind.RELAYED, line):
+                if worker is not None and worker.takes_clients:
+                    await asyncio.sleep(_FULL_PAUSE_S)
+                elif time.monotonic() < gives_up_at and not self._told_to_stop.is_set():
+                    await asyncio.sleep(_REPLACED_PAUSE_S)
+                else:
+                    return
 
     async def _dispatch(self) -> None:
         """Hand every client to the worker that has the fewest."""
         await self._all_ready.wait()
-        self._on_ready()
+        self._on_ready(self._way_in)
         while True:
             with await self._accept() as client:
                 await self._hand_over(client)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
+from types import FrameType
 from typing import Any, cast
 
 import uvicorn
@@ -23,7 +24,7 @@ from openenv.core.env_server.importable import Importable
 from openenv.core.env_server.logs import of_worker
 from openenv.core.env_server.operations import Operations
 from openenv.core.env_server.places import SharedCounts
-from openenv.core.env_server.security import Guard
+from openenv.core.env_server.security import WayIn, guarded
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
 from openenv.core.env_server.workers.questions import OtherWorkers, Questions
@@ -31,6 +32,10 @@ from openenv.core.env_server.workers.relay import Relay, Stream, answer_relayed
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 
 logger = logging.getLogger(__name__)
+
+# A session stays with the number of its worker. So who names one of a worker that has died waits for as long as another
+# one may need to take its place; but not as long as a client waits for a connection, which is 10 seconds by default.
+_REPLACED_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -91,14 +96,14 @@ class WorkerServer(DrainingServer):
 
     def __init__(self, app: Any, channel: Channel, assignment: Assignment) -> None:
         others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
-        connect = partial(_connect, channel)
         sessions: Sessions = app.state.sessions
         # The guard comes first: nothing is handed on to another worker for somebody who may not use the server.
-        guarded = Guard(Relay(app, others, connect), app.state.access)
-        super().__init__(uvicorn.Config(guarded, **_settings(assignment)), sessions)
+        relay = Relay(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
+        super().__init__(uvicorn.Config(guarded(relay, app.state.access), **_settings(assignment)), sessions)
         self._drain_s = sessions.limits.drain_s
+        self._way_in: WayIn = app.state.access.way_in
         operations: Operations = app.state.operations
-        operations.join_workers(assignment.number, OtherWorkers(others, connect).ask)
+        operations.join_workers(assignment.number, OtherWorkers(others, partial(_connect, channel)).ask)
         self._app = Questions(app, operations.answer)
         self._channel = channel
         self._handed_over = 0
@@ -110,7 +115,7 @@ class WorkerServer(DrainingServer):
         await super().startup(sockets=[])
         asyncio.get_running_loop().add_reader(self._channel.line.fileno(), self._receive)
         with suppress(OSError):  # the supervisor's end shows on reading
-            self._channel.send(Kind.READY, self._drain_s)
+            self._channel.send(Kind.READY, [self._drain_s, self._way_in])
 
     async def on_tick(self, counter: int) -> bool:
         """Tell the supervisor of clients that have gone; uvicorn calls this ten times a second."""
@@ -127,6 +132,14 @@ class WorkerServer(DrainingServer):
             self._channel.send(Kind.LEAVING)
         asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
         await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note SIGTERM, which lets it drain. It comes twice where a whole group of processes is told to end.
+
+        To end at once is for the supervisor to say.
+        """
+        if not self._told_to_drain:
+            super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -204,11 +217,11 @@ def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
     return app
 
 
-async def _connect(channel: Channel, worker: str) -> Stream:
-    """Open a stream to another worker. If that one isn't there, the stream ends at once."""
+async def _connect(channel: Channel, worker: str, patience_s: float = 0.0) -> Stream:
+    """Open a stream to another worker. If that one isn't there in time, the stream ends."""
     ours, theirs = socket.socketpair()
     with theirs, suppress(OSError):
-        channel.send(Kind.RELAY, int(worker), theirs)
+        channel.send(Kind.RELAY, [int(worker), patience_s], theirs)
     return await Stream.over(ours)
 
 

@@ -1,0 +1,43 @@
+"""Which addresses are this machine's own."""
+
+import pytest
+
+from openenv.core.addresses import is_loopback, is_on_this_machine
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("ws://localhost:8000/ws", True),
+        ("ws://LOCALHOST/ws", True),
+        ("ws://127.0.0.1/ws", True),
+        ("ws://127.9.9.9:1/ws", True),
+        ("wss://[::1]:8000/ws", True),
+        ("ws://0.0.0.0:8000/ws", True),
+        ("ws://[::]:8000/ws", True),
+        ("ws://[::ffff:127.0.0.1]/ws", True),
+        ("ws://env.localhost/ws", True),
+        ("no address", False),
+        ("ws://192.168.0.1/ws", False),
+        ("wss://localhost.example.org/ws", False),
+        ("wss://example.org/ws?localhost", False),
+    ],
+)
+def test_a_url_of_this_machine(url: str, expected: bool) -> None:
+    assert is_on_this_machine(url) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("LOCALHOST", True),
+        ("localhost.", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("localhost.example.org", False),
+        ("", False),
+    ],
+)
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
