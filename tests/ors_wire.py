@@ -17,7 +17,7 @@ class Sent(NamedTuple):
 def events_of(text: str) -> list[Sent]:
     """Read a stream of events as the OpenReward SDK does, which takes white space off the beginning of each line."""
     events = []
-    for block in text.split("\n\n"):
+    for block in text.replace("\r\n", "\n").split("\n\n"):
         lines = [line.partition(":") for line in block.split("\n") if line and not line.startswith(":")]
         fields = [(name, value.lstrip()) for name, _, value in lines]
         names = [value for name, value in fields if name == "event"]
@@ -30,7 +30,7 @@ class OrsWire:
     """One session on a server, under a name of the server's making."""
 
     def __init__(self, server: RunningServer, headers: dict[str, str] | None = None) -> None:
-        self.http: httpx.Client = server.http(headers=headers)
+        self.http: httpx.Client = server.http(headers=headers, follow_redirects=True)
         self.sid = events_of(self.http.post("/create_session").text)[0].data
         self.http.headers["X-Session-ID"] = self.sid
 

@@ -34,7 +34,7 @@ class ListingEnvironment(ThreadedCounterEnvironment):
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> Iterator[dict[str, int]]:
         yield from TASKS[split][start:stop]
 
-    def reset(  # type: ignore[override]
+    def reset(
         self, seed: int | None = None, episode_id: str | None = None, split: str = "train", index: int = 0
     ) -> Total:
         super().reset(seed, episode_id)

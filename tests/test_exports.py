@@ -16,28 +16,37 @@ ROOT = Path(__file__).resolve().parents[1]
 # Programs written for OpenEnv import these names from these modules.
 PROMISED = {
     "openenv": "Action Environment EnvClient GenericAction GenericEnvClient Observation State SyncEnvClient "
-    "client_for create_app make serve",
-    "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient Observation State SyncEnvClient",
+    "ToolResult client_for create_app make serve tool",
+    "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient MCPClientBase MCPToolClient "
+    "Observation State SyncEnvClient",
     "openenv.core.client_types": "StepResult",
     "openenv.core.env_client": "EnvClient",
     "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "
-    "Environment EnvironmentFactoryError HTTPEnvServer HealthResponse HealthStatus Message ModelTokenizer "
+    "Environment EnvironmentFactoryError GetTaskRangeRequest GetTaskRequest ListTasksRequest NumTasksRequest "
+    "HTTPEnvServer HealthResponse HealthStatus Message ModelTokenizer "
     "NullTransform Observation OpenEnvError SchemaResponse ServerCapacityStatus ServerMode SessionCapacityError "
     "SessionCreationError SessionInfo SessionNotFoundError State TaskProvider Transform WSCloseMessage WSErrorCode "
     "WSErrorResponse WSIncomingMessage WSObservationResponse WSResetMessage WSStateMessage WSStateResponse "
     "WSStepMessage create_app create_fastapi_app create_web_interface_app deserialize_action serialize_observation "
-    "serve",
+    "serve CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode JsonRpcRequest JsonRpcResponse "
+    "ListToolsAction ListToolsObservation MCPEnvironment McpMethod RESERVED_TOOL_NAMES Tool ToolError ToolErrorType "
+    "WSMCPMessage WSMCPResponse",
     "openenv.core.env_server.base_transforms": "CompositeTransform NullTransform",
     "openenv.core.env_server.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
     "SessionCapacityError SessionCreationError SessionNotFoundError",
     "openenv.core.env_server.http_server": "HTTPEnvServer create_app create_fastapi_app",
     "openenv.core.env_server.interfaces": "Action Environment EnvironmentMetadata Message ModelTokenizer Observation "
     "State TaskProvider Transform",
+    "openenv.core.env_server.mcp_environment": "MCPEnvironment MCP_TOOL_CALL_TIMEOUT get_server_tools",
+    "openenv.core.env_server.mcp_types": "CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode "
+    "JsonRpcRequest JsonRpcResponse ListToolsAction ListToolsObservation McpMethod RESERVED_TOOL_NAMES Tool ToolError "
+    "ToolErrorType",
     "openenv.core.env_server.serialization": "deserialize_action serialize_observation",
     "openenv.core.env_server.types": "Action CodeExecResult ConcurrencyConfig EnvironmentMetadata HealthResponse "
     "Observation ResetRequest ResetResponse Scalar SchemaResponse ServerMode State StepRequest StepResponse",
     "openenv.core.env_server.web_interface": "create_web_interface_app",
     "openenv.core.generic_client": "GenericAction GenericEnvClient",
+    "openenv.core.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient",
     "openenv.core.sync_client": "SyncEnvClient",
     "openenv.core.utils": "convert_to_ws_url run_async_safely",
 }

@@ -7,9 +7,20 @@ import sys
 import pytest
 from tests.modules import MODULES
 
-SERVER = {"fastapi", "prometheus_client", "starlette", "uvicorn"}
+SERVER = {"fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"}
 COMMAND_LINE = {"rich", "typer"}
-EXTRAS = {"datasets", "gymnasium", "matplotlib", "numpy", "torch", "transformers", "trl"}
+EXTRAS = {
+    "datasets",
+    "fastmcp",
+    "gymnasium",
+    "matplotlib",
+    "numpy",
+    "openreward",
+    "pettingzoo",
+    "torch",
+    "transformers",
+    "trl",
+}
 WIRE = {"pydantic", "websockets"}
 
 
@@ -33,7 +44,9 @@ def test_the_package_itself_loads_nothing() -> None:
     "statement",
     [
         "from openenv import EnvClient, GenericEnvClient, SyncEnvClient, TypedEnvClient, client_for",
-        "from openenv import Action, Environment, Observation, State",
+        "from openenv import Action, Environment, Observation, State, ToolResult, tool",
+        "from openenv.core import MCPClientBase, MCPToolClient",
+        "from openenv.core.env_server.mcp_types import CallToolAction, Tool",
         "from openenv.core.client_types import StepResult",
         "from openenv.core.env_server.types import Action, Observation, State",
         "from openenv.core.containers.local_process import LocalProcessProvider",
@@ -94,24 +107,37 @@ def import_each_alone(modules: list[str], before: str = "") -> dict[str, str]:
 def test_every_module_can_be_the_first_one_imported() -> None:
     assert len(MODULES) > 20
     # Other people's large packages may well be there before: they know nothing of OpenEnv, and take seconds.
-    large = "import datasets, gymnasium, matplotlib.pyplot, torch, transformers, trl.trainer.grpo_trainer\n"
+    large = (
+        "import datasets, fastmcp, gymnasium, matplotlib.pyplot, openreward, torch, transformers\n"
+        "import trl.trainer.grpo_trainer\n"
+    )
     assert import_each_alone(MODULES, before=large) == {}
 
 
-def test_what_an_extra_is_for_says_which_one_it_needs() -> None:
-    hidden = "import sys\nsys.modules['gymnasium'] = None\n"
-    failed = import_each_alone(["openenv.adapters.gymnasium"], before=hidden)
-    assert (
-        failed["openenv.adapters.gymnasium"]
-        .strip()
-        .endswith('ImportError: This needs Gymnasium: pip install "openenv-core[gymnasium]"')
-    )
+@pytest.mark.parametrize(
+    ("extra", "package", "name"),
+    [
+        ("gymnasium", "gymnasium", "Gymnasium"),
+        ("ors", "openreward", "the OpenReward SDK"),
+        ("pettingzoo", "pettingzoo", "PettingZoo"),
+    ],
+)
+def test_what_an_extra_is_for_says_which_one_it_needs(extra: str, package: str, name: str) -> None:
+    hidden = f"import sys\nsys.modules[{package!r}] = None\n"
+    failed = import_each_alone([f"openenv.adapters.{extra}"], before=hidden)
+    said = f'ImportError: This needs {name}: pip install "openenv-core[{extra}]"'
+    assert failed[f"openenv.adapters.{extra}"].strip().endswith(said)
 
 
 def test_all_but_training_adapters_and_telemetry_works_without_the_extras() -> None:
     # FastAPI brings the interface of OpenTelemetry; what the extra brings is its SDK.
     hidden = f"import sys\nsys.modules.update(dict.fromkeys({sorted(EXTRAS | {'opentelemetry.sdk'})!r}))\n"
-    needing = ("openenv.train.", "openenv.adapters.", "openenv.core.env_server.telemetry")
+    needing = (
+        "openenv.train.",
+        "openenv.adapters.",
+        "openenv.core.env_server.telemetry",
+        "openenv.core.env_server.mcp_environment",
+    )
     modules = [name for name in MODULES if not name.startswith(needing)]
 
     assert import_each_alone(modules, before=hidden) == {}

@@ -50,6 +50,61 @@ class MyEnvironment(Environment[MyAction, MyObservation, State]):
     def state(self):
         return State()
 """
+TOOLS = """
+from openenv import Action, Environment, Observation, State, ToolResult, tool
+
+
+class Shout(Action):
+    text: str
+
+
+class Whisper(Action):
+    text: str
+    softly: bool = True
+
+
+class Heard(Observation):
+    said: str = ""
+
+
+class MyEnvironment(Environment):
+    def reset(self, seed=None):
+        self.kept = {}
+        return Observation()
+
+    @tool
+    def keep(self, name: str, value: int | str | None = None, metadata: str = "none") -> str:
+        \"\"\"Keep a value.\"\"\"
+        self.kept[name] = value
+        return f"{name} is {value!r}, {metadata}"
+
+    @tool
+    def look(self, name: str) -> object:
+        \"\"\"Look one up.\"\"\"
+        return self.kept[name]
+
+    @tool(terminal=True)
+    def submit(self) -> ToolResult:
+        \"\"\"Hand it in.\"\"\"
+        return ToolResult([*self.kept], reward=2.0)
+
+
+class Mixed(Environment[Shout | Whisper, Heard, State]):
+    def reset(self, seed=None):
+        return Heard(said="hush")
+
+    def step(self, action):
+        return Heard(said=action.text.upper() if isinstance(action, Shout) else f"{action.text} {action.softly}")
+
+    @property
+    def state(self):
+        return State()
+
+    @tool
+    def sing(self) -> str:
+        \"\"\"Sing.\"\"\"
+        return "la"
+"""
 STUBBORN_APP = """
 from openenv.core.env_server.app import create_app
 from my_env.server.my_env_environment import MyAction, MyEnvironment, MyObservation
@@ -62,6 +117,21 @@ def stubborn(tmp_path: Path) -> Path:
     """An environment that refuses, breaks and ends on command."""
     files = {"server/my_env_environment.py": STUBBORN, "server/app.py": STUBBORN_APP}
     return write_files(scaffold(tmp_path, "my_env"), files)
+
+
+@pytest.fixture
+def with_tools(tmp_path: Path) -> Any:
+    """Makes the folder of an environment with tools."""
+
+    def make(environment: str) -> Path:
+        app = (
+            "from openenv import create_app\n"
+            f"from my_env.server.my_env_environment import {environment}\n"
+            f"app = create_app({environment})\n"
+        )
+        return write_files(scaffold(tmp_path, "my_env"), {"server/my_env_environment.py": TOOLS, "server/app.py": app})
+
+    return make
 
 
 def lines(*words: str) -> str:
@@ -122,6 +192,28 @@ def test_refused_ambiguous_and_failing_actions_are_asked_for_again(openenv: Any,
     assert "times: Input should be a valid integer" in played.stdout
     assert "left 1 None" in played.stdout
     assert "\x1b" not in played.stdout
+
+
+def test_tools_are_chosen_by_name(openenv: Any, with_tools: Any) -> None:
+    typed = lines("ke", "a", "3", "", "", "b", "three", "mine", "look", "zz", "l", "a", "?", "submit", "", "", "q")
+    played = openenv("play", with_tools("MyEnvironment"), "--seed", 1, typed=typed)
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "look  Look one up." in played.stdout
+    assert "tool (keep, look, submit) > ke\n" in played.stdout
+    assert "tool (keep, look, submit) [keep] > \n" in played.stdout
+    for shown in ("a is 3, none", "b is 'three', mine", "Failed: KeyError: 'zz'", "│  a b", "total 2"):
+        assert shown in played.stdout, played.stdout
+    assert "The episode is over: 2 in 5 steps." in played.stdout
+    assert played.stdout.count("keep  Keep a value.") == 2  # at the beginning, and when asked for
+
+
+def test_unions_and_tools_are_chosen_together(openenv: Any, with_tools: Any) -> None:
+    typed = lines("S", "Shout", "hey", "Whisper", "psst", "false", "sing", "", "q")
+    played = openenv("play", with_tools("Mixed"), "--seed", 1, typed=typed)
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "action (Shout, Whisper, sing) > S\n" in played.stdout
+    for shown in ("expected one of Shout, Whisper, sing; got 'S'", "HEY", "psst False", "la"):
+        assert shown in played.stdout, played.stdout
 
 
 def test_help_is_shown_on_demand(openenv: Any, tmp_path: Path) -> None:

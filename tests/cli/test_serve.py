@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,13 +18,16 @@ from typing import Any
 
 import gymnasium
 import pytest
+from tests.cli.conftest import Run
 from tests.environment_folders import public_environment, scaffold
 from tests.processes import children_of, wait_until_gone
 from tests.servers import eventually
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
+from openenv.core import MCPToolClient
 from openenv.core.env_server.journal_file import open_journal, prepare_journal
+from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
 
@@ -454,3 +458,37 @@ def test_another_worlds_environment_has_no_folder_to_watch(openenv: Any) -> None
     ended = openenv("serve", "gymnasium:CartPole-v1", "--reload")
     assert ended.returncode == 2
     assert "gymnasium:CartPole-v1 has none" in ended.stderr
+
+
+MCP_SERVER = Path(__file__).parents[1] / "adapters" / "mcp_server" / "programs" / "server.py"
+
+
+def test_it_serves_the_tools_of_an_mcp_server(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"prompt": "Say four.", "answer": "4"}\n')
+    (tmp_path / "score.py").write_text("def reward(task, calls, final): return final == task['answer']")
+    arguments = ["--tasks", "tasks.jsonl", "--reward", "score.py:reward", "--mcp-env", "NOTES_KEY", "--workers", 2]
+    command = f"{shlex.quote(sys.executable)} -S {shlex.quote(str(MCP_SERVER))}"
+    variables = {"NOTES_KEY": "k-123", "OPENENV_TOKEN": "t-456-789"}
+    with (
+        serving("-p", 0, "--mcp-server", command, *arguments, cwd=tmp_path, variables=variables) as server,
+        MCPToolClient(base_url=server.url, token="t-456-789").sync() as env,
+    ):
+        assert env.reset(seed=1).observation.prompt == "Say four."
+        assert env.call_tool("variable", name="NOTES_KEY") == "k-123"
+        assert env.call_tool("variable", name="OPENENV_TOKEN") == "(none)"
+        assert env.step(CallToolAction(tool_name="submit", arguments={"answer": "4"})).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--tasks", "tasks.jsonl"], "--mcp-server, which is missing"),
+        (["echo", "--mcp-server", "cat"], "leave out echo"),
+        (["--mcp-server", "cat", "--reload"], "mcp-server has none"),
+        (["--mcp-server", "no-such-program"], "there is no program 'no-such-program'"),
+    ],
+)
+def test_what_can_t_be_served_of_an_mcp_server(openenv: Run, arguments: list[str], told: str) -> None:
+    ended = openenv("serve", *arguments)
+    assert ended.returncode != 0
+    assert re.search(told, ended.stderr)

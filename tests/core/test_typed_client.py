@@ -55,7 +55,7 @@ class TestClientFor:
         assert client_for(Catch).__name__ == "CatchEnv"
 
     def test_a_class_that_does_not_say_its_types(self) -> None:
-        class Silent(Environment):  # type: ignore[type-arg]
+        class Silent(Environment):
             def reset(self):  # type: ignore[no-untyped-def]
                 ...
 

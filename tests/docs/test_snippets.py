@@ -18,7 +18,7 @@ PAGES = [
 ]
 PAGES_WITH_CODE = [page for page in PAGES if any(block.language in ("console", "python") for block in blocks_of(page))]
 # Pages that speak of a server on port 8000 without starting it mean one that echoes.
-PAGES_WITH_A_SERVER = {"clients.md", "operations.md", "serving.md"}
+PAGES_WITH_A_SERVER = {"clients.md", "mcp.md", "operations.md", "serving.md"}
 
 
 def names(page: Path) -> str:

@@ -4,18 +4,9 @@ Every scenario runs in all four pairings. The pairing of the public client with 
 expect of ours is what the public package does.
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
 import pytest
-from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
+from tests.interop.conftest import Interpreters, Played, played_by, saw
 
-PROGRAMS = "tests.interop.programs"
 SESSIONS = 4
 EPISODE = [
     {
@@ -44,57 +35,10 @@ EPISODE = [
 INVALID = ["RuntimeError", "Server error: Invalid message (code: VALIDATION_ERROR)"]
 
 
-PACKAGES = ("ours", "public")
-# What each scenario of programs/play.py saw, or how it failed.
-Played = dict[str, dict[str, Any]]
-
-
 @pytest.fixture(scope="session")
-def interpreters() -> dict[str, Path]:
-    """The interpreter that has each package."""
-    try:
-        return {"ours": Path(sys.executable), "public": public_python()}
-    except PublicPackageError as error:
-        pytest.skip(f"{error}\nInstall it with: {COMMAND}")
-
-
-@pytest.fixture(
-    scope="session", params=[f"{client} client, {server} server" for client in PACKAGES for server in PACKAGES]
-)
-def pairing(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Whose client drives whose server."""
-    client, _, server, _ = request.param.split()
-    return client, server
-
-
-@pytest.fixture(scope="session")
-def played(pairing: tuple[str, str], interpreters: dict[str, Path]) -> Played:
-    """All scenarios, played in one process of the client's package, which takes seconds to import."""
-    client, server = pairing
-    with running_server(interpreters[server]) as url:
-        command = [str(interpreters[client]), "-m", f"{PROGRAMS}.play", "--url", url]
-        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert finished.returncode == 0, finished.stderr
-    outcomes: Played = json.loads(finished.stdout)
-    return outcomes
-
-
-@contextmanager
-def running_server(python: Path) -> Iterator[str]:
-    """Serve the counter with the package that an interpreter has, and yield the address."""
-    command = [str(python), "-m", f"{PROGRAMS}.server", "--sessions", str(SESSIONS)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
-
-
-def saw(played: Played, scenario: str) -> Any:
-    """Return what a scenario saw."""
-    assert "failed" not in played[scenario], played[scenario]["failed"]
-    return played[scenario]["saw"]
+def played(pairing: tuple[str, str], interpreters: Interpreters) -> Played:
+    """All scenarios of the counter."""
+    return played_by(pairing, interpreters, server="server", player="play", sessions=SESSIONS)
 
 
 @pytest.mark.parametrize("scenario", ["play_async", "play_sync", "play_bare"])

@@ -17,6 +17,8 @@ from tests.docs.snippets import Walkthrough, blocks_of
 from tests.servers import RunningServer
 
 from echo_env import EchoAction, EchoEnv
+from openenv import GenericEnvClient
+from openenv.adapters.targets import find_adapted
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -77,3 +79,25 @@ def test_environments_can_be_imported_from_the_repository_as_envs() -> None:
     finished = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
 
     assert finished.stdout == "hi EchoEnv\n", finished.stderr
+
+
+def test_the_minimal_ors_environment_is_specified_for_a_trainer_and_played_by_our_client(
+    walkthrough: Walkthrough, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"TRL_EXPERIMENTAL_SILENCE": "1", "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}
+    for name in ("OPENREWARD_API_URL", "OPENREWARD_SESSION_URL"):  # which the page sets, for this process
+        settings[name] = ""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+    follow(walkthrough, "open_reward.md")
+
+    assert "num_rows: 2" in capsys.readouterr().out
+    app = find_adapted(f"ors:http://127.0.0.1:{walkthrough.port}").app()
+    with RunningServer(app) as server, GenericEnvClient(server.url).sync() as env:
+        for index, target in enumerate(["hello", "world"]):
+            assert env.reset(index=index).observation["prompt"] == f"Echo '{target}' to win."
+            echo = {"type": "call_tool", "tool_name": "echo", "arguments": {"text": "no"}}
+            assert env.step(echo).reward == 0.0
+            result = env.step({**echo, "arguments": {"text": target}})
+            assert (result.observation["result"], result.reward, result.done) == ("match", 1.0, True)

@@ -5,10 +5,10 @@ from typing import Literal
 import pytest
 from tests.train.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
 
+from openenv.adapters.text import ActionText
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.dialogue import ChatDialogue, PlainDialogue
-from openenv.train.text import ActionText
 from openenv.train.tiny import build_tokenizer
 
 

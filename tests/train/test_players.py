@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from tests.train.environments import CRASHING_SEEDS
 
+from openenv.adapters.text import ActionText
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError, ServerExecutionError
 from openenv.train.players import RandomPlayer, play_players
 from openenv.train.sessions import Sessions
-from openenv.train.text import ActionText
 
 
 class Level(IntEnum):

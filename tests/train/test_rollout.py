@@ -10,12 +10,12 @@ from tests.train.chat_models import CHATML, THINKING, save_chat_model
 from tests.train.environments import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.episodes import Episode
 from openenv.train.rollout import ModelPlayer, rollout_fields
 from openenv.train.sessions import Sessions
-from openenv.train.text import ActionText
 from openenv.train.tiny import build_model, build_tokenizer
 
 SEEDS = list(range(12))

@@ -26,7 +26,7 @@ class FaultyEnv(gymnasium.Env[Any, Any]):
         return self._next - self._grows, {}
 
 
-gymnasium.register("Tests/Faulty-v0", entry_point=FaultyEnv)
+gymnasium.register("Tests/Faulty-v0", entry_point=f"{__name__}:FaultyEnv")
 
 
 def statuses(env_id: str) -> dict[str, str]:

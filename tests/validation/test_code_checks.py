@@ -179,3 +179,25 @@ def test_no_code_breaks_a_check(code: str, tmp_path_factory: pytest.TempPathFact
     (folder / "models.py").write_text(code, encoding="utf-8", errors="ignore")
     for check in CODE_CHECKS:
         assert run_check(check, read_source(folder)).status in ("pass", "warn", "fail")
+
+
+TOOLS = """
+from openenv import Environment, Observation, tool
+
+
+class MyEnvironment(Environment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed=None):
+        return Observation()
+
+    @tool(terminal=True)
+    def submit(self) -> str:
+        return "done"
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "status"), [("", "", "pass"), ("@tool(terminal=True)", "", "fail")])
+def test_a_class_with_tools_needs_neither_step_nor_state(tmp_path: Path, old: str, new: str, status: str) -> None:
+    folder = write_files(scaffold(tmp_path, "my_env"), {ENVIRONMENT: TOOLS.replace(old, new) if old else TOOLS})
+    assert result(folder, "environment").status == status

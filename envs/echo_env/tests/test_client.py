@@ -2,10 +2,11 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from echo_env import EchoAction, EchoEnv
+from echo_env import CallToolAction, EchoAction, EchoEnv, EchoObservation, ListToolsAction
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 
@@ -99,6 +100,32 @@ def test_published_snippets_run_as_written(snippet: str, printed: str, echo_url:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
+
+
+async def test_the_client_takes_messages_and_tool_calls_in_one_session(echo_url: str) -> None:
+    async with EchoEnv(base_url=echo_url) as env:
+        greeting = (await env.reset(episode_id="mixed")).observation
+        assert isinstance(greeting, EchoObservation)
+        assert (await env.step(EchoAction(message="abc"))).observation.message_length == 3
+        assert await env.call_tool("echo_message", message="hi") == "hi"
+        assert await env.call_tool("echo_with_length", message="hi") == {"message": "hi", "length": 2}
+        result = await env.step(CallToolAction(tool_name="echo_message", arguments={"message": "hi"}))
+        assert (result.observation.result, result.observation.error, result.reward) == ("hi", None, None)
+        listed = (await env.step(ListToolsAction())).observation.tools
+        assert [one.name for one in listed] == ["echo_message", "echo_with_length"]
+        assert await env.list_tools() == [*listed, await env.get_tool("echo")]  # which the action makes
+        state = await env.state()
+        assert (state.episode_id, state.step_count) == ("mixed", 4)
+
+
+def test_the_tools_block_as_everything_else_does(echo_url: str) -> None:
+    with EchoEnv(base_url=echo_url).sync() as env:
+        env.reset()
+        assert env.call_tool("echo_message", message="hi") == "hi"
+    bare: Any = EchoEnv(base_url=echo_url)
+    assert bare.call_tool("echo_message", message="hi") == "hi"
+    assert bare.has_tool("echo_with_length")
+    bare.close()
 
 
 async def test_sessions_at_once_do_not_mix(echo_url: str) -> None:

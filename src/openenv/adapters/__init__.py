@@ -28,5 +28,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "gymnasium": Adapter("openenv.adapters.gymnasium.made:environment_class", "gymnasium", "gymnasium"),
     "ors": Adapter("openenv.adapters.ors.made:environment_for", "openreward", "ors"),
     "pettingzoo": Adapter("openenv.adapters.pettingzoo.made:environment_class", "pettingzoo", "pettingzoo"),
+    "reasoning_gym": Adapter("openenv.adapters.reasoning_gym.made:environment_for", "reasoning_gym", "reasoning-gym"),
+    "skyrl": Adapter("openenv.adapters.skyrl.made:environment_for", "skyrl_gym", "skyrl"),
 }
 """How to find what ``PREFIX:ID`` names, by the prefix."""

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from openenv.train.text import ActionText
+from openenv.adapters.text import ActionText
 
 QUIT, HELP, LITERAL = "q", "?", "\\"
 MAX_LISTED = 12
@@ -27,9 +27,7 @@ class ActionForm:
         left_out: Fields that nobody is asked for.
     """
 
-    def __init__(
-        self, schema: Mapping[str, Any], console: Console, left_out: Collection[str] = ("metadata",)
-    ) -> None:
+    def __init__(self, schema: Mapping[str, Any], console: Console, left_out: Collection[str] = ("metadata",)) -> None:
         properties = [name for name in schema.get("properties", {}) if name not in left_out]
         required = schema.get("required", ())
         self._fields = [FormField(name, schema, name in required) for name in properties]
@@ -127,9 +125,10 @@ class FormField:
     def __init__(self, name: str, schema: Mapping[str, Any], required: bool) -> None:
         self.name = name
         self._required = required
-        only = {"properties": {name: schema["properties"][name]}, "required": [name]}
+        self._key = "value" if name == "metadata" else name  # which is no field of an action, though one of a tool
+        only = {"properties": {self._key: schema["properties"][name]}, "required": [self._key]}
         self._text = ActionText({**only, "$defs": schema.get("$defs", {})})
-        self._schema = self._text.fields[name]
+        self._schema = self._text.fields[self._key]
         self._offered = None if required else _typed(self._schema.get("default"))
 
     @property
@@ -165,7 +164,7 @@ class FormField:
         if reading.problem is not None:
             return None, reading.problem
         assert isinstance(reading.action, dict)
-        return reading.action[self.name], None
+        return reading.action[self._key], None
 
     def remember(self, value: Any) -> None:
         """Offer a value the next time, unless it is free text, which is rarely wanted twice."""

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from openenv.train.text import observation_fields
+from openenv.adapters.text import observation_fields
 
 MAX_SCALE = 20
 HERE, ELSEWHERE = "●", "·"
@@ -39,7 +39,9 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
 
 def _tool_view(fields: Mapping[str, Any]) -> Text:
     error = fields["error"]
-    return Text.from_ansi(_plain(fields["result"])) if error is None else Text(f"Failed: {error['message']}", style="yellow")
+    if error is not None:
+        return Text(f"Failed: {error['message']}", style="yellow")
+    return Text.from_ansi(_plain(fields["result"]))
 
 
 def _scale(value: Any, field: Mapping[str, Any]) -> str | None:

@@ -11,19 +11,37 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
+from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.announcement import Announcement, make_token_for
-from openenv.cli.targets import find_target
+from openenv.cli.targets import find_mcp_server, find_target
 from openenv.core.env_server.app import Looks, listen, run_app, run_workers
 from openenv.core.env_server.security import Access, way_in_of
 from openenv.core.env_server.settings import limit_variable
 from openenv.core.env_server.tls import TLS
 
 STOP_GRACE_S = 10.0
+HERE = "."
 SERVED = "OPENENV_SERVED"
 """With ``--reload``: the environment to serve, for the processes that are started anew."""
 
 Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or PREFIX:ID.")]
+McpServer = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.", show_default=False),
+]
+Tasks = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", dir_okay=False, help="With --mcp-server: its tasks, as JSON or JSON lines."),
+]
+Reward = Annotated[
+    str | None,
+    typer.Option(metavar="FILE.py:FUNCTION", help="With --mcp-server: what computes the rewards.", show_default=False),
+]
+McpEnv = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Variable that the MCP server gets; may be given again.", show_default=False),
+]
 Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
@@ -88,10 +106,14 @@ StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standa
 
 
 def serve(
-    environment: Target = ".",
+    environment: Target = HERE,
     port: Port = 8000,
     host: Host = "127.0.0.1",
     reload: Reload = False,
+    mcp_server: McpServer = None,
+    mcp_env: McpEnv = None,
+    tasks: Tasks = None,
+    reward: Reward = None,
     max_sessions: MaxSessions = None,
     workers: Workers = 1,
     isolation: Isolation = None,
@@ -155,7 +177,7 @@ def serve(
         os.environ.setdefault(limit_variable("drain_s"), "0")
     if telemetry:
         os.environ["OPENENV_TELEMETRY"] = "1"
-    package = find_target(environment)
+    package = _target(environment, mcp_server, tasks, reward, mcp_env or [])
     looks: Looks = {
         "log_level": log_level,
         "log_format": log_format,
@@ -175,6 +197,18 @@ def serve(
         app = package.app()
         announcement.show(way_in_of(app))
         run_app(app, listener=listener, **looks)
+
+
+def _target(
+    environment: str, mcp_server: str | None, tasks: Path | None, reward: str | None, mcp_env: list[str]
+) -> EnvironmentPackage | AdaptedEnvironment:
+    if mcp_server is None:
+        if tasks or reward or mcp_env:
+            raise typer.BadParameter("--tasks, --reward and --mcp-env say more of --mcp-server, which is missing.")
+        return find_target(environment)
+    if environment != HERE:
+        raise typer.BadParameter(f"--mcp-server serves the tools of an MCP server; leave out {environment}.")
+    return find_mcp_server(mcp_server, tasks, reward, mcp_env)
 
 
 def _hand_on(**variables: object) -> None:

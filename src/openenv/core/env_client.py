@@ -26,6 +26,7 @@ from openenv.core.exceptions import (
     ServerCapacityError,
     ServerError,
     ServerFactoryError,
+    ServerProductionModeError,
     ServerSessionError,
     ServerSessionLostError,
 )
@@ -534,7 +535,7 @@ def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[s
             f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
         ) from error
     except _LAST_WORDS as error:
-        if not isinstance(error, EpisodeOrderError):
+        if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
             link.retire()
         raise
 

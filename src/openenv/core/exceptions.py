@@ -31,6 +31,7 @@
     ├── ServerError (RuntimeError)              raised in the client for an error frame; one subclass per kind
     │   ├── RequestRejectedError                INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, TOO_LARGE
     │   ├── EpisodeOrderError                   SESSION_ERROR that a reset mends
+    │   ├── ServerProductionModeError           SESSION_ERROR: the server serves agents only
     │   ├── ServerSessionError                  SESSION_ERROR
     │   ├── ServerExecutionError                EXECUTION_ERROR
     │   ├── ServerTimeoutError (TimeoutError)   TIMEOUT
@@ -467,6 +468,8 @@ class ServerError(OpenEnvError, RuntimeError):
         kind = _ERRORS_BY_CODE.get(code, ServerError)
         if details.get("reset_needed"):
             kind = EpisodeOrderError
+        elif details.get("mode") == "production":
+            kind = ServerProductionModeError
         elif code == "TOO_LARGE" and details.get("may_have_happened"):  # the answer was, not the request
             kind = ServerError
         return kind(str(data.get("message", "")), code, details)
@@ -482,6 +485,10 @@ class ServerSessionError(ServerError):
 
 class EpisodeOrderError(ServerSessionError):
     """A step before the first reset, or after the episode ended; a ``reset`` mends it."""
+
+
+class ServerProductionModeError(ServerSessionError):
+    """The server is in production mode, which has tools for agents and nothing of this; the session goes on."""
 
 
 class ServerExecutionError(ServerError):

@@ -18,14 +18,17 @@ from openenv.core.containers.base import Provider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import (
     CallToolObservation,
+    GenericMCPObservation,
     JsonRpcResponse,
-    ListToolsObservation,
     McpMethod,
     Tool,
+    tool_observation_class,
 )
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, ToolCallError
 from openenv.core.links import Link
+
+__all__ = ["GenericMCPObservation", "MCPClientBase", "MCPToolClient"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +37,8 @@ _MODE = "production"
 _REQUEST_ID = 1
 
 
-class GenericMCPObservation(Observation):
-    """An observation that concerns no tool, with whatever fields the environment gives it."""
+class _ExtendedCallToolObservation(CallToolObservation):
+    """What a tool gave, with further fields that the environment gives it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -148,9 +151,9 @@ class MCPClientBase(EnvClient[Any, Any, State]):
 
     def _parse_observation(self, fields: dict[str, Any]) -> Observation:
         """Make an observation of its fields, by which its class shows."""
-        if "tools" in fields:
-            return ListToolsObservation.model_validate(fields)
-        kind = CallToolObservation if "tool_name" in fields else GenericMCPObservation
+        kind = tool_observation_class(fields)
+        if kind is CallToolObservation and not fields.keys() <= CallToolObservation.model_fields.keys():
+            kind = _ExtendedCallToolObservation
         return kind.model_validate(fields)
 
     def _parse_state(self, payload: dict[str, Any]) -> State:

@@ -9,6 +9,7 @@ from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.environment_types import environment_types, generic_arguments
+from openenv.core.env_server.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -34,10 +35,9 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         """
         super().__init_subclass__(**kwargs)
         named = generic_arguments(cls, TypedEnvClient) or ()
-        for name, model in zip(("action_class", "observation_class", "state_class"), named, strict=False):
-            if not isinstance(model, TypeVar):
-                if name == "action_class":  # it may be a union
-                    model = action_model(model) or model
+        for name, parameter in zip(("action_class", "observation_class", "state_class"), named, strict=False):
+            if not isinstance(parameter, TypeVar):
+                model = (action_model(parameter) or parameter) if name == "action_class" else parameter
                 _check_model(cls, model)
                 setattr(cls, name, model)
 
@@ -54,9 +54,13 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         reward, done, shown = payload.get("reward"), payload.get("done", False), payload.get("observation")
         if not isinstance(shown, dict):
             raise InvalidAnswerError(f"Expected an observation in the server's answer, got {shown!r}.")
-        known = self.observation_class.model_fields
+        observation_class = self.observation_class
+        known = observation_class.model_fields
+        if "result" in known or "tool_name" in shown or "tools" in shown:
+            observation_class = _with_tools(observation_class, shown)
+            known = observation_class.model_fields
         beside = {name: value for name, value in (("reward", reward), ("done", done)) if name in known}
-        observation = cast("ObsT", _from_wire(self.observation_class, shown | beside))
+        observation = cast("ObsT", _from_wire(observation_class, shown | beside))
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
@@ -90,6 +94,14 @@ def client_for(environment: type, name: str | None = None) -> type[TypedEnvClien
 
 def _client_name(environment: str) -> str:
     return environment.removesuffix("ironment") if environment.endswith("Environment") else f"{environment}Env"
+
+
+def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseModel]:
+    """Choose the class of an observation that may be one of tools, which stand beside an environment's own."""
+    found = tool_observation_class(shown)
+    if own is CallToolObservation:
+        return found
+    return own if found is GenericMCPObservation or shown.keys() <= own.model_fields.keys() else found
 
 
 def _check_model(client: type, parameter: Any) -> None:

@@ -18,7 +18,7 @@ __all__, __getattr__ = lazy_exports(
         "openenv.train.run_folder": ("RunFolder",),
         "openenv.train.scores": ("Score",),
         "openenv.train.sessions": ("Sessions",),
-        "openenv.train.text": ("ActionText", "Reading", "observation_text"),
+        "openenv.adapters.text": ("ActionText", "Reading", "observation_text"),
         "openenv.train.tiny": ("build_model", "build_tokenizer"),
     },
 )

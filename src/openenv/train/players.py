@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from openenv.adapters.text import ActionText, observation_fields, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes import Episode, raise_if_most_failed
 from openenv.train.sessions import Sessions
-from openenv.train.text import ActionText, observation_fields, observation_text
 
 __all__ = ["Player", "RandomPlayer", "play_players"]
 

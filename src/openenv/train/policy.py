@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
@@ -14,7 +15,6 @@ from openenv.train.players import Player, RandomPlayer, play_players
 from openenv.train.rollout import ModelPlayer
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions
-from openenv.train.text import ActionText, observation_text
 from openenv.train.tiny import build_model, build_tokenizer, words_of
 
 if TYPE_CHECKING:

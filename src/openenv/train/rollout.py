@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.dialogue import Dialogue
 from openenv.train.episodes import Episode, raise_if_most_failed
 from openenv.train.generation import Answer, Decoder
 from openenv.train.sessions import Sessions
-from openenv.train.text import ActionText, observation_text
 
 if TYPE_CHECKING:
     import torch

@@ -20,6 +20,9 @@ SPACES: list[spaces.Space[Any]] = [
     spaces.Box(0, 255, (4, 4, 3), np.uint8),
     spaces.Box(0, 1, (0,), np.float32),
     spaces.Discrete(3, start=-1),
+    spaces.Discrete(3, dtype=np.int8),
+    spaces.MultiDiscrete([2, 3], np.int8),
+    spaces.Tuple([spaces.Discrete(32), spaces.Dict(flags=spaces.MultiBinary(2))]),
     spaces.MultiDiscrete(np.array([[2, 3], [4, 5]]), start=np.array([[0, -1], [5, 2]])),
     spaces.MultiBinary((2, 2)),
     spaces.MultiBinary(3),
@@ -44,6 +47,20 @@ def test_values_are_sent_as_they_are() -> None:
     assert codec_for_space(spaces.Box(0, 1, (2,))).encode(np.array([0.5, 1.0])) == [0.5, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("space", "wrong"),
+    [
+        (spaces.Box(0, 1, (1,)), ["1"]),
+        (spaces.Box(0, 9, (1,), np.int64), [1.5]),
+        (spaces.Box(0, 255, (1,), np.uint8), [256]),
+        (spaces.Box(0, 255, (1,), np.uint8), [float("nan")]),
+    ],
+)
+def test_numbers_are_not_made_to_fit(space: spaces.Space[Any], wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"expected (whole )?numbers"):
+        codec_for_space(space).decode(wrong)
+
+
 @pytest.mark.parametrize("number", [4, 8, -1])
 def test_a_number_outside_of_its_space(number: int) -> None:
     with pytest.raises(InvalidAction, match=f"Expected a number from 0 to 2, got {number - 5}"):
@@ -51,8 +68,8 @@ def test_a_number_outside_of_its_space(number: int) -> None:
 
 
 def test_a_space_that_has_no_form_in_json() -> None:
-    with pytest.raises(ConfigurationError, match=r"got Tuple\(.*pass a converter as well: encode_action or decode"):
-        codec_for_space(spaces.Tuple([spaces.Discrete(2)]))
+    with pytest.raises(ConfigurationError, match=r"got Sequence\(.*pass a converter as well: encode_action or decode"):
+        codec_for_space(spaces.Sequence(spaces.Discrete(2)))
 
 
 @pytest.mark.parametrize("values", [range(3, 12, 4), range(2), (True, 1, 1.0, "1", None)], ids=str)

@@ -35,7 +35,14 @@ def test_numbers_of_numpy_are_plain_ones_and_odd_things_are_text() -> None:
         def __str__(self) -> str:
             return "odd"
 
-    assert plain_info({"a": np.float64(0.5), "b": np.bool_(True), "c": (1, 2), 3: Odd(), "d": np.array(["x"])}) == {
+    info: dict[Any, Any] = {
+        "a": np.float64(0.5),
+        "b": np.bool_(True),
+        "c": (1, 2),
+        3: Odd(),
+        "d": np.array(["x"]),
+    }
+    assert plain_info(info) == {
         "a": 0.5,
         "b": True,
         "c": [1, 2],

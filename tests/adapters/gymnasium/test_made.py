@@ -27,9 +27,8 @@ class NestedEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Dict(
             {"move": spaces.Tuple([spaces.Discrete(3, start=-1), spaces.MultiBinary(2)]), "say": spaces.Text(4)}
         )
-        self.observation_space = spaces.Dict(
-            {"picture": spaces.Box(0, 255, (size, size, 3), np.uint8), "note": spaces.Text(9, min_length=0)}
-        )
+        self._picture = spaces.Box(0, 255, (size, size, 3), np.uint8)
+        self.observation_space = spaces.Dict({"picture": self._picture, "note": spaces.Text(9, min_length=0)})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
@@ -40,7 +39,7 @@ class NestedEnv(gymnasium.Env[Any, Any]):
         return self._see(action["say"]), float(action["move"][0]), False, False, {"flags": action["move"][1]}
 
     def _see(self, note: str) -> dict[str, Any]:
-        picture = self.np_random.integers(0, 256, self.observation_space["picture"].shape, np.uint8)
+        picture = self.np_random.integers(0, 256, self._picture.shape).astype(np.uint8)
         return {"picture": picture, "note": note}
 
 
@@ -57,9 +56,9 @@ class PickledAnewEnv(NestedEnv, EzPickle):
         EzPickle.__init__(self)
 
 
-gymnasium.register("Tests/PickledAnew-v0", entry_point=PickledAnewEnv)
-gymnasium.register("Tests/Nested-v0", entry_point=NestedEnv)
-gymnasium.register("Tests/Odd-v0", entry_point=OddEnv)
+gymnasium.register("Tests/PickledAnew-v0", entry_point=f"{__name__}:PickledAnewEnv")
+gymnasium.register("Tests/Nested-v0", entry_point=f"{__name__}:NestedEnv")
+gymnasium.register("Tests/Odd-v0", entry_point=f"{__name__}:OddEnv")
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1?g=9.81", "Tests/Nested-v0?size=3"])

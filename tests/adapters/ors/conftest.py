@@ -1,10 +1,14 @@
 """A server made with the OpenReward SDK, and peace from its looking for updates."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.servers import ServerProcess
+
+# TRL asks when it is imported, which is before any fixture.
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 SERVER = Path(__file__).with_name("server_program.py")
 
@@ -14,7 +18,6 @@ def no_outside() -> Iterator[None]:
     """Keep the SDK from asking for its newest version, and from a key of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
-        patch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
         patch.delenv("OPENREWARD_API_KEY", raising=False)
         yield
 

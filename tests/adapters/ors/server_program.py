@@ -1,5 +1,8 @@
 """Serve environments made with the OpenReward SDK until killed; prints the port first, then a line for each ping."""
 
+# The SDK is not typed.
+# mypy: disable-error-code="misc, untyped-decorator"
+
 import base64
 import os
 import socket
@@ -105,13 +108,14 @@ class KeyedEnvironment(RiddleEnvironment):
 class Watched:
     """Around the application: prints pings, and asks for the key of one environment."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, report: int) -> None:
         self.app = app
+        self.report = report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope.get("headers", []))
         if scope.get("path") == "/ping":
-            os.write(sys.stdout.fileno(), b"ping\n")
+            os.write(self.report, b"ping\n")
         if scope.get("path", "").startswith("/keyed/") and headers.get(b"x-api-key") != b"secret":
             await send({"type": "http.response.start", "status": 401, "headers": []})
             await send({"type": "http.response.body", "body": b"no"})
@@ -126,10 +130,11 @@ def _picture() -> ImageBlock:
 def main() -> None:
     """Serve."""
     server = Server([RiddleEnvironment, OddEnvironment, ReservedEnvironment, KeyedEnvironment])
+    report = os.dup(sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the SDK writes its log
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        sys.stdout.write(f"{listener.getsockname()[1]}\n")
-        sys.stdout.flush()
-        config = uvicorn.Config(Watched(server.app), log_level="error", access_log=False)
+        os.write(report, f"{listener.getsockname()[1]}\n".encode())
+        config = uvicorn.Config(Watched(server.app, report), log_level="error", access_log=False)
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -118,12 +118,14 @@ class TestTasks:
 
     async def test_there_is_no_such_task(self, sdk_server: ServerProcess) -> None:
         async with playing(sdk_server) as env:
-            for asked in (env.get_task("train", 9), env.reset(index=9)):
-                with pytest.raises(TaskNotFoundError, match="Invalid index"):
-                    await asked
-            for asked in (env.list_tasks("nope"), env.reset(split="nope", seed=1)):
-                with pytest.raises(TaskNotFoundError, match="Invalid split"):
-                    await asked
+            with pytest.raises(TaskNotFoundError, match="Invalid index"):
+                await env.get_task("train", 9)
+            with pytest.raises(TaskNotFoundError, match="Invalid index"):
+                await env.reset(index=9)
+            with pytest.raises(TaskNotFoundError, match="Invalid split"):
+                await env.list_tasks("nope")
+            with pytest.raises(TaskNotFoundError, match="Invalid split"):
+                await env.reset(split="nope", seed=1)
 
 
 class TestFailures:
@@ -154,7 +156,7 @@ class TestFailures:
 
     async def test_another_environment_than_there_is(self, sdk_server: ServerProcess) -> None:
         async with playing(sdk_server, environment="nope") as env:
-            with pytest.raises(EnvironmentFailedError, match="status 404: unknown environment 'nope'"):
+            with pytest.raises(EnvironmentFailedError, match="answers with status 404: "):
                 await env.list_splits()
 
     async def test_a_key_is_asked_for(self, sdk_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +178,14 @@ class TestFailures:
         await env.close()
 
 
-class TestServed:
-    @pytest.fixture(scope="class")
-    def ours(self, sdk_server: ServerProcess) -> Iterator[RunningServer]:
-        """A server of ours, of what the SDK's server holds."""
-        with RunningServer(find_adapted(f"ors:{sdk_server.url}").app()) as server:
-            yield server
+@pytest.fixture(scope="module")
+def ours(sdk_server: ServerProcess) -> Iterator[RunningServer]:
+    """A server of ours, of what the SDK's server holds."""
+    with RunningServer(find_adapted(f"ors:{sdk_server.url}").app()) as server:
+        yield server
 
+
+class TestServed:
     def test_our_client_plays_it(self, ours: RunningServer) -> None:
         with GenericEnvClient(ours.url).sync() as env:
             assert env.reset(seed=1).observation["prompt"] == "Tell me world."
@@ -213,9 +216,9 @@ class TestServed:
 
     def test_a_process_of_its_own(self, sdk_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENENV_ISOLATION", "process")
-        with RunningServer(find_adapted(f"ors:{sdk_server.url}?split=test").app()) as server:
-            with GenericEnvClient(server.url).sync() as env:
-                assert env.reset(seed=0).observation["prompt"] == "Tell me other."
+        app = find_adapted(f"ors:{sdk_server.url}?split=test").app()
+        with RunningServer(app) as server, GenericEnvClient(server.url, connect_timeout_s=60).sync() as env:
+            assert env.reset(seed=0).observation["prompt"] == "Tell me other."
 
 
 class TestTargets:

@@ -74,12 +74,14 @@ def test_the_rewards_are_pettingzoos_own() -> None:
             while not result.done:
                 expected, _, terminated, _, _ = game.last()
                 assert not terminated
+                assert result.metadata is not None
                 assert result.metadata["agent"] == game.agent_selection
                 assert result.observation["observation"]["observation"] == expected["observation"].tolist()
                 mover, move = game.agent_selection, int(numbers.choice(np.flatnonzero(expected["action_mask"])))
                 game.step(move)
                 result = client.step({"action": move})
                 assert result.reward == game.rewards[mover]
+                assert result.metadata is not None
                 assert result.metadata["rewards"] == game.rewards
             assert all(game.terminations.values())
             assert result.reward == 1.0

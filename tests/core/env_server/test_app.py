@@ -269,7 +269,7 @@ class TestServe:
             process.wait()
 
     def test_a_class_that_does_not_say_its_types(self) -> None:
-        class Untyped(Environment):  # type: ignore[type-arg]
+        class Untyped(Environment):
             def reset(self):  # type: ignore[no-untyped-def]
                 ...
 

@@ -69,8 +69,9 @@ class TestAnswer:
             '{"observation":{"metadata":{},"total":2},"reward":2,"done":false}',
         )
         assert await answer(session, "state", {}) == ("state", '{"episode_id":null,"step_count":1}')
-        kind, data = await answer(session, "mcp", {"id": 7})
-        assert (kind, '"id":7' in data) == ("mcp", True)
+        call = {"name": "add", "arguments": {"amount": 1}}
+        kind, data = await answer(session, "mcp", {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call})
+        assert (kind, '"id":7' in data, '"total":3' in data) == ("mcp", True, True)
         await session.close()
 
     @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment])

@@ -24,7 +24,6 @@ from openenv.core.env_server.protocol import (
     encode_error_v1,
     encode_v1,
     frames_v1,
-    mcp_refusal_json,
     outcome_json,
     state_json,
 )
@@ -337,12 +336,6 @@ class TestErrors:
         assert answer.get("id") == number
         assert answer.get("session", "") == (session or "").encode(errors="replace").decode()
         assert answer["data"] == {"message": "why", "code": "SESSION_ERROR"}
-
-    @given(st.dictionaries(st.text(), SENDABLE))
-    def test_an_mcp_refusal_names_the_request(self, data: dict[str, Any]) -> None:
-        answer = json.loads(mcp_refusal_json(data))
-        assert answer["id"] == data.get("id")
-        assert answer["error"]["code"] == -32603
 
     def test_the_class_of_an_action_may_be_any_model(self) -> None:
         class Loose(BaseModel):

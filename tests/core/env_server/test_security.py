@@ -353,6 +353,24 @@ class TestToken:
         assert succeeded(way(token_server, *page, f"Authorization: {scheme} {TOKEN}"))
 
     @WAYS
+    def test_the_right_one_as_an_api_key(self, token_server: RunningServer, way: Any) -> None:
+        assert succeeded(way(token_server, "Host: env.example.com", ELSEWHERE, f"X-API-Key: {TOKEN}"))
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            ("X-API-Key: x",),
+            ("X-API-Key: ",),
+            (f"X-API-Key: {TOKEN}", "X-API-Key: x"),
+            (f"X-API-Key: {TOKEN}", "Authorization: Bearer x"),
+            (f"X-API-Key: {TOKEN}", "Authorization: Basic x"),
+            (f"X-Api-Keys: {TOKEN}",),
+        ],
+    )
+    def test_any_other_api_key(self, token_server: RunningServer, keys: tuple[str, ...]) -> None:
+        assert get(token_server, "Host: x", ELSEWHERE, *keys, path="/state").status == 401
+
+    @WAYS
     @pytest.mark.parametrize(
         "authorization",
         [
@@ -648,7 +666,8 @@ class TestProduction:
                     assert (answer["type"], answer["id"]) == ("error", number)
                     assert (answer["data"]["code"], answer["data"]["mode"]) == ("SESSION_ERROR", "production")
                     assert f"got {message['type']}" in answer["data"]["message"]
-            call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "add", "arguments": {"amount": 4}}}
+            params = {"name": "add", "arguments": {"amount": 4}}
+            call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
             answer = wire.ask({"type": "mcp", "id": 5, "session": session, "data": call})
             assert answer["data"]["result"]["data"] == {"total": 4, "done": False}
             assert production.sessions.active_sessions == 1

@@ -207,13 +207,13 @@ class TestRefusals:
 
     def test_mcp_is_refused_in_its_own_form(self, counter_server: RunningServer) -> None:
         with counter_server.wire() as wire:
-            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            request = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
             assert wire.ask({"type": "mcp", "data": request}) == {
                 "type": "mcp",
                 "data": {
                     "jsonrpc": "2.0",
                     "id": 1,
-                    "error": {"code": -32603, "message": "Environment does not support MCP", "data": None},
+                    "error": {"code": -32601, "message": "Method not found: initialize", "data": None},
                 },
             }
 

@@ -1,9 +1,12 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_env import EchoAction
 from echo_env.server.echo_environment import EchoEnvironment
+from openenv.core.env_server import CallToolAction, ListToolsAction
 
 
 def test_a_reset_greets() -> None:
@@ -52,3 +55,14 @@ def test_instances_share_nothing() -> None:
     one.step(EchoAction(message="a"))
     assert (one.state.episode_id, one.state.step_count) == ("one", 1)
     assert (other.state.episode_id, other.state.step_count) == ("other", 0)
+
+
+def test_it_speaks_by_tools_too() -> None:
+    environment: Any = EchoEnvironment()
+    environment.reset()
+    assert [tool.name for tool in environment.step(ListToolsAction()).tools] == ["echo_message", "echo_with_length"]
+    said = environment.step(CallToolAction(tool_name="echo_message", arguments={"message": "日本語"}))
+    assert (said.result, said.reward, said.done) == ("日本語", None, False)
+    measured = environment.step(CallToolAction(tool_name="echo_with_length", arguments={"message": "日本語"}))
+    assert measured.result == {"message": "日本語", "length": 3}
+    assert environment.step(EchoAction(message="a")).metadata["step"] == 3

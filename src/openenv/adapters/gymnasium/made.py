@@ -128,7 +128,7 @@ def _classes(env_id: str, spec: EnvSpec, arguments: dict[str, Any], env: gymnasi
         "description": about or f"Gymnasium's {spec.id}",
         "action_codec": codec_for_space(env.action_space),
         "observation_codec": codec_for_space(env.observation_space),
-        "observation_model": observation,
+        "blank": observation.model_construct(observation=None),
     }
     is_quick = type(env.unwrapped).__module__.startswith(_QUICK)
     base: Any = InlineGymnasiumEnvironment if is_quick else GymnasiumEnvironment

@@ -11,7 +11,7 @@ from openreward.api.environments.types import ImageBlock, Task, TerminalToolSpec
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
 from pydantic import Field
 
-from openenv.adapters.ors.errors import as_ours
+from openenv.adapters.ors.errors import as_ours, what_is_said
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
@@ -247,7 +247,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
             except (ToolFailed, SessionTerminatedError) as error:
                 await self._end_session()
                 raise EnvironmentFailedError(
-                    f"The ORS server {self.target} has ended the session, so only a reset helps: {error}"
+                    f"The ORS server {self.target} has ended the session, so only a reset helps: {what_is_said(error)}"
                 ) from error
 
     async def _end_session(self) -> None:

@@ -1,16 +1,18 @@
 """What goes wrong with an ORS server, as errors of ours."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import aiohttp
 from openreward.api.environments.types import AuthenticationError
-from openreward.api.errors import OpenRewardError
+from openreward.api.errors import OpenRewardError, SessionTerminatedError
 
 from openenv.core.exceptions import EnvironmentFailedError, TaskNotFoundError
 
 _NO_SUCH_TASK = 400
 _BUSY = (429, 503)
+_SESSION = re.compile(r"\(\w+ session sid=[^)]*\)\s*")
 
 
 @contextmanager
@@ -36,4 +38,11 @@ def as_ours(target: str) -> Iterator[None]:
             f"The ORS server {target} asks for a key, or for another one; set OPENREWARD_API_KEY, or pass api_key=."
         ) from error
     except (OpenRewardError, aiohttp.ClientError, OSError) as error:
-        raise EnvironmentFailedError(f"The ORS server {target} failed: {error}") from error
+        raise EnvironmentFailedError(f"The ORS server {target} failed: {what_is_said(error)}") from error
+
+
+def what_is_said(error: Exception) -> str:
+    """Return an error's message without the name of the session, with which anybody could go on in it."""
+    if isinstance(error, SessionTerminatedError):
+        return str(error.reason)
+    return _SESSION.sub("", str(error))

@@ -114,7 +114,7 @@ def _classes(name: str, arguments: dict[str, Any], game: Any, seating: Seating) 
         "description": about or f"PettingZoo's {name}",
         "action_codec": codec_for_space(action_space),
         "observation_codec": codec_for_space(seen_space),
-        "observation_model": observation,
+        "blank": observation.model_construct(observation=None),
     }
     base: Any = PettingZooEnvironment
     made = new_class(f"{title}Environment", (base[action, observation],), exec_body=lambda body: body.update(members))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from openenv.core.env_server.interfaces import TaskProvider as TaskProvider
     from openenv.core.env_server.interfaces import Transform as Transform
     from openenv.core.env_server.mcp_environment import MCPEnvironment as MCPEnvironment
+    from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
     from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
     from openenv.core.env_server.mcp_types import CallToolObservation as CallToolObservation
     from openenv.core.env_server.mcp_types import JsonRpcError as JsonRpcError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
     from openenv.core.env_server.mcp_types import ListToolsObservation as ListToolsObservation
     from openenv.core.env_server.mcp_types import McpMethod as McpMethod
-    from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
     from openenv.core.env_server.mcp_types import Tool as Tool
     from openenv.core.env_server.mcp_types import ToolError as ToolError
     from openenv.core.env_server.mcp_types import ToolErrorType as ToolErrorType

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
-from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, cast
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
-from openenv.core.env_server.tools import equip
+from openenv.core.env_server.tools import equip, required_without_tools
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
 __all__ = [
@@ -22,9 +23,10 @@ __all__ = [
     "Transform",
 ]
 
-ActT = TypeVar("ActT", bound=BaseModel)
-ObsT = TypeVar("ObsT", bound=BaseModel)
-StateT = TypeVar("StateT", bound=BaseModel)
+# The defaults are for a class with tools alone, which names no types.
+ActT = TypeVar("ActT", bound=BaseModel, default=Action)
+ObsT = TypeVar("ObsT", bound=BaseModel, default=Observation)
+StateT = TypeVar("StateT", bound=BaseModel, default=State)
 
 
 class Transform(ABC, Generic[ObsT]):
@@ -110,7 +112,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
             The first observation, or ``(observation, info)``.
         """
 
-    @abstractmethod
+    @required_without_tools
     def step(self, action: ActT, *args: Any, **kwargs: Any) -> Any:
         """Do one action.
 
@@ -127,9 +129,10 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         """
 
     @property
-    @abstractmethod
+    @required_without_tools
     def state(self) -> StateT:
         """Where the episode stands."""
+        raise NotImplementedError
 
     async def reset_async(self, *args: Any, **kwargs: Any) -> Any:
         """Start a new episode from async code; override it where a reset awaits something."""

@@ -87,8 +87,8 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     OFFERS_TOOLS: ClassVar[bool] = True
 
     CODE_SANDBOX: ClassVar[str | None] = None
-    """Where ``execute_code`` runs. ``"none"`` is in this process, with all its rights: only for a machine that is itself
-    the sandbox. By default it refuses."""
+    """Where ``execute_code`` runs, which refuses by default. ``"none"`` is in this process, with all its rights: only
+    for a machine that is itself the sandbox."""
 
     def __init__(self, mcp_server: "FastMCP[Any]", transform: Transform[Any] | None = None) -> None:
         super().__init__(transform)
@@ -137,7 +137,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         if isinstance(action, ListToolsAction | CallToolAction):
             return await self._answer(action, timeout_s)
         result = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
-        return await result if isawaitable(result) else result
+        return await _resolved(result)
 
     def tool(self, mode: str | None = None) -> Callable[[FunctionT], FunctionT]:
         """Register a function as a tool.
@@ -242,9 +242,9 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     async def _called(self, action: CallToolAction, timeout_s: float) -> CallToolObservation:
         name = action.tool_name
         if name in self._mode_tools():
-            observed = call_tool(*self._mode_tools()[name], action)
-            return await observed if isawaitable(observed) else observed
-        if name in RESERVED_TOOL_NAMES:
+            observed: CallToolObservation = await _resolved(call_tool(*self._mode_tools()[name], action))
+            return observed
+        if name in RESERVED_TOOL_NAMES:  # registered after the check
             return _failed(name, ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {name!r}")
         try:
             async with self.mcp_session() as client:
@@ -288,6 +288,10 @@ def _kind_of(error: Exception) -> ToolErrorType:
     if "validation error for call[" in text:
         return ToolErrorType.INVALID_ARGS
     return ToolErrorType.EXECUTION_ERROR
+
+
+async def _resolved(result: Any) -> Any:
+    return await result if isawaitable(result) else result
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

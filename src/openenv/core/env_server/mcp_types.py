@@ -83,6 +83,19 @@ class CallToolObservation(Observation):
     error: ToolError | None = None
 
 
+class GenericMCPObservation(Observation):
+    """What an environment with tools answers to anything else, such as a reset: whatever fields it has."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def tool_observation_class(fields: Mapping[str, Any]) -> type[Observation]:
+    """Tell from an observation's fields which one it is, of an environment with tools."""
+    if "tool_name" in fields:
+        return CallToolObservation
+    return ListToolsObservation if "tools" in fields else GenericMCPObservation
+
+
 TOOL_ACTIONS: dict[str, type[Action]] = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
 """The two actions that concern tools, by their ``type``."""
 

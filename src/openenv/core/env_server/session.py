@@ -202,7 +202,7 @@ class Session:
         """
         async with self._turn:
             self._touch()
-            return await self._perform(self._action(fields), options, timeout_s)
+            return await self._perform(self._checked_action(fields), options, timeout_s)
 
     async def perform(
         self, action: BaseModel, timeout_s: float | None = None, on_progress: ProgressListener | None = None
@@ -216,6 +216,7 @@ class Session:
         """
         async with self._turn:
             self._touch()
+            self._check_order(action)
             return await self._perform(action, None, timeout_s, on_progress)
 
     def step_now(self, fields: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
@@ -233,10 +234,9 @@ class Session:
             RequestError: As ``step`` does.
         """
         self._touch()
-        action = self._action(fields)
+        action = self._checked_action(fields)
         if self._takes_tool_actions and isinstance(action, ListToolsAction):
             return self._listed_later(action)
-        self._check_order()
         result = self._inline_runner.step_now(action, self._step_options)
         return self._stepped(result) if isinstance(result, FINAL) else self._finished_step(result)
 
@@ -380,11 +380,15 @@ class Session:
         async with self._turn:
             return self._stepped(await self._inline_runner.finish("step", result, self._limits.step_timeout_s))
 
-    def _action(self, fields: Mapping[str, Any]) -> BaseModel:
-        return decode_action(fields, self._action_class, self._takes_tool_actions)
+    def _checked_action(self, fields: Mapping[str, Any]) -> BaseModel:
+        action = decode_action(fields, self._action_class, self._takes_tool_actions)
+        if self.phase is not Phase.PLAYING:
+            self._check_order(action)
+        return action
 
-    def _check_order(self) -> None:
-        if self.phase is not Phase.PLAYING and self.enforces_order:
+    def _check_order(self, action: BaseModel) -> None:
+        """Refuse a step that is not its turn; tools may be listed at any time."""
+        if self.phase is not Phase.PLAYING and self.enforces_order and not isinstance(action, ListToolsAction):
             raise ResetNeededError(_NEEDED_RESETS[self.phase])
 
     async def _perform(
@@ -398,9 +402,8 @@ class Session:
         if timeout_s is not None or limit_s is not None:
             timeout_s = min(time_s for time_s in (timeout_s, limit_s) if time_s is not None)
             options = {**(options or {}), "timeout_s": timeout_s}
-        if isinstance(action, ListToolsAction):  # no step, and allowed at any time
+        if isinstance(action, ListToolsAction):  # which is no step
             return outcome_of(await self._runner.step(action, options or _NONE, timeout_s))
-        self._check_order()
         return self._stepped(await self._runner.step(action, options or _NONE, timeout_s, on_progress))
 
     async def _listed_later(self, action: ListToolsAction) -> Outcome:

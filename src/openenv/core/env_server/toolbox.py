@@ -4,10 +4,11 @@ An agent lists and calls tools and nothing else; whatever it calls is a step of 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.derived_tools import derived_tools
@@ -123,13 +124,14 @@ class OwnTools:
     async def tools(self, session: Session) -> list[Tool]:
         """See ``Toolbox``."""
         observation = (await session.perform(ListToolsAction())).observation
-        if isinstance(observation, WrittenJson):
-            return ListToolsObservation.model_validate_json(observation.text).tools
         if isinstance(observation, ListToolsObservation):
             return observation.tools
+        if isinstance(observation, WrittenJson):
+            with suppress(ValidationError):
+                return ListToolsObservation.model_validate_json(observation.text).tools
         raise EnvironmentFailedError(
-            f"Expected the environment to answer ListToolsAction with a ListToolsObservation, got "
-            f"{type(observation).__name__}."
+            "Expected the environment to answer ListToolsAction with a ListToolsObservation, got "
+            f"{getattr(observation, 'text', type(observation).__name__):.200}."
         )
 
     async def call(
@@ -257,12 +259,19 @@ def _answer(outcome: Outcome) -> ToolAnswer:
 def _own_answer(about: ToolAnswer, shown: Mapping[str, Any]) -> ToolAnswer:
     """Read a ``CallToolObservation``."""
     if shown.get("error") is not None:
-        error = ToolError.model_validate(shown["error"])
+        error = _tool_error(shown["error"])
         return replace(about, text=error.message, error=error)
     value = shown["result"]
     if isinstance(value, dict) and value.keys() >= _MCP_RESULT:
         return _mcp_answer(about, value)
     return replace(about, value=value, text=_text(value))
+
+
+def _tool_error(shown: Any) -> ToolError:
+    try:
+        return ToolError.model_validate(shown)
+    except ValidationError:  # an author's own form
+        return ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=_text(shown))
 
 
 def _mcp_answer(about: ToolAnswer, result: Mapping[str, Any]) -> ToolAnswer:

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 FunctionT = TypeVar("FunctionT")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_LONGEST_NAME = 128
 # What a function carries that is a tool, or that task_tools returned; a class with its tools; an instance without a
 # state of its own; and a step that answers the actions of tools.
 _MARK, _MADE = "__openenv_tool__", "__openenv_authored_tool__"
@@ -169,6 +170,16 @@ def class_tools(environment_class: type) -> Mapping[str, AuthoredTool]:
     return tools
 
 
+def required_without_tools(function: FunctionT) -> FunctionT:
+    """Make a method abstract that classes with tools get: unlike ``abstractmethod``, unseen by type checkers.
+
+    Args:
+        function: The method.
+    """
+    setattr(function, "__isabstractmethod__", True)  # noqa: B010  # it is none of a function's attributes
+    return function
+
+
 def equip(environment_class: type, base: type) -> None:
     """Give a new class with tools what it needs: a step that answers their actions and, for lack of one, a state.
 
@@ -253,7 +264,7 @@ def _answer_tool_actions(cls: Any, base: Any) -> None:
 
 
 def _tool_step(self: Any, action: CallToolAction) -> CallToolObservation:
-    """Call a tool, or list them: a class without a ``step`` of its own takes ``ListToolsAction`` beside, and no other."""
+    """Call a tool, or list them; a class without a ``step`` of its own takes no action but these two."""
     if isinstance(action, _TOOL_ACTIONS):
         answered: CallToolObservation = answer(self, action)
         return answered
@@ -442,7 +453,8 @@ def _text(error: Exception) -> str:
 
 
 def _failed(action: CallToolAction, kind: ToolErrorType, message: str) -> CallToolObservation:
-    return CallToolObservation(tool_name=action.tool_name, error=ToolError(error_type=kind, message=message))
+    name = action.tool_name[:_LONGEST_NAME]  # a longer one is no tool's, and is not sent back
+    return CallToolObservation(tool_name=name, error=ToolError(error_type=kind, message=message))
 
 
 def _task_tools(environment: Any) -> list[tuple[AuthoredTool, Callable[..., Any]]]:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import socket
+import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from tests.conftest import Serve
 from tests.core.env_server.mcp.agents import (
     BOTH_KINDS,
     BareAgent,
+    Notes,
     NotesEnvironment,
     agent,
     run,
@@ -43,11 +45,34 @@ UNHANDLED = ("mcp", "openenv", "asyncio", "sse_starlette", "uvicorn")
 
 @pytest.fixture
 def notes(serve: Serve, gate: Gate) -> RunningServer:
-    return serve(partial(NotesEnvironment, gate), NOTES.action, NOTES.observation)
+    return serve(partial(Notes, gate), NOTES.action, NOTES.observation)
 
 
 def total(session: Any) -> Any:
     return session.structuredContent["total"]
+
+
+def begun(http: httpx.Client) -> BareAgent:
+    """Connect an agent, and have it do something."""
+    bare = BareAgent(http)
+    bare.connect()
+    bare.call("write", path="a", text="b")
+    return bare
+
+
+def held_stream(server: RunningServer, bare: BareAgent) -> socket.socket:
+    """Open an agent's stream, on a socket of its own."""
+    line = socket.create_connection(("127.0.0.1", server.port))
+    name = f"{AGENT_HEADER}: {bare.headers[AGENT_HEADER]}"
+    line.sendall(f"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: {BOTH_KINDS}\r\n{name}\r\n\r\n".encode())
+    assert line.recv(4096).startswith(b"HTTP/1.1 200")
+    return line
+
+
+def cut(line: socket.socket) -> None:
+    """Go without a word."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    line.close()
 
 
 class TestSessions:
@@ -56,10 +81,11 @@ class TestSessions:
             async with agent(f"{counter_server.url}/mcp") as session:
                 return [total(await session.call_tool("add", {"amount": amount})) for amount in amounts]
 
-        async def both() -> list[list[int]]:
-            return await asyncio.gather(play([1, 2, 3]), play([2, 2, 2]))
+        async def both() -> tuple[list[int], list[int]]:
+            one, other = await asyncio.gather(play([1, 2, 3]), play([2, 2, 2]))
+            return one, other
 
-        assert run(both()) == [[1, 3, 6], [2, 4, 6]]
+        assert run(both()) == ([1, 3, 6], [2, 4, 6])
         counter_server.wait_for_sessions(0)
 
     def test_a_connection_takes_no_place_before_it_needs_one(self, counter_server: RunningServer) -> None:
@@ -106,7 +132,7 @@ class TestSessions:
             bare = BareAgent(http)
             bare.connect()
             error = bare.ask("tools/list")["error"]
-        assert (error["code"], error["data"]) == (-32000, {"factory_name": "broken"})
+        assert (error["code"], error["data"]) == (-32000, {"factory_name": "CounterEnvironment"})
 
     def test_a_reset_that_fails_leaves_no_session_and_may_be_tried_again(self, serve: Serve, gate: Gate) -> None:
         server = serve(partial(GatedEnvironment, gate), reset_timeout_s=0.05)
@@ -190,8 +216,8 @@ class TestCalls:
     def test_progress_comes_while_the_tool_works(self, notes: RunningServer, gate: Gate) -> None:
         seen: list[tuple[float, float | None, str | None]] = []
 
-        async def note(progress: float, whole: float | None, message: str | None) -> None:
-            seen.append((progress, whole, message))
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            seen.append((progress, total, message))
             gate.opened.set()
 
         async def play() -> str:
@@ -248,7 +274,8 @@ class TestCalls:
                 result = bare.call(name)["result"]
                 assert result["isError"]
                 assert len(result["content"][0]["text"]) < 1000
-            for arguments in ({"path": 1}, {"path": "a", "text": "b", "more": 1}, {"path": None, "text": []}):
+            wrong: list[dict[str, Any]] = [{"path": 1}, {"path": None, "text": []}, {"path": "", "text": "", "more": 1}]
+            for arguments in wrong:
                 assert bare.call("write", **arguments)["result"]["isError"]
 
     def test_what_no_json_has_is_carried_as_well_as_it_can_be(self, notes: RunningServer) -> None:
@@ -401,18 +428,17 @@ class TestGone:
 
     def test_200_that_were_dropped_leave_nothing(self, serve: Serve, gate: Gate) -> None:
         server = serve(
-            partial(NotesEnvironment, gate),
+            partial(Notes, gate),
             NOTES.action,
             NOTES.observation,
             max_concurrent_envs=None,
             concurrency_config=ConcurrencyConfig(max_concurrent_envs=256, session_timeout=2.0),
         )
         threads = threading.active_count()
-        for _ in range(200):
-            with httpx.Client(base_url=server.url, trust_env=False) as http:
-                bare = BareAgent(http)
-                bare.connect()
-                bare.call("write", path="a", text="b")
+        with server.http() as http:
+            lines = [held_stream(server, begun(http)) for _ in range(200)]
+            for line in lines:
+                cut(line)
         server.wait_for_sessions(0)
         connections = server.app.state.agents._connections
         eventually(lambda: len(connections) == 0, "all connections have ended")
@@ -425,9 +451,7 @@ class TestGone:
 
 class TestEnd:
     def test_the_server_ends_in_order_with_agents_on_it(self, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
-        app = create_fastapi_app(
-            partial(NotesEnvironment, gate), NOTES.action, NOTES.observation, max_concurrent_envs=8
-        )
+        app = create_fastapi_app(partial(Notes, gate), NOTES.action, NOTES.observation, max_concurrent_envs=8)
         ready, over = threading.Barrier(4), threading.Event()
 
         async def stay() -> None:

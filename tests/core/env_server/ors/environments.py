@@ -19,7 +19,7 @@ class Riddle(Observation):
     hint: str = Field(default="none")
 
 
-class RiddleEnvironment(Environment):  # type: ignore[type-arg]  # tools say it all
+class RiddleEnvironment(Environment):
     """Has to be told the word that its task holds."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -56,6 +56,15 @@ class RiddleEnvironment(Environment):  # type: ignore[type-arg]  # tools say it 
     def told(self) -> list[str]:
         """List what was said so far."""
         return self._told
+
+    @tool
+    def recall(self, pattern: str | None = "all") -> str:
+        """Remember.
+
+        Args:
+            pattern: What; null for anything.
+        """
+        return "anything" if pattern is None else pattern
 
     @tool
     def fall(self, text: str) -> str:

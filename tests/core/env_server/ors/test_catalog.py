@@ -117,7 +117,7 @@ async def test_a_reset_gets_the_tasks_fields_and_where_it_is_listed() -> None:
 
 async def test_a_task_is_looked_up_where_a_reset_takes_nothing_else() -> None:
     class Listing(ListingEnvironment):
-        def list_splits(self) -> list[str]:  # type: ignore[override]
+        def list_splits(self) -> list[str]:
             return ["train", "test"]
 
     async with catalog_of(Listing) as catalog:

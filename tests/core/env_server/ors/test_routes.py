@@ -269,6 +269,13 @@ class TestCalls:
             assert (result["ok"], result["reason"]) == (False, "input_validation")
         assert output(wire.call("told"))[0] == "[]"
 
+    def test_null_for_an_argument_that_was_not_set(self, wire: OrsWire) -> None:
+        wire.begin()
+        assert wire.call("tell", word="no", times=None)["output"]["metadata"] == {"times": 1}
+        assert wire.call("tell", word=None)["reason"] == "input_validation"
+        assert wire.call("whisper", word=None)["reason"] == "not_found"
+        assert output(wire.call("recall", pattern=None))[0] == "anything"
+
     def test_rules_that_refuse_an_action(self, serve: Serve) -> None:
         with OrsWire(serve(CounterEnvironment)) as wire:
             wire.begin()
@@ -311,13 +318,8 @@ class TestCalls:
 
     def test_a_body_that_is_no_call(self, wire: OrsWire) -> None:
         wire.begin()
-        for body in (
-            {"name": "told"},
-            {"name": 1, "input": {}},
-            {"name": "told", "input": []},
-            [],
-            {"name": "told", "input": {}, "x": 1},
-        ):
+        bodies: list[Any] = [{"name": "told"}, {"name": 1, "input": {}}, {"name": "told", "input": []}, []]
+        for body in [*bodies, {"name": "told", "input": {}, "more": 1}]:
             assert wire.post("/call", body).status_code == 422
 
     def test_a_process_that_dies_is_told_and_the_session_is_over(self, serve: Serve) -> None:
@@ -429,18 +431,23 @@ class TestBeginning:
 class TestKeepingAlive:
     def test_pings_keep_a_session_and_silence_ends_it(self, riddles: Start) -> None:
         idle_s = 0.5
-        server = riddles(
-            max_concurrent_envs=None,
-            concurrency_config=ConcurrencyConfig(max_concurrent_envs=8, session_timeout=idle_s),
-        )
+        config = ConcurrencyConfig(max_concurrent_envs=8, session_timeout=idle_s)
+        server = riddles(max_concurrent_envs=None, concurrency_config=config)
         with OrsWire(server) as wire:
-            wire.begin()
-            began = time.monotonic()
-            while time.monotonic() - began < 3 * idle_s:
-                assert wire.post("/ping").json() == {"status": "ok"}
-                assert server.sessions.active_sessions == 1
+            assert any(self.is_kept(wire, idle_s) for _ in range(20)), "this machine is too slow to ping twice a second"
             server.wait_for_sessions(0)
             assert refused(wire.post("/ping")) == (410, "Session deleted")
+
+    def is_kept(self, wire: OrsWire, idle_s: float) -> bool:
+        """Ping for three times the time after which a session ends; ``False`` where a ping came too late."""
+        began = asked = time.monotonic()
+        wire.create(task_spec={})
+        while asked - began < 3 * idle_s:
+            previous, asked = asked, time.monotonic()
+            if wire.post("/ping").status_code != 200:
+                assert time.monotonic() - previous > idle_s, "a session has ended that was pinged in time"
+                return False
+        return True
 
     def test_a_call_that_is_under_way_keeps_it_too(self, serve: Serve, gate: Gate) -> None:
         idle_s = 0.2

@@ -50,7 +50,7 @@ class Progress:
             self._task.cancel()
 
     async def _pass_on(self) -> None:
-        while not self._is_over:
+        while self._news.is_set() or not self._is_over:
             await self._news.wait()
             self._news.clear()
             fraction, message = self._newest

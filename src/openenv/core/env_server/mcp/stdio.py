@@ -1,20 +1,28 @@
 """MCP over standard input and output: one agent, which has started this process for itself."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 from collections.abc import Mapping
 from io import TextIOWrapper
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from openenv.core.env_server.mcp.agent import Agent, Served
 from openenv.core.env_server.mcp.requests import Requests
 
+logger = logging.getLogger(__name__)
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_Receiving: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
+_Sending: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class Streams(NamedTuple):
@@ -57,11 +65,26 @@ async def serve_stdio(served: Served, task: Mapping[str, Any], streams: Streams)
     agent = Agent(served, None, task)
     server = Requests(agent, served).server
     try:
-        async with stdio_server(anyio.wrap_file(streams.reading), anyio.wrap_file(streams.writing)) as (reads, writes):
-            await server.run(reads, writes, server.create_initialization_options())
+        sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        async with (
+            stdio_server(anyio.wrap_file(streams.reading), anyio.wrap_file(streams.writing)) as (reads, writes),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(_pass_on, reads, sending)
+            await server.run(receiving, writes, server.create_initialization_options())
     finally:
         agent.close()
         await served.sessions.close_all()
+
+
+async def _pass_on(reading: _Receiving, sending: _Sending) -> None:
+    """Pass messages on, and nothing else: the SDK would answer what is none, and fails where the agent has gone."""
+    async with sending:
+        async for message in reading:
+            if isinstance(message, Exception):
+                logger.warning("the agent sent what is no message of MCP: %.200s", message)
+            else:
+                await sending.send(message)
 
 
 class _Signalled:

@@ -103,8 +103,8 @@ class OrsEpisode:
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Event:
         try:
-            answer = await self._toolbox.call(self.session, name, arguments)
-            result = _result_of(answer)
+            arguments = await self._without_unset(name, arguments)
+            result = _result_of(await self._toolbox.call(self.session, name, arguments))
         except ResetNeededError as error:
             if self.session.phase is not Phase.DONE:
                 return _error_event(error)
@@ -118,10 +118,31 @@ class OrsEpisode:
             return _error_event(self._unexpected(error, "tool call"))
         return Event("end", result.model_dump_json())
 
+    async def _without_unset(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Leave out what the caller did not set: some clients, TRL's too, send null for it."""
+        if None not in arguments.values():
+            return arguments
+        tools = await self._toolbox.tools(self.session)
+        schema: Mapping[str, Any] = next((tool.input_schema for tool in tools if tool.name == name), {})
+        properties = schema.get("properties", {})
+        optional = [
+            key for key in properties if key not in schema.get("required", ()) and not _may_be_null(properties[key])
+        ]
+        return {key: value for key, value in arguments.items() if value is not None or key not in optional}
+
     def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
         told = {"session": self.session.name}
         logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=told)
         return EnvironmentFailedError(str(error) or type(error).__name__)
+
+
+def _may_be_null(schema: Mapping[str, Any]) -> bool:
+    """Whether an argument may be null, as far as its schema says so; one that says nothing takes anything."""
+    kinds = schema.get("type", schema.get("enum", []))
+    choices = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
+    says_nothing = not kinds and not choices and "$ref" not in schema and "const" not in schema
+    allowed = kinds if isinstance(kinds, list) else [kinds]
+    return says_nothing or "null" in allowed or bool(schema.get("nullable")) or any(map(_may_be_null, choices))
 
 
 def _error_event(error: RequestError) -> Event:

@@ -109,9 +109,13 @@ class Stream:
                 pass
         await self.close()
 
-    async def close(self) -> None:
+    def abort(self) -> None:
         """End it at once, for both sides."""
         self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """End it at once, for both sides, and wait until it has ended."""
+        self.abort()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
 
@@ -133,6 +137,7 @@ class Relay:
         self._app = app
         self._others = others
         self._connect = connect
+        self._calls: set[_Call] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call here, or have it answered there."""
@@ -153,10 +158,22 @@ class Relay:
         try:
             if not await _offer(scope, stream):
                 return False
-            await _Call(session_id, scope, stream).carry(receive, send)
+            await self._carry(_Call(session_id, scope, stream), receive, send)
             return True
         finally:
             await stream.close()
+
+    def end_streams(self) -> None:
+        """End the streams of agents, which would keep this worker from ending."""
+        for call in self._calls:
+            call.end_stream()
+
+    async def _carry(self, call: "_Call", receive: Receive, send: Send) -> None:
+        self._calls.add(call)
+        try:
+            await call.carry(receive, send)
+        finally:
+            self._calls.discard(call)
 
 
 async def answer_relayed(app: ASGIApp, state: dict[str, Any], stream: Stream) -> None:
@@ -191,16 +208,26 @@ class _Call:
         self._stream = stream
         self._last = ""
         self._client_has_gone = False
+        self._is_stream = _is_of_agent(scope) and scope["method"] == "GET"
+
+    def end_stream(self) -> None:
+        """End it, if it is a stream, which the other worker would hold open for ever."""
+        if self._is_stream:
+            self._stream.abort()
 
     async def carry(self, receive: Receive, send: Send) -> None:
         """Carry the client's events there and the answers back, until that side has ended."""
         upwards = asyncio.create_task(self._carry_up(receive))
+        more = False
         try:
             while (event := await self._stream.receive()) is not None:
                 self._last = event["type"]
+                more = self._last == "http.response.start" or event.get("more_body", False)
                 await send(event)
             if self._last in _UNFINISHED and not self._client_has_gone:
                 await self._fail(send)
+            elif self._is_stream and more:
+                await send({"type": "http.response.body", "body": b""})
         except (OSError, RuntimeError) as error:  # as ASGI servers raise on sending to a client that has gone
             logger.debug("a client went while it was being answered: %s", error)
         finally:

@@ -98,8 +98,8 @@ class WorkerServer(DrainingServer):
         others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
         sessions: Sessions = app.state.sessions
         # The guard comes first: nothing is handed on to another worker for somebody who may not use the server.
-        relay = Relay(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
-        super().__init__(uvicorn.Config(guarded(relay, app.state.access), **_settings(assignment)), sessions)
+        self._relay = Relay(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
+        super().__init__(uvicorn.Config(guarded(self._relay, app.state.access), **_settings(assignment)), sessions)
         self._drain_s = sessions.limits.drain_s
         self._way_in: WayIn = app.state.access.way_in
         operations: Operations = app.state.operations
@@ -131,6 +131,7 @@ class WorkerServer(DrainingServer):
         with suppress(OSError):
             self._channel.send(Kind.LEAVING)
         asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
+        self._relay.end_streams()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

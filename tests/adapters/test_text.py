@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from openenv.adapters.text import ActionText, observation_fields, observation_text
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.text import ActionText, observation_fields, observation_text
 
 
 class Speed(StrEnum):

@@ -1,0 +1,191 @@
+"""One process of an MCP server, and the connection to it over its standard input and output."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Self, TypeVar
+
+import anyio
+from mcp import ClientSession, McpError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from mcp.shared.session import ProgressFnT
+from pydantic import BaseModel, ValidationError
+
+import openenv
+from openenv.core.exceptions import EnvironmentFailedError, EnvironmentProcessEndedError
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+# A list of tools comes in pages, of which a server could send ever more.
+_MOST_PAGES = 100
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+
+
+class ServerProcess:
+    """A running MCP server. All calls are for the event loop that it was started in.
+
+    Args:
+        command: The command and its arguments.
+        variables: Names of environment variables that the server gets, beside those that say where things are.
+    """
+
+    def __init__(self, command: Sequence[str], variables: Iterable[str]) -> None:
+        self._parameters = StdioServerParameters(
+            command=command[0],
+            args=list(command[1:]),
+            env={name: os.environ[name] for name in variables if name in os.environ},
+            encoding_error_handler="replace",
+        )
+        self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._ending = asyncio.Event()
+        self._opened = False
+        # The SDK's connection has to be opened and closed by one task, whoever calls start() and end().
+        self._life = asyncio.create_task(self._live(), name="mcp-server")
+        self._life.add_done_callback(_note_end)
+
+    @classmethod
+    async def start(cls, command: Sequence[str], variables: Iterable[str], timeout_s: float) -> Self:
+        """Start a server and shake hands with it.
+
+        Args:
+            command: As above.
+            variables: As above.
+            timeout_s: Seconds that this may take.
+
+        Raises:
+            EnvironmentFailedError: It can't be started, ends at once, says nothing in time, or speaks another protocol.
+        """
+        process = cls(command, variables)
+        try:
+            beginning: set[asyncio.Future[Any]] = {process._ready, process._life}
+            await asyncio.wait(beginning, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            process._give_up()
+            raise
+        if process._ready.done():
+            return process
+        why = process._why_it_ended() if process._life.done() else f"it did not say hello within {timeout_s:g} s"
+        process._give_up()
+        await asyncio.wait({process._life})
+        raise EnvironmentFailedError(f"The MCP server could not be started: {why}.")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, as far as is known."""
+        return not (self._life.done() or self._ending.is_set())
+
+    async def tools(self, timeout_s: float) -> list[types.Tool]:
+        """List its tools.
+
+        Args:
+            timeout_s: Seconds that each page of the list may take.
+
+        Raises:
+            EnvironmentFailedError: It can't list them; the subclass says where it has ended.
+        """
+        tools: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor)
+            request = types.ClientRequest(types.ListToolsRequest(params=params))
+            try:
+                page = await self._ask(request, types.ListToolsResult, timeout_s)
+            except McpError as error:
+                raise EnvironmentFailedError(f"The MCP server can't list its tools: {error}") from error
+            tools += page.tools
+            cursor = page.nextCursor
+            if cursor is None:
+                return tools
+        raise EnvironmentFailedError(f"The MCP server's list of tools does not end after {_MOST_PAGES} pages.")
+
+    async def call(
+        self, name: str, arguments: dict[str, Any], timeout_s: float, on_progress: ProgressFnT
+    ) -> types.CallToolResult:
+        """Call a tool.
+
+        Args:
+            name: Its name.
+            arguments: Its arguments, which the server checks.
+            timeout_s: Seconds that it may take.
+            on_progress: Told how far it is.
+
+        Raises:
+            McpError: The server refuses the call, or did not answer in time.
+            EnvironmentProcessEndedError: It has ended.
+            EnvironmentFailedError: Its answer is none.
+        """
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        request = types.ClientRequest(types.CallToolRequest(params=params))
+        return await self._ask(request, types.CallToolResult, timeout_s, on_progress)
+
+    async def end(self) -> None:
+        """End it: close its input, and kill it where it does not end by itself soon."""
+        self._ending.set()
+        await asyncio.wait({self._life})
+
+    async def _live(self) -> None:
+        info = types.Implementation(name="openenv", version=openenv.__version__)
+        async with (
+            # Not sys.stderr, which a program may have replaced by what is no file.
+            stdio_client(self._parameters, errlog=sys.__stderr__ or sys.stderr) as (reads, writes),
+            ClientSession(reads, writes, client_info=info) as session,
+        ):
+            self._opened = True
+            if not self._ending.is_set():
+                await session.initialize()
+                self._ready.set_result(session)
+                await self._ending.wait()
+
+    def _give_up(self) -> None:
+        """End it before it has said hello; but not while the SDK is starting it, which would lose hold of it."""
+        self._ending.set()
+        if self._opened:
+            self._life.cancel()
+
+    async def _ask(
+        self,
+        request: types.ClientRequest,
+        result: type[ResultT],
+        timeout_s: float,
+        on_progress: ProgressFnT | None = None,
+    ) -> ResultT:
+        session, timeout = self._ready.result(), timedelta(seconds=timeout_s)
+        asking = asyncio.create_task(session.send_request(request, result, timeout, progress_callback=on_progress))
+        try:
+            # The SDK does not tell those who wait for an answer of every way in which a server can end.
+            await asyncio.wait({asking, self._life}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+        except _GONE as error:
+            raise self._ended(may_have_happened=False) from error
+        except McpError as error:
+            if error.error.code != types.CONNECTION_CLOSED:
+                raise
+            raise self._ended() from error
+        except ValidationError as error:
+            raise EnvironmentFailedError(f"The MCP server's answer is none: {error}") from error
+        finally:
+            asking.cancel()
+        raise self._ended()
+
+    def _ended(self, *, may_have_happened: bool = True) -> EnvironmentProcessEndedError:
+        self._ending.set()
+        logger.warning("an MCP server has ended by itself")
+        return EnvironmentProcessEndedError("step", "has ended", may_have_happened=may_have_happened)
+
+    def _why_it_ended(self) -> str:
+        error = None if self._life.cancelled() else self._life.exception()
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return "it has ended at once" if error is None or isinstance(error, McpError) else str(error)
+
+
+def _note_end(life: "asyncio.Task[None]") -> None:
+    error = None if life.cancelled() else life.exception()
+    if error is not None:
+        logger.debug("an MCP server's connection ended: %r", error)

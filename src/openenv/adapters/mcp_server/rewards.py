@@ -1,0 +1,114 @@
+"""The reward of an episode, as a function in a file computes it from what happened."""
+
+import asyncio
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from inspect import isawaitable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool call of the episode.
+
+    Attributes:
+        name: The tool.
+        arguments: Its arguments.
+        result: What it gave: a JSON value where the server has one, else the text; ``None`` where it failed.
+        error: Why it failed; ``None`` where it did not.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    error: str | None = None
+
+
+RewardFunction = Callable[[Mapping[str, Any] | None, Sequence[ToolCall], str], float | Awaitable[float]]
+"""``(task, calls, final)`` to a reward: the task, as the file lists it, or ``None`` where there are no tasks; the tool
+calls of the episode, in order; and the answer that the agent gave at the end. It may be ``async``; a plain one runs in
+a thread."""
+
+
+@cache
+def load_reward(named: str) -> RewardFunction:
+    """Import a reward function; it is imported once.
+
+    Args:
+        named: ``module.py:function``, with a path, or ``package.module:function``.
+
+    Raises:
+        ConfigurationError: There is no such function.
+    """
+    module, separator, name = named.rpartition(":")
+    if not separator or not module or not name:
+        raise ConfigurationError(f"Expected a reward function as in score.py:reward, got {named!r}.")
+    found = getattr(_module(module, named), name, None)
+    if not callable(found):
+        raise ConfigurationError(f"Expected {module} to have a function {name}, for the reward.")
+    function: RewardFunction = found
+    return function
+
+
+def absolute(named: str) -> str:
+    """Name a function of a file so that it is found from any working directory; others stay as they are.
+
+    Args:
+        named: As for ``load_reward``.
+    """
+    module, separator, name = named.rpartition(":")
+    return f"{Path(module).absolute()}{separator}{name}" if module.endswith(".py") else named
+
+
+async def reward_of(
+    function: RewardFunction, task: Mapping[str, Any] | None, calls: Sequence[ToolCall], final: str
+) -> float:
+    """Compute the reward of an episode.
+
+    Args:
+        function: The function.
+        task: See ``RewardFunction``.
+        calls: See ``RewardFunction``.
+        final: See ``RewardFunction``.
+
+    Raises:
+        EnvironmentFailedError: It did not return a finite number.
+    """
+    computed: Any = await asyncio.to_thread(function, task, calls, final)
+    if isawaitable(computed):
+        computed = await computed
+    try:
+        reward = float(computed)
+    except (TypeError, ValueError):
+        reward = math.nan
+    if not math.isfinite(reward):
+        raise EnvironmentFailedError(f"The reward function returned {computed!r:.100}; expected a finite number.")
+    return reward
+
+
+def _module(name: str, named: str) -> ModuleType:
+    try:
+        return _from_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    except (ImportError, OSError, SyntaxError) as error:
+        raise ConfigurationError(f"The reward function {named} can't be imported: {error}") from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    # Under a name of its own: a score.py must not stand for another module of that name.
+    name = f"openenv_reward_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # which dataclasses and pickles of the module's classes look for
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,121 @@
+"""reasoning-gym's datasets by their names, one for each split."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from reasoning_gym import create_dataset
+from reasoning_gym.composite import DatasetSpec
+from reasoning_gym.dataset import ProceduralDataset
+from reasoning_gym.factory import DATASETS
+
+from openenv.adapters.ids import did_you_mean
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, TaskNotFoundError
+
+__all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "open_dataset", "runs_answers"]
+
+DEFAULT_SIZE = 500
+SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
+"""How far each split's seed is from the one asked for. Task ``i`` comes of the seed plus ``i``, so that splits whose
+seeds were neighbours would share tasks."""
+
+_SPLIT_ROOM = 10**9
+_COMPOSITE = "composite"
+_RUNNING = frozenset({"eval", "exec", "parse_expr", "sympify"})
+_DATASETS_OWN = frozenset({"entry", "metadata"})
+
+
+def open_dataset(name: str, arguments: Mapping[str, Any], split: str) -> ProceduralDataset:
+    """Make the dataset of a split.
+
+    Args:
+        name: The dataset's name.
+        arguments: Its own parameters, among them ``seed`` and ``size``.
+        split: Which of ``SPLITS``.
+
+    Raises:
+        TaskNotFoundError: There is no such split.
+    """
+    if split not in SPLITS:
+        raise TaskNotFoundError(f"Expected the split to be one of {', '.join(SPLITS)}, got {split!r:.100}.")
+    seed = arguments.get("seed", 0) + SPLITS[split]
+    size = arguments.get("size", DEFAULT_SIZE)
+    return create_dataset(name, **{**arguments, **_parts(name, arguments), "seed": seed, "size": size})
+
+
+def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) -> None:
+    """Refuse what can't be served.
+
+    Args:
+        name: The dataset's name.
+        arguments: Its own parameters.
+        sandbox: ``"none"`` where this machine is itself a sandbox.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such dataset; the message lists those with a similar name.
+        ConfigurationError: It does not take these parameters, or it runs answers outside of a sandbox.
+    """
+    if name not in DATASETS:
+        raise EnvironmentNotFoundError(f"reasoning-gym has no dataset {name!r}.{did_you_mean(name, DATASETS)}")
+    _check_numbers(name, arguments)
+    if sandbox not in (None, "none"):
+        raise ConfigurationError(f"Expected sandbox=none behind reasoning_gym:{name}?, got {sandbox!r}.")
+    try:
+        open_dataset(name, arguments, "train")
+    except (TypeError, ValueError, AssertionError, AttributeError, KeyError) as error:
+        raise ConfigurationError(
+            f"reasoning_gym:{name} can't be made with {dict(arguments)}: {type(error).__name__}: {error}"
+        ) from error
+    risky = [each for each in _scored_by(name, arguments) if runs_answers(DATASETS[each][0])]
+    if risky and sandbox is None:
+        raise ConfigurationError(
+            f"The dataset {risky[0]} scores an answer by running it as Python, so that whoever answers could do "
+            "anything on this machine. Where the machine is itself a sandbox, say so with the parameter sandbox=none."
+        )
+
+
+def runs_answers(dataset: type[ProceduralDataset]) -> bool:
+    """Whether a dataset runs answers as Python to score them, which it says in its own source.
+
+    Args:
+        dataset: Its class.
+    """
+    source = ast.parse(textwrap.dedent(inspect.getsource(dataset.score_answer)))
+    calls = (node for node in ast.walk(source) if isinstance(node, ast.Call))
+    return any(_called(call) in _RUNNING and not _is_the_datasets_own(call) for call in calls)
+
+
+def _called(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _is_the_datasets_own(call: ast.Call) -> bool:
+    """Whether what is run is a part of the task, as in ``eval(entry["answer"])``."""
+    argument = call.args[0] if call.args else None
+    if not isinstance(argument, ast.Subscript) or not isinstance(argument.value, ast.Name):
+        return False
+    return argument.value.id in _DATASETS_OWN
+
+
+def _check_numbers(name: str, arguments: Mapping[str, Any]) -> None:
+    seed, size = arguments.get("seed", 0), arguments.get("size", DEFAULT_SIZE)
+    if not all(type(number) is int for number in (seed, size)) or seed < 0 or size < 1 or seed + size > _SPLIT_ROOM:
+        raise ConfigurationError(
+            f"Expected seed and size of reasoning_gym:{name} to be whole numbers, the seed from 0, the size from 1, "
+            f"and together at most {_SPLIT_ROOM}; got {seed!r} and {size!r}."
+        )
+
+
+def _parts(name: str, arguments: Mapping[str, Any]) -> dict[str, list[DatasetSpec]]:
+    """Read the parts of a composite, which is made of other datasets."""
+    if name != _COMPOSITE:
+        return {}
+    return {"datasets": [DatasetSpec(**{"weight": 1.0, "config": {}, **part}) for part in arguments["datasets"]]}
+
+
+def _scored_by(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    return [part["name"] for part in arguments["datasets"]] if name == _COMPOSITE else [name]

@@ -1,0 +1,159 @@
+"""A dataset of reasoning-gym as an environment of one step."""
+
+import random
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+from reasoning_gym.dataset import ProceduralDataset
+
+from openenv.adapters.reasoning_gym.datasets import DEFAULT_SIZE, SPLITS, open_dataset
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.exceptions import ResetNeededError, TaskNotFoundError
+
+__all__ = ["AnswerAction", "ReasoningEnvironment", "ReasoningObservation", "ReasoningState"]
+
+# What datasets let through where an answer is not of the form that they read.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class AnswerAction(Action):
+    """Answer the question."""
+
+    answer: str = Field(description="the answer alone, in the form that the question asks for")
+
+
+class ReasoningObservation(Observation):
+    """What a dataset asks; after the answer, the metadata has the dataset's own answer."""
+
+    text: str = Field(default="", description="the question; empty after the answer")
+
+
+class ReasoningState(State):
+    """Which task is played."""
+
+    dataset: str = Field(description="the dataset's name")
+    split: str | None = Field(default=None, description="the split that the task is of")
+    index: int | None = Field(default=None, description="the task's index in its split")
+
+
+class ReasoningEnvironment(Environment[AnswerAction, ReasoningObservation, ReasoningState]):
+    """A dataset of reasoning-gym: a reset asks a question, the one step answers it, the score is the reward.
+
+    ``environment_for`` makes one of an id, after checks that this class does not repeat.
+
+    Args:
+        dataset: The dataset's name.
+        arguments: Its own parameters, among them ``seed`` and ``size``, which make its tasks.
+
+    Example:
+        >>> env = ReasoningEnvironment("chain_sum", {"seed": 7})
+        >>> env.reset(index=0).text
+        'State the final answer to the following arithmetic problem: 60 + 93 - 16 + 19 ='
+        >>> env.step(AnswerAction(answer="156")).reward
+        1.0
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def __init__(self, dataset: str, arguments: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.dataset = dataset
+        self.arguments = dict(arguments or {})
+        self._datasets: dict[str, ProceduralDataset] = {}
+        self._entry: dict[str, Any] | None = None
+        self._state = ReasoningState(dataset=dataset)
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str = "train",
+        index: int | None = None,
+    ) -> ReasoningObservation:
+        """Ask a question.
+
+        Args:
+            seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
+                neighbouring tasks. Without either it is any.
+            episode_id: Names the episode.
+            split: ``train``, ``validation`` or ``test``.
+            index: The task's index in its split.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+        """
+        tasks = self._tasks(split)
+        if index is None:
+            index = random.randrange(len(tasks)) if seed is None else seed % len(tasks)  # noqa: S311  # no secret
+        self._check_index(split, index)
+        self._entry = tasks[index]
+        self._state = ReasoningState(episode_id=episode_id, dataset=self.dataset, split=split, index=index)
+        return ReasoningObservation(text=self._entry["question"], metadata={"split": split, "index": index})
+
+    def step(self, action: AnswerAction) -> ReasoningObservation:
+        """Score the answer, which ends the episode.
+
+        An answer that the dataset's own scoring can't read, and raises an error for, is worth nothing; the metadata's
+        ``score_error`` then has that error.
+
+        Raises:
+            ResetNeededError: No question is open.
+        """
+        entry, split = self._entry, self._state.split
+        if entry is None or split is None:
+            raise ResetNeededError("Expected a reset first: no question is open.")
+        report = {"answer": entry["answer"], "task": entry["metadata"]}
+        try:
+            reward = float(self._tasks(split).score_answer(action.answer, entry))
+        except _UNREADABLE as error:
+            reward, report["score_error"] = 0.0, f"{type(error).__name__}: {error}"
+        self._entry = None
+        self._state.step_count += 1
+        return ReasoningObservation(done=True, reward=reward, metadata=report)
+
+    @property
+    def state(self) -> ReasoningState:
+        """Which task is played, and whether it was answered."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Say which dataset it is."""
+        return EnvironmentMetadata(
+            name=f"reasoning_gym:{self.dataset}",
+            description=f"Questions of reasoning-gym's dataset {self.dataset}; one step answers one.",
+        )
+
+    def list_splits(self) -> list[str]:
+        """Name the splits."""
+        return list(SPLITS)
+
+    def num_tasks(self, split: str) -> int:
+        """Return how many tasks a split has."""
+        return len(self._tasks(split))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """Return what a reset is passed for a task; the question itself comes with the reset."""
+        self._tasks(split)
+        self._check_index(split, index)
+        return {"split": split, "index": index}
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """Return what a reset is passed for each task."""
+        return self.get_task_range(split)
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """Return what a reset is passed for the tasks from ``start`` up to ``stop``."""
+        return [{"split": split, "index": index} for index in range(self.num_tasks(split))[start:stop]]
+
+    def _tasks(self, split: str) -> ProceduralDataset:
+        """Return the dataset of a split, made when it is first asked for: some take a second for that."""
+        if split not in self._datasets:
+            self._datasets[split] = open_dataset(self.dataset, self.arguments, split)
+        return self._datasets[split]
+
+    def _check_index(self, split: str, index: int) -> None:
+        size = self.arguments.get("size", DEFAULT_SIZE)
+        if not 0 <= index < size:
+            raise TaskNotFoundError(f"Expected an index from 0 to {size - 1} in the split {split}, got {index}.")

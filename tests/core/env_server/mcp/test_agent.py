@@ -1,0 +1,81 @@
+"""An agent's session, without any transport."""
+
+import pytest
+from tests.environments import Add, CounterEnvironment, Total
+
+from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
+from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.mcp.agent import Agent, Served, task_of
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.types import State
+from openenv.core.exceptions import InvalidRequestError, SessionNotFoundError
+
+
+def serve(max_sessions: int = 4) -> Served:
+    types = EnvironmentTypes(Add, Total, State)
+    sessions = Sessions(EnvironmentFactory(CounterEnvironment), types, Limits(max_sessions=max_sessions))
+    return Served(sessions, "counter", shows_state=True)
+
+
+async def test_a_session_that_ended_is_not_opened_again() -> None:
+    served = serve()
+    agent = Agent(served, None)
+    ended = []
+    agent.on_end = lambda: ended.append(True)
+    served.sessions.close(await agent.session())
+    assert ended == [True]
+    with pytest.raises(SessionNotFoundError, match="Connect again"):
+        await agent.session()
+    assert len(served.sessions) == 0
+
+
+async def test_its_own_end_is_no_news() -> None:
+    served = serve()
+    agent = Agent(served, None)
+    agent.on_end = lambda: pytest.fail("nobody asked")
+    await agent.session()
+    agent.close()
+    assert len(served.sessions) == 0
+    await served.sessions.close_all()
+
+
+async def test_once_it_has_gone_nothing_is_opened() -> None:
+    served = serve()
+    agent = Agent(served, None)
+    agent.close()
+    with pytest.raises(SessionNotFoundError):
+        await agent.session()
+    assert len(served.sessions) == 0
+
+
+async def test_what_the_reset_showed() -> None:
+    served = serve()
+    agent = Agent(served, None, {"seed": 3})
+    assert await agent.first_observation() == '{"total":0}'
+    bound = Agent(served, None, session_id="zzz")
+    with pytest.raises(SessionNotFoundError):
+        await bound.first_observation()
+    agent.close()
+    await served.sessions.close_all()
+
+
+@pytest.mark.parametrize(
+    ("query", "task"),
+    [
+        ({}, {}),
+        ({"session_id": "x"}, {}),
+        ({"seed": "3", "episode_id": "5"}, {"seed": 3, "episode_id": "5"}),
+        ({"split": "train", "index": "0"}, {"split": "train", "index": 0}),
+        ({"hard": "true", "none": "null", "ratio": "0.5"}, {"hard": True, "none": None, "ratio": 0.5}),
+        ({"a": "NaN", "b": "01", "c": "", "d": '"x"', "e": "{"}, {"a": "NaN", "b": "01", "c": "", "d": "x", "e": "{"}),
+        ({"list": '["a"]'}, {"list": ["a"]}),
+    ],
+)
+def test_a_task_in_a_query(query: dict[str, str], task: dict[str, object]) -> None:
+    assert task_of(query) == task
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", "1.5", ""])
+def test_a_seed_that_can_t_be(seed: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"names a task that can't be: seed: "):
+        task_of({"seed": seed})

@@ -1,0 +1,113 @@
+"""What an agent finds over MCP: prompts, resources, errors."""
+
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from mcp.shared.exceptions import McpError
+from tests.conftest import Serve
+from tests.core.env_server.mcp.agents import Notes, NotesEnvironment, agent, resource, run, text_of
+from tests.environments import CounterEnvironment, Gate
+from tests.servers import RunningServer
+
+from openenv.core.env_server.environment_types import environment_types
+from openenv.core.env_server.types import EnvironmentMetadata
+
+NOTES = environment_types(NotesEnvironment)
+
+
+class Described(CounterEnvironment):
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(name="c", description="d", readme_content="# Counting")
+
+
+@pytest.fixture
+def notes(serve: Serve, gate: Gate) -> RunningServer:
+    return serve(partial(Notes, gate), NOTES.action, NOTES.observation)
+
+
+def test_the_task(notes: RunningServer) -> None:
+    async def play() -> tuple[list[str], str, str]:
+        async with agent(f"{notes.url}/mcp?seed=3") as session:
+            prompts = [prompt.name for prompt in (await session.list_prompts()).prompts]
+            content = (await session.get_prompt("task")).messages[0].content
+            return prompts, content.text, await resource(session, "openenv://task")  # type: ignore[union-attr]
+
+    prompts, shown, read = run(play())
+    assert prompts == ["task"]
+    assert shown == read
+    assert shown.startswith('{"text":"Write a note.","task":{"seed":3}}\n\nAct with these tools: write, read, count')
+
+
+@pytest.mark.parametrize("mode", ["simulation", "production"])
+def test_the_resources(serve: Serve, mode: str) -> None:
+    server = serve(Described, mode=mode)
+
+    async def play() -> dict[str, str]:
+        async with agent(f"{server.url}/mcp") as session:
+            assert (await session.list_resource_templates()).resourceTemplates == []
+            listed = [str(one.uri) for one in (await session.list_resources()).resources]
+            with pytest.raises(McpError, match="There is no resource"):
+                await resource(session, "openenv://secrets")
+            if mode == "production":
+                with pytest.raises(McpError, match="There is no resource"):
+                    await resource(session, "openenv://state")
+            await session.call_tool("add", {"amount": 2})
+            return {uri: await resource(session, uri) for uri in listed}
+
+    found = run(play())
+    assert found.pop("openenv://task") == '{"total":0}\n\nAct with these tools: add.'
+    assert found.pop("openenv://readme") == "# Counting"
+    assert found == ({} if mode == "production" else {"openenv://state": '{"episode_id":null,"step_count":1}'})
+
+
+def test_an_unknown_prompt(notes: RunningServer) -> None:
+    async def play() -> McpError:
+        async with agent(f"{notes.url}/mcp") as session:
+            with pytest.raises(McpError) as refused:
+                await session.get_prompt("other")
+            return refused.value
+
+    assert run(play()).error.code == -32602
+
+
+def test_the_end_of_an_episode(notes: RunningServer) -> None:
+    async def play() -> list[Any]:
+        async with agent(f"{notes.url}/mcp") as session:
+            return [await session.call_tool("submit", {}), await session.call_tool("count", {})]
+
+    end, after = run(play())
+    assert not end.isError
+    assert [block.text for block in end.content] == ["handed in", "The episode has ended."]
+    assert end.meta == {"openenv/reward": 1.0, "openenv/done": True}
+    assert after.isError
+    assert text_of(after) == "The episode has ended. No tool can be called any more."
+
+
+def test_a_tool_that_fails_leaves_the_episode_going(notes: RunningServer) -> None:
+    async def play() -> list[Any]:
+        async with agent(f"{notes.url}/mcp") as session:
+            failed = await session.call_tool("read", {"path": "none"})
+            wrong = await session.call_tool("read", {"paths": "none"})
+            unknown = await session.call_tool("zip", {})
+            await session.call_tool("write", {"path": "a", "text": "b"})
+            return [failed, wrong, unknown, await session.call_tool("read", {"path": "a"})]
+
+    *failures, fine = run(play())
+    assert all(failure.isError for failure in failures)
+    assert "Unknown tool: 'zip'" in text_of(failures[2])
+    assert (fine.isError, text_of(fine)) == (False, "b")
+
+
+def test_what_json_does_not_have_becomes_null(serve: Serve, gate: Gate) -> None:
+    class Odd(NotesEnvironment):
+        def reset(self, seed: int | None = None, **task: Any) -> Any:
+            return super().reset(seed, nan=float("nan"))
+
+    server = serve(partial(cast("Any", Odd), gate), NOTES.action, NOTES.observation)
+
+    async def play() -> str:
+        async with agent(f"{server.url}/mcp") as session:
+            return await resource(session, "openenv://task")
+
+    assert '"nan":null' in run(play())

@@ -1,0 +1,282 @@
+"""Environments whose tools are those of a FastMCP server."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastmcp import Context, FastMCP
+from tests.servers import RunningServer
+
+import openenv.core.env_server
+from openenv import Action, Observation, State, tool
+from openenv.core.env_server import mcp_environment
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.environment_types import environment_method, environment_types
+from openenv.core.env_server.mcp_environment import MCPEnvironment, get_server_tools
+from openenv.core.env_server.mcp_types import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    ToolErrorType,
+)
+from openenv.core.exceptions import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """FastMCP logs each tool that raises, in colours."""
+    logger = logging.getLogger("fastmcp")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
+
+
+class Calculator(MCPEnvironment):
+    def __init__(self) -> None:
+        server: FastMCP[Any] = FastMCP("calculator")
+
+        @server.tool
+        def add(a: int, b: int = 2) -> int:
+            """Add two ints."""
+            return a + b
+
+        @server.tool
+        def fail(why: str) -> str:
+            raise ValueError(f"nope {why}")
+
+        @server.tool
+        async def sleep() -> str:
+            await asyncio.sleep(60)
+            return "awake"
+
+        @server.tool
+        async def report(context: Context) -> str:
+            await context.report_progress(1, 4, "a quarter")
+            return "reported"
+
+        super().__init__(server)
+        self._episode = State()
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Observation:
+        self._episode = State(episode_id=episode_id)
+        return Observation(metadata={"status": "ready"})
+
+    def _step_impl(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        return Observation(metadata={"did": type(action).__name__})
+
+    @property
+    def state(self) -> State:
+        return self._episode
+
+
+class Rewarding(Calculator):
+    """Overrides ``step`` alone, as existing environments do."""
+
+    def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        observation = super().step(action, timeout_s, **kwargs)
+        observation.reward = 0.25
+        return observation
+
+
+def call(environment: MCPEnvironment, name: str, /, timeout_s: float | None = None, **arguments: Any) -> Any:
+    observation = environment.step(CallToolAction(tool_name=name, arguments=arguments), timeout_s=timeout_s)
+    assert isinstance(observation, CallToolObservation)
+    return observation
+
+
+def test_tools_are_listed_as_the_server_describes_them() -> None:
+    listed = Calculator().step(ListToolsAction())
+    assert isinstance(listed, ListToolsObservation)
+    assert [described.name for described in listed.tools] == ["add", "fail", "sleep", "report"]
+    assert listed.tools[0].description == "Add two ints."
+    assert listed.tools[0].input_schema["required"] == ["a"]
+    assert list(get_server_tools(FastMCP("empty"))) == []
+
+
+def test_results_and_errors() -> None:
+    environment = Calculator()
+    observation = call(environment, "add", a=3)
+    assert (observation.result.data, observation.result.content[0].text) == (5, "5")
+    assert (observation.reward, observation.done) == (None, False)
+    wrong: list[tuple[tuple[str, dict[str, Any]], ToolErrorType, str]] = [
+        (("fail", {"why": "x"}), ToolErrorType.EXECUTION_ERROR, "nope x"),
+        (("zip", {}), ToolErrorType.TOOL_NOT_FOUND, "Unknown tool"),
+        (("add", {"a": "x"}), ToolErrorType.INVALID_ARGS, "valid integer"),
+        (("reset", {}), ToolErrorType.TOOL_NOT_FOUND, "Unknown tool"),
+    ]
+    for (name, arguments), kind, told in wrong:
+        failed = call(environment, name, **arguments)
+        assert failed.error.error_type is kind
+        assert told in failed.error.message
+
+
+def test_a_tool_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = Calculator()
+    assert call(environment, "sleep", timeout_s=0.05).error.error_type is ToolErrorType.TIMEOUT
+    monkeypatch.setattr(mcp_environment, "MCP_TOOL_CALL_TIMEOUT", 0.05)
+    assert call(environment, "sleep").error.error_type is ToolErrorType.TIMEOUT
+
+
+async def test_within_an_event_loop_too() -> None:
+    environment = Calculator()
+    assert call(environment, "add", a=1).result.data == 3
+    observation = await environment.step_async(CallToolAction(tool_name="add", arguments={"a": 1}))
+    assert observation.result.data == 3
+    assert (await environment.step_async(Action())).metadata == {"did": "Action"}
+
+
+def test_other_actions_go_to_step_impl() -> None:
+    assert Calculator().step(Action()).metadata == {"did": "Action"}
+    assert environment_types(Calculator).action is CallToolAction
+
+
+def test_the_step_that_was_overridden_last_is_served() -> None:
+    assert environment_method(Calculator, "step").name == "step_async"
+    assert environment_method(Rewarding, "step").name == "step"
+
+
+@pytest.mark.parametrize("environment", [Calculator, Rewarding])
+def test_served(environment: Any) -> None:
+    app = create_fastapi_app(environment, CallToolAction, CallToolObservation)
+    with RunningServer(app) as server, server.wire() as wire:
+        assert len(wire.step(type="list_tools")["data"]["observation"]["tools"]) == 4
+        wire.reset()
+        answer = wire.step(type="call_tool", tool_name="add", arguments={"a": 3})["data"]
+        assert answer["observation"]["result"] == {
+            "content": [{"type": "text", "text": "5", "annotations": None, "meta": None}],
+            "structured_content": {"result": 5},
+            "meta": {"fastmcp": {"wrap_result": True}},
+            "data": 5,
+            "is_error": False,
+        }
+        assert answer["reward"] == (0.25 if environment is Rewarding else None)
+
+
+async def test_the_toolbox_unwraps_results_and_hears_of_progress() -> None:
+    app = create_fastapi_app(Calculator)
+    sessions = app.state.sessions
+    session = await sessions.open()
+    await session.reset({})
+    added = await sessions.toolbox.call(session, "add", {"a": 3})
+    assert (added.value, added.text, added.content[0]["type"]) == (5, "5", "text")
+    told: list[tuple[float, str]] = []
+    await sessions.toolbox.call(session, "report", {}, on_progress=lambda *progress: told.append(progress))
+    assert told == [(0.25, "a quarter")]
+    await sessions.close_all()
+
+
+def test_reserved_names_are_refused() -> None:
+    server: FastMCP[Any] = FastMCP("bad")
+
+    @server.tool
+    def reset() -> None: ...
+
+    class Bad(Calculator):
+        def __init__(self) -> None:
+            MCPEnvironment.__init__(self, server)
+
+    with pytest.raises(ConfigurationError, match="can't be named reset: these names are reserved"):
+        Bad()
+    assert issubclass(ConfigurationError, ValueError)
+
+
+def test_a_reserved_name_that_comes_later_is_hidden() -> None:
+    environment = Calculator()
+
+    def close() -> None: ...
+
+    assert environment.mcp_server is not None
+    environment.mcp_server.tool(close)
+    assert "close" not in [described.name for described in environment.step(ListToolsAction()).tools]
+    assert call(environment, "close").error.error_type is ToolErrorType.TOOL_NOT_FOUND
+
+
+class TestToolDecorator:
+    def test_without_a_mode_it_registers_on_the_server(self) -> None:
+        environment = Calculator()
+
+        @environment.tool()
+        def double(n: int) -> int:
+            return 2 * n
+
+        assert call(environment, "double", n=2).result.data == 4
+        assert double(3) == 6
+
+    def test_with_a_mode_it_is_there_in_that_mode(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for mode in ("simulation", "production"):
+            monkeypatch.setenv("OPENENV_MODE", mode)
+            environment = Calculator()
+
+            @environment.tool(mode="simulation")
+            def look(what: str) -> str:
+                """Look."""
+                return f"{what} of cardboard"
+
+            @environment.tool(mode="production")  # type: ignore[no-redef]
+            async def look(what: str) -> str:  # noqa: F811
+                """Look."""
+                return f"a real {what}"
+
+            seen = call(environment, "look", what="tree").result
+            assert seen == ("tree of cardboard" if mode == "simulation" else "a real tree")
+            assert [described.name for described in environment.step(ListToolsAction()).tools].count("look") == 1
+
+    def test_other_modes_and_reserved_names_are_refused(self) -> None:
+        environment = Calculator()
+        with pytest.raises(ConfigurationError, match="Expected simulation, production or None as a tool's mode"):
+            environment.tool(mode="test")
+
+        def step() -> None: ...
+
+        with pytest.raises(ConfigurationError, match="No tool can be named 'step'"):
+            environment.tool()(step)
+
+
+def test_a_second_kind_of_tools_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="register them there, or derive from Environment"):
+
+        class _Both(Calculator):
+            @tool
+            def look(self) -> None: ...
+
+
+class TestCode:
+    def test_tools_as_functions(self) -> None:
+        functions = Calculator().get_callables()
+        assert functions["add"](a=1, b=4) == 5
+        with pytest.raises(RuntimeError, match="nope x"):
+            functions["fail"](why="x")
+
+    def test_code_does_not_run_in_the_server_unless_that_is_asked_for(self) -> None:
+        environment = Calculator()
+        assert not environment.supports_code_mode
+        with pytest.raises(ConfigurationError, match="in the server's own process, with all its rights"):
+            environment.execute_code("result = 1")
+
+    def test_where_the_machine_is_the_sandbox(self) -> None:
+        class Sandboxed(Calculator):
+            CODE_SANDBOX = "none"
+
+        environment = Sandboxed()
+        assert environment.supports_code_mode
+        assert environment.execute_code("result = add(a=1) * 2").metadata == {"result": 6}
+        assert environment.execute_code("1 / 0").metadata == {"error": "division by zero"}
+
+
+def test_a_closed_environment_has_no_tools() -> None:
+    environment = Calculator()
+    environment.close()
+    assert call(environment, "add", a=1).error.message == "The environment is closed, and its tools with it."
+    listed = environment.step(ListToolsAction())
+    assert (listed.tools, listed.metadata["error_type"]) == ([], "list_tools_failed")
+
+
+def test_without_fastmcp_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert openenv.core.env_server.MCPEnvironment is MCPEnvironment
+    monkeypatch.setitem(sys.modules, "fastmcp", None)
+    assert openenv.core.env_server.MCPEnvironment is None

@@ -1,0 +1,343 @@
+"""The tools of sessions, as transports offer them to agents: here and in processes of their own."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, RootModel
+from tests.environments import Do, Shown
+from tests.tool_environments import GuessAction, HintAction, Notes, Site, Word, WordWithTools
+
+from openenv import Action, Environment, Observation, State, tool
+from openenv.core.env_server.action_unions import action_model
+from openenv.core.env_server.derived_tools import derived_tools
+from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
+from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsAction, ToolErrorType
+from openenv.core.env_server.session import Phase, Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.toolbox import ActionTools, MixedTools, OwnTools, ToolAnswer, toolbox_of
+from openenv.core.exceptions import (
+    ConfigurationError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    ResetNeededError,
+    SessionNotFoundError,
+)
+
+pytestmark = pytest.mark.timeout(120)
+
+Open = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture(params=[None, 2], ids=["here", "in a process"])
+async def open_session(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+    """Opens a session of an environment's class, and resets it."""
+    started: list[Sessions] = []
+
+    async def open_one(cls: type, reset: Mapping[str, Any] | None = None, **limits: Any) -> Session:
+        sessions = Sessions(EnvironmentFactory(cls), environment_types(cls), Limits(**limits), request.param)
+        started.append(sessions)
+        await sessions.start()
+        session = await sessions.open()
+        if reset is not None:
+            await session.reset(reset)
+        return session
+
+    yield open_one
+    for sessions in started:
+        await sessions.close_all()
+
+
+async def names(session: Session) -> list[str]:
+    return [described.name for described in await session.toolbox.tools(session)]
+
+
+class TestOwnTools:
+    async def test_they_are_listed_at_any_time_and_that_is_no_step(self, open_session: Open) -> None:
+        session = await open_session(Notes)
+        listed = await names(session)
+        assert listed == ["write", "read", "fail", "same_thread", "submit"]
+        assert (session.phase, session.total_steps) == (Phase.NEW, 0)
+        await session.reset({"shared": True})
+        assert await names(session) == [*listed, "send"]
+        await session.toolbox.call(session, "write", {"path": "a", "text": "b"})
+        assert (await session.toolbox.call(session, "submit", {})).done
+        assert await names(session) == [*listed, "send"]
+        assert (session.phase, session.total_steps) == (Phase.DONE, 2)
+
+    async def test_what_a_call_gives(self, open_session: Open) -> None:
+        session = await open_session(Notes, {})
+        assert await session.toolbox.call(session, "write", {"path": "a", "text": "é"}) == ToolAnswer(
+            "1 characters written", "1 characters written"
+        )
+        submitted = await session.toolbox.call(session, "submit", {})
+        assert submitted == ToolAnswer({"notes": 1}, '{"notes":1}', reward=1.0, done=True, metadata={"longest": 3})
+        assert session.reward == 1.0
+
+    async def test_plain_tools_run_where_reset_ran(self, open_session: Open) -> None:
+        session = await open_session(Notes, {})
+        assert (await session.toolbox.call(session, "same_thread", {})).value is True
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "kind", "told"),
+        [
+            ("fail", {}, ToolErrorType.EXECUTION_ERROR, "it failed plainly, at '.../secret.so'"),
+            ("fail", {"how": "unsendable"}, ToolErrorType.EXECUTION_ERROR, "cannot be sent as JSON"),
+            ("fail", {"how": "reward"}, ToolErrorType.EXECUTION_ERROR, "The reward is 'much'; expected a number"),
+            ("read", {"path": ["a"]}, ToolErrorType.INVALID_ARGS, "path: Input should be a valid string"),
+            ("zip", {}, ToolErrorType.TOOL_NOT_FOUND, "Unknown tool: 'zip'"),
+            ("reset", {}, ToolErrorType.TOOL_NOT_FOUND, "Unknown tool: 'reset'"),
+        ],
+    )
+    async def test_what_goes_wrong_is_an_answer_and_the_episode_goes_on(
+        self, open_session: Open, name: str, arguments: dict[str, Any], kind: ToolErrorType, told: str
+    ) -> None:
+        session = await open_session(Notes, {})
+        answer = await session.toolbox.call(session, name, arguments)
+        assert answer.error is not None
+        assert answer.error.error_type is kind
+        assert told in answer.error.message
+        assert answer.text == answer.error.message
+        assert (answer.value, answer.reward, answer.done) == (None, None, False)
+        assert (await session.toolbox.call(session, "same_thread", {})).error is None
+
+    async def test_what_concerns_the_session_is_raised(self, open_session: Open) -> None:
+        session = await open_session(Notes)
+        with pytest.raises(ResetNeededError):
+            await session.toolbox.call(session, "write", {"path": "a", "text": "b"})
+        await session.close()
+        with pytest.raises(SessionNotFoundError):
+            await session.toolbox.call(session, "write", {})
+        with pytest.raises(SessionNotFoundError):
+            await session.toolbox.tools(session)
+
+    async def test_async_tools_and_their_progress(self, open_session: Open) -> None:
+        session = await open_session(Site, {})
+        told: list[tuple[float, str]] = []
+        answer = await session.toolbox.call(
+            session, "goto", {"url": "b", "steps": 4}, on_progress=lambda *progress: told.append(progress)
+        )
+        assert answer.value == "b"
+        assert told == [(0.0, "step 0"), (0.25, "step 1"), (0.5, "step 2"), (0.75, "step 3")]
+        await session.toolbox.call(session, "goto", {"url": "c", "steps": 4})
+        assert len(told) == 4
+        assert (await session.toolbox.call(session, "where", {})).value == {"page": "c", "on_loop": False}
+        crashed = await session.toolbox.call(session, "crash", {})
+        assert crashed.text == "the page crashed"
+
+    async def test_progress_of_plain_tools_comes_on_the_event_loop(self, open_session: Open) -> None:
+        session = await open_session(Site, {})
+        loops: list[asyncio.AbstractEventLoop] = []
+        answer = await session.toolbox.call(
+            session, "count", {"to": 3}, on_progress=lambda *_: loops.append(asyncio.get_running_loop())
+        )
+        assert answer.value == 3
+        assert loops == [asyncio.get_running_loop()] * 3
+
+    async def test_a_call_that_takes_too_long_is_raised(self, open_session: Open) -> None:
+        session = await open_session(Slow, {})
+        with pytest.raises(EnvironmentTimeoutError):
+            await session.toolbox.call(session, "sleep", {}, timeout_s=0.05)
+
+
+class Slow(Environment[Any, Any, Any]):
+    def reset(self) -> Observation:
+        return Observation()
+
+    @tool
+    async def sleep(self) -> None:
+        """Sleep."""
+        await asyncio.sleep(60)
+
+
+class TestActionTools:
+    async def test_each_action_is_a_tool(self, open_session: Open) -> None:
+        session = await open_session(Word)
+        guess, hint = await session.toolbox.tools(session)
+        assert (guess.name, guess.description) == ("guess", "Guess the word.")
+        assert guess.input_schema == {
+            "type": "object",
+            "properties": {"word": {"type": "string", "description": "The word."}},
+            "required": ["word"],
+        }
+        assert hint.input_schema["properties"] == {
+            "letter": {"type": "integer", "minimum": 0, "maximum": 4, "description": "which one"}
+        }
+
+    async def test_a_call_is_a_step(self, open_session: Open) -> None:
+        session = await open_session(Word, {})
+        hint = await session.toolbox.call(session, "hint", {"letter": 1})
+        assert (hint.value, hint.text) == ({"text": "r", "done": False}, '{"text":"r","done":false}')
+        assert (hint.reward, hint.metadata) == (-0.1, {"secret": "crane"})
+        won = await session.toolbox.call(session, "guess", {"word": "crane"})
+        assert (won.reward, won.done) == (1.0, True)
+        assert (session.phase, session.step_count) == (Phase.DONE, 2)
+        with pytest.raises(ResetNeededError):
+            await session.toolbox.call(session, "guess", {"word": "crane"})
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "told"),
+        [
+            ("hint", {"letter": 9}, "letter: Input should be less than or equal to 4"),
+            ("hint", {}, "letter: Field required"),
+            ("guess", {"word": "a", "metadata": {}}, "metadata: Extra inputs are not permitted"),
+            ("guess", {"word": "a", "type": "hint"}, "type: Extra inputs are not permitted"),
+            ("guess", {"word": "a", '"""': 1}, '""": Extra inputs are not permitted'),
+        ],
+    )
+    async def test_wrong_arguments_do_nothing(
+        self, open_session: Open, name: str, arguments: dict[str, Any], told: str
+    ) -> None:
+        session = await open_session(Word, {})
+        answer = await session.toolbox.call(session, name, arguments)
+        assert answer.error is not None
+        assert (answer.error.error_type, answer.text) == (ToolErrorType.INVALID_ARGS, told)
+        assert session.step_count == 0
+
+    async def test_an_environment_that_raises_or_refuses_is_told_of(self, open_session: Open) -> None:
+        session = await open_session(Raising, {})
+        raised = await session.toolbox.call(session, "do", {"what": "raise"})
+        assert raised.error is not None
+        assert raised.error.error_type is ToolErrorType.EXECUTION_ERROR
+        unknown = await session.toolbox.call(session, "step", {})
+        assert unknown.error is not None
+        assert unknown.error.error_type is ToolErrorType.TOOL_NOT_FOUND
+
+
+class Raising(Environment[Do, Shown, State]):
+    def reset(self) -> Shown:
+        return Shown()
+
+    def step(self, action: Do) -> Shown:
+        raise RuntimeError("it broke")
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+async def test_own_tools_stand_beside_those_of_actions(open_session: Open) -> None:
+    session = await open_session(WordWithTools, {})
+    assert await names(session) == ["words", "hint", "guess", "hint_action"]
+    assert (await session.toolbox.call(session, "words", {"prefix": "cro"})).value == ["crown"]
+    assert (await session.toolbox.call(session, "hint", {})).value == "a bird"
+    assert (await session.toolbox.call(session, "hint_action", {"letter": 0})).value == {"text": "c", "done": False}
+    assert (await session.toolbox.call(session, "guess", {"word": "crane"})).reward == 1.0
+
+
+class TestChoosing:
+    def test_by_the_class_and_its_types(self) -> None:
+        assert isinstance(toolbox_of(Notes, environment_types(Notes)), OwnTools)
+        assert isinstance(toolbox_of(Word, environment_types(Word)), ActionTools)
+        assert isinstance(toolbox_of(WordWithTools, environment_types(WordWithTools)), MixedTools)
+        assert isinstance(toolbox_of(None, environment_types(Word)), MixedTools)
+
+    def test_a_tool_that_can_t_be_described_is_found_when_the_server_starts(self) -> None:
+        class Odd(Environment[Any, Any, Any]):
+            def reset(self) -> Observation:
+                return Observation()
+
+            @tool
+            def take(self, lock: asyncio.Lock) -> None: ...
+
+        with pytest.raises(ConfigurationError, match="The tool 'take' takes what has no form in JSON"):
+            toolbox_of(Odd, environment_types(Odd))
+
+    async def test_an_environment_of_the_public_kind_is_driven_through_step(self, open_session: Open) -> None:
+        session = await open_session(Public, {})
+        with pytest.raises(EnvironmentFailedError, match="Expected the environment to answer ListToolsAction"):
+            await session.toolbox.tools(session)
+        assert (await session.toolbox.call(session, "add", {"a": 1})).value == {"a": 1}
+
+
+class Public(Environment[CallToolAction, CallToolObservation, State]):
+    """Lists no tools, though it takes calls."""
+
+    def reset(self) -> Observation:
+        return Observation()
+
+    def step(self, action: Any) -> Observation:
+        if isinstance(action, ListToolsAction):
+            return Observation()
+        return CallToolObservation(tool_name=action.tool_name, result=action.arguments)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("classes", "taken", "expected"),
+        [
+            (["GuessAction"], (), ["guess"]),
+            (["HTTPGetAction", "Press2Keys"], (), ["http_get", "press2_keys"]),
+            (["Action"], (), ["action"]),
+            (["StepAction", "ResetAction", "Close"], (), ["step_action", "reset_action", "close_2"]),
+            (["Guess", "GuessAction"], (), ["guess", "guess_action"]),
+            (["GuessAction"], ("guess",), ["guess_action"]),
+            (["GuessAction", "GuessAction", "GuessAction"], (), ["guess", "guess_action", "guess_action_2"]),
+            (["Box[int]Action", "Été", "_"], (), ["box_int", "t", "act"]),
+        ],
+    )
+    def test_of_classes(self, classes: list[str], taken: tuple[str, ...], expected: list[str]) -> None:
+        members = tuple(type(name, (Action,), {"__module__": __name__}) for name in classes)
+        union: Any = members[0]
+        for member in members[1:]:
+            union = union | member
+        model = EnvironmentTypes(union, Observation, State).action if len(members) == 1 else _union(union)
+        assert list(derived_tools(model, frozenset(taken))) == expected
+
+    @given(st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=4))
+    def test_any_class_has_a_name_that_agents_know(self, classes: list[str]) -> None:
+        members = [type("A", (Action,), {"__module__": __name__, "__qualname__": name}) for name in classes]
+        for member, name in zip(members, classes, strict=True):
+            member.__name__ = name.replace("\0", "")
+            (found,) = derived_tools(member, frozenset())
+            assert re.fullmatch(r"[a-z0-9_]{1,128}", found)
+
+
+def _union(union: Any) -> type[BaseModel]:
+    model = action_model(union)
+    assert model is not None
+    return model
+
+
+class TestOddActions:
+    async def test_plain_models_with_further_fields(self) -> None:
+        class Loose(BaseModel):
+            word: str
+
+        tools = derived_tools(Loose, frozenset())
+        answer = await ActionTools(Loose).call(_NO_SESSION, "loose", {"word": "a", "extra": 1})
+        assert answer.error is not None
+        assert tools["loose"].action({"word": "a"}) == Loose(word="a")
+
+    def test_fields_with_an_alias_go_by_it(self) -> None:
+        class Aliased(Action):
+            word: str = Field(alias="theWord")
+
+        (derived,) = derived_tools(Aliased, frozenset()).values()
+        assert list(derived.described.input_schema["properties"]) == ["theWord"]
+        assert derived.action({"theWord": "a"}).model_dump()["word"] == "a"
+
+    def test_a_model_of_any_fields_takes_them(self) -> None:
+        class Anything(RootModel[dict[str, int]]):
+            pass
+
+        (derived,) = derived_tools(Anything, frozenset()).values()
+        assert derived.action({"a": 1}) == Anything({"a": 1})
+
+
+_NO_SESSION: Any = None
+
+
+def test_members_keep_what_tells_them_apart() -> None:
+    tools = derived_tools(environment_types(Word).action, frozenset())
+    assert tools["guess"].action({"word": "a"}) == GuessAction(word="a")
+    assert tools["hint"].action({"letter": 1}) == HintAction(letter=1)
