@@ -27,6 +27,7 @@ from websockets.sync.server import serve as serve_sockets
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import HTTPEnvServer
+from openenv.core.env_server.sockets import SOCKETS
 
 PROGRAMS = Path(__file__).parent / "core" / "programs"
 _PATIENCE_S = 60.0
@@ -59,7 +60,7 @@ class RunningServer:
             access_log=False,
             timeout_graceful_shutdown=2,
             ws_per_message_deflate=False,
-            **settings,
+            **{"ws": SOCKETS, **settings},
         )
         self._server = _PromptServer(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)

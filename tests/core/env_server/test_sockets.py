@@ -11,7 +11,6 @@ from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.sockets import SOCKETS
 
 # A second is enough to fill the buffers between server and client.
 _PINGS: dict[str, Any] = {"ws_ping_interval": 2.0, "ws_ping_timeout": 0.5}
@@ -48,7 +47,7 @@ class DeafClient:
 @pytest.fixture
 def server() -> Any:
     app = create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=2)
-    server = RunningServer(app, ws=SOCKETS, **_PINGS)
+    server = RunningServer(app, **_PINGS)
     server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
     with server:
         yield server

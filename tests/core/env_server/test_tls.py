@@ -1,5 +1,6 @@
 """A server with a certificate, whose authority the test has made."""
 
+import socket
 import ssl
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from tests.chaos.hostility import HANDSHAKE
 from tests.cli.test_serve import serving
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer
@@ -24,6 +26,8 @@ from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 
 PASSWORD = "open sesame"
+# A close frame with the code 1000, masked with zeros.
+GOODBYE = bytes([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE8])
 
 
 class Files:
@@ -93,6 +97,22 @@ def test_the_origin_of_its_own_pages_has_the_scheme_https(server: RunningServer,
         for scheme, status in (("https", 200), ("http", 403)):
             answer = http.post(f"https://{host}/reset", headers={"Origin": f"{scheme}://{host}"})
             assert answer.status_code == status
+
+
+def test_a_server_may_end_while_a_client_that_has_said_goodbye_is_still_there(
+    server: RunningServer, files: Files
+) -> None:
+    context = ssl.create_default_context(cafile=files.authority)
+    plain = socket.create_connection(("127.0.0.1", server.port))
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as client:
+        client.sendall(HANDSHAKE)
+        while b"\r\n\r\n" not in client.recv(4096):
+            pass
+        server.wait_for_sessions(1)
+        client.sendall(GOODBYE)
+        server.wait_for_sessions(0)
+        assert server.connections == 1  # TLS waits for the client's own end
+        server.stop()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

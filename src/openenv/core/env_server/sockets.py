@@ -1,9 +1,10 @@
-"""WebSockets as uvicorn has them, but for clients that read no more."""
+"""WebSockets as uvicorn has them, but for clients that read no more or that leave as the server ends."""
 
 from typing import Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.protocol import State
 
 SOCKETS: Final = f"{__name__}:DecisiveSockets"
 """What uvicorn's setting ``ws`` takes."""
@@ -32,6 +33,14 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         """Let go of a client that has sent what is no frame."""
         super().handle_parser_exception()
         self._close_in_time()
+
+    def shutdown(self) -> None:
+        """Close it as the server ends. uvicorn fails on one whose client has said goodbye and is being answered."""
+        if self.handshake_complete and self.conn.state is not State.OPEN:
+            self.stop_keepalive()
+            self.transport.abort()  # TLS would wait for the client's own end
+        else:
+            super().shutdown()
 
     def _close_in_time(self) -> None:
         """Have a client read what is left for it within some seconds."""

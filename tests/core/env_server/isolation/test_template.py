@@ -117,6 +117,7 @@ def test_a_server_that_is_killed_as_it_starts_leaves_no_process(workers: int, mo
     command, environment = [sys.executable, str(program)], {"PYTHONPATH": str(Path.cwd())}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stdout is not None
+        assert server.stdout.readline().startswith("Serving Mine at ")
         importing = int(server.stdout.readline())
         server.kill()
         wait_until_gone(importing)
