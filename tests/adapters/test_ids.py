@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.adapters.ids import class_name, did_you_mean, read_id
-from openenv.core.exceptions import ConfigurationError
+from openenv.adapters.ids import class_name, did_you_mean, import_registering, read_id, short_name
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -35,6 +35,8 @@ def test_what_is_no_json_is_text() -> None:
         "empty": "",
         "eval": "import os",
     }
+    deep = "[" * 100_000
+    assert read_id(f"Game-v1?a={deep}").parameters == {"a": deep}
 
 
 @pytest.mark.parametrize("env_id", ["Game-v1?seed", "Game-v1?a=1&&b=2"])
@@ -47,6 +49,32 @@ def test_close_matches_are_found_whatever_the_case() -> None:
     known = ["CartPole-v1", "Taxi-v4"]
     assert did_you_mean("cartpole-v0", known) == " Did you mean CartPole-v1?"
     assert did_you_mean("zzz", known) == ""
+
+
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        ("CartPole-v1", "CartPole-v1"),
+        ("ALE/Pong-v5?mode=1", "ALE/Pong-v5"),
+        ("my_pkg.games:Maze-v1?file=/home/ann/a:b", "Maze-v1"),
+        ("https://example.com:8080/ors/?split=test", "example.com:8080/ors"),
+        ("", ""),
+    ],
+)
+def test_a_short_name_tells_nothing_but_the_name(env_id: str, name: str) -> None:
+    assert short_name(env_id) == name
+
+
+def test_a_module_before_the_id_is_imported() -> None:
+    assert import_registering("json:Game-v1") == import_registering("Game-v1") == "Game-v1"
+    with pytest.raises(EnvironmentNotFoundError, match=r"imports the module json\.nothing, but there is no json"):
+        import_registering("json.nothing:Game-v1")
+
+
+@pytest.mark.parametrize("env_id", [":x", "..:x", ".a:x", "a/b:x", "a b:x", "a\0:x", "a::x", "1:x"])
+def test_what_can_be_no_module_is_not_imported(env_id: str) -> None:
+    with pytest.raises(EnvironmentNotFoundError, match="Expected MODULE:ID"):
+        import_registering(env_id)
 
 
 @given(st.text())

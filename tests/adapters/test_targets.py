@@ -21,6 +21,14 @@ def test_it_is_served_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> Non
             assert http.get("/metadata").json()["name"] == "gymnasium:CartPole-v1"
 
 
+def test_clients_are_told_no_module_and_no_parameter() -> None:
+    found = find_adapted("gymnasium:gymnasium.envs:FrozenLake-v1?map_name=8x8")
+    assert found.name == "gymnasium:FrozenLake-v1"
+    with RunningServer(found.app()) as server, server.http() as http:
+        assert http.get("/list_environments").json() == [found.name]
+        assert http.get(f"/{found.name}/splits").status_code == 501
+
+
 def test_an_unknown_prefix_lists_close_ones() -> None:
     with pytest.raises(
         EnvironmentNotFoundError, match=r"'gymnasum'\. Did you mean gymnasium\? There are: .*pettingzoo"

@@ -8,6 +8,7 @@ from tests.environment_folders import public_environment, scaffold, with_manifes
 from openenv.auto import EnvironmentPackage
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.mcp_client import MCPToolClient
 
 described = EnvironmentPackage.from_folder
 
@@ -48,6 +49,18 @@ def test_without_a_client_one_is_made_for_the_environment(tmp_path: Path) -> Non
     client = described(with_manifest_keys(folder, client=None)).client_class()
     assert issubclass(client, EnvClient)
     assert client.__name__ == "MyEnv"
+
+
+def test_tools_have_a_client_already(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    for name in ("client.py", "models.py"):
+        (folder / name).unlink()
+    app = "from .my_env_environment import MyEnvironment"
+    code = "from openenv import Environment, tool\n\n\nclass MyEnvironment(Environment):\n    def reset(self): ...\n\n"
+    code += '    @tool\n    def note(self) -> None:\n        """Note."""\n'
+    write_files(folder, {"__init__.py": "", "server/app.py": app, "server/my_env_environment.py": code})
+    package = described(with_manifest_keys(folder, client=None, action=None, observation=None))
+    assert package.client_class() is MCPToolClient
 
 
 def test_plain_models_are_found_by_the_environments_parameters(tmp_path: Path) -> None:

@@ -137,6 +137,29 @@ def test_a_subpackage_is_published_with_the_package_around_it(tmp_path: Path) ->
     assert result(folder, "packaging").status == "pass"
 
 
+TOOLS = """
+from openenv import Environment, Observation, tool
+
+
+class MyEnvironment(Environment):
+    def reset(self, seed=None):
+        return Observation()
+
+    @tool
+    def submit(self) -> str:
+        return "done"
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(TOOLS, "pass"), (TOOLS + "\n    def step(self, action):\n        return action\n", "fail")]
+)
+def test_tools_need_no_client(tmp_path: Path, code: str, status: str) -> None:
+    folder = write_files(scaffold(tmp_path, "my_env"), {"server/my_env_environment.py": code})
+    (folder / "client.py").unlink()
+    assert result(folder, "files").status == status
+
+
 @given(text=st.text(max_size=200))
 def test_no_readme_breaks_the_check(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("any")

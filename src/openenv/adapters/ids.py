@@ -4,10 +4,11 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 _CLOSE_ENOUGH = 0.5
 
@@ -45,6 +46,44 @@ def read_id(env_id: str) -> NamedParameters:
     return NamedParameters(name, {key: _value(text) for key, text in pairs})
 
 
+def short_name(env_id: str) -> str:
+    """Return the name in an id, without what finds it: no module, no scheme of an address, no parameters.
+
+    Example:
+        >>> [short_name(each) for each in ("my_pkg.games:Maze-v1?size=9", "http://localhost:8080?split=test")]
+        ['Maze-v1', 'localhost:8080']
+    """
+    name = env_id.partition("?")[0]
+    _scheme, is_address, rest = name.partition("://")
+    return rest.rstrip("/") if is_address else name.rpartition(":")[2]
+
+
+def import_registering(env_id: str) -> str:
+    """Import the module before the colon of ``MODULE:ID``, where there is one, which registers what the id names.
+
+    Args:
+        env_id: The id, without parameters.
+
+    Returns:
+        The id alone.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such module.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if not colon:
+        return name
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise EnvironmentNotFoundError(f"Expected MODULE:ID, as in my_package.my_module:{name}, got {env_id!r}.")
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        raise EnvironmentNotFoundError(
+            f"{env_id} imports the module {module}, but there is no {error.name}; install it."
+        ) from error
+    return name
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a sentence, with a space before it, that lists what is close to a name; nothing where nothing is."""
     by_lower = {each.lower(): each for each in known}
@@ -67,5 +106,5 @@ def class_name(env_id: str) -> str:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.adapters import ADAPTERS
-from openenv.adapters.ids import did_you_mean
+from openenv.adapters.ids import did_you_mean, short_name
 from openenv.core.env_server.app import create_app
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -23,7 +23,8 @@ class AdaptedEnvironment:
     """An environment of another world.
 
     Attributes:
-        name: What it was asked for as, such as ``gymnasium:CartPole-v1``.
+        name: Its prefix and its short name, such as ``gymnasium:CartPole-v1``. Clients see it, so it holds no
+            parameter, which may be a path.
         source: Its class, or a partial of one.
     """
 
@@ -75,4 +76,4 @@ def find_adapted(target: str) -> AdaptedEnvironment:
             f'{target} needs {adapter.package}, which is not installed: pip install "openenv-core[{adapter.extra}]"'
         )
     module, _, function = adapter.factory.partition(":")
-    return AdaptedEnvironment(target, getattr(import_module(module), function)(env_id))
+    return AdaptedEnvironment(f"{prefix}:{short_name(env_id)}", getattr(import_module(module), function)(env_id))

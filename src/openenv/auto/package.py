@@ -15,8 +15,10 @@ from openenv.auto.manifest import Manifest, load_manifest
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.mcp_client import MCPToolClient
 from openenv.core.typed_client import client_for
 
 if TYPE_CHECKING:
@@ -68,13 +70,17 @@ class EnvironmentPackage:
         return self.manifest.version
 
     def client_class(self) -> type[EnvClient[Any, Any, Any]]:
-        """Return the package's client, or one made for its environment's class where it has none.
+        """Return the package's client; where it has none, one for tools, or one made for its environment's class.
 
         Raises:
             ConfigurationError: Several classes could be it, or the one that the manifest names is not there.
         """
         found = find_class(self, EnvClient, "client", ("client", ""))
-        return client_for(self.environment_class()) if found is None else found
+        if found is not None:
+            return found
+        environment = self.environment_class()
+        of_tools = environment_types(environment).action is CallToolAction
+        return MCPToolClient if of_tools else client_for(environment)
 
     def action_class(self) -> type[BaseModel]:
         """Return the class of the actions.

@@ -37,7 +37,7 @@ def check_classes(source: Source) -> Iterator[Finding]:
         reference: str | None = getattr(source.manifest, key)
         if reference is not None:
             yield from _reference_findings(names, key, reference)
-    for key in ("environment", "client"):
+    for key in ("environment",) if offers_only_tools(source) else ("environment", "client"):
         if getattr(source.manifest, key) is None:
             yield warn(f"`{key}` is missing in openenv.yaml.", "Name the class; without it, it is found by looking.")
 
@@ -150,6 +150,18 @@ def _methods(names: Names, cls: Definition) -> dict[str, Function]:
                 if isinstance(node, Function):
                     methods.setdefault(node.name, node)
     return methods
+
+
+def offers_only_tools(source: Source) -> bool:
+    """Whether all that agents do goes through tools, for which every package has a client already."""
+    names = Names(source)
+    classes = environment_classes(source, names)
+    return bool(classes) and all(_is_of_tools_only(names, cls) for cls in classes)
+
+
+def _is_of_tools_only(names: Names, cls: Definition) -> bool:
+    methods = _methods(names, cls)
+    return _has_tools(methods) and methods.keys().isdisjoint({"step", "step_async"})
 
 
 def _has_tools(methods: dict[str, Function]) -> bool:

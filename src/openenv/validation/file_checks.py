@@ -10,10 +10,11 @@ import yaml
 from openenv.auto.discovery import ENTRY_POINT_GROUP
 from openenv.auto.manifest import Manifest
 from openenv.core.exceptions import ConfigurationError
+from openenv.validation.code_checks import offers_only_tools
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.source import Source
 
-REQUIRED_FILES = ("__init__.py", "client.py", "README.md", "server/__init__.py", "server/app.py")
+REQUIRED_FILES = ("__init__.py", "README.md", "server/__init__.py", "server/app.py")
 DOCKERFILES = ("server/Dockerfile", "Dockerfile")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)", re.DOTALL)
 FRONT_MATTER_KEYS = ("title", "sdk", "app_port")
@@ -47,7 +48,7 @@ def check_manifest(source: Source) -> Iterator[Finding]:
 
 def check_files(source: Source) -> Iterator[Finding]:
     """The files are there that a published environment has."""
-    for path in REQUIRED_FILES:
+    for path in REQUIRED_FILES if offers_only_tools(source) else (*REQUIRED_FILES, "client.py"):
         if not (source.folder / path).is_file():
             yield fail(f"{path} is missing.", f"Add {path}; `openenv init` shows one.")
     # A subpackage is published with the package around it, which has these two.

@@ -121,10 +121,12 @@ def test_a_wrong_id_lists_what_is_close(env_id: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("env_id", "told"),
     [
+        ("FrozenLake-v1?map_name=9x9", "can't be made: KeyError: '9x9'"),
+        ("FrozenLake-v1?desc=3", "can't be made: ValueError"),
         ("CartPole-v1?color=red", "can't be made: .*unexpected keyword argument 'color'"),
         ("FrozenLake-v1?map_name", "to end like"),
         ("Tests/Odd-v0", "Expected a Box, Discrete, .* got Sequence"),
-        ("LunarLander-v3", "can't be made: Box2D is not installed"),
+        ("LunarLander-v3", "can't be made: DependencyNotInstalled: Box2D is not installed"),
     ],
 )
 def test_what_can_not_be_made_says_why(env_id: str, told: str) -> None:

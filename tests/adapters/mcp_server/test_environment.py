@@ -11,6 +11,7 @@ import psutil
 import pytest
 from tests.adapters.mcp_server.servers import call, command, environment, pid_of, text_of
 from tests.conftest import Serve
+from tests.ors_wire import OrsWire
 from tests.processes import wait_until_gone
 from tests.servers import RunningServer
 
@@ -176,17 +177,16 @@ async def test_tasks_are_chosen_by_index_or_seed() -> None:
         assert [(await env.reset(index=index)).prompt for index in range(3)] == ["Say four.", "Say five.", ""]
         assert [(await env.reset(seed=seed)).prompt for seed in (3, 4)] == ["Say four.", "Say five."]
         assert {(await env.reset(split="train")).prompt for _ in range(40)} == {"Say four.", "Say five.", ""}
-        for wrong in ({"index": 3}, {"index": -1}, {"split": "test"}):
+        for wrong in ({"index": 3}, {"index": -1}, {"index": "0"}, {"split": "test"}):
             with pytest.raises(TaskNotFoundError):
                 await env.reset(**wrong)
         assert (env.list_splits(), env.num_tasks("train")) == (["train"], 3)
-        assert env.list_tasks("train") == TASKS
-        assert env.get_task("train", 1) == env.get_task_range("train", 1, 2)[0] == TASKS[1]
 
 
 async def test_without_tasks_there_is_none() -> None:
     async with environment() as env:
-        assert env.list_splits() == []
+        with pytest.raises(NotImplementedError):
+            env.list_splits()
         with pytest.raises(TaskNotFoundError):
             await env.reset(index=0)
 
@@ -221,7 +221,7 @@ async def test_the_function_sees_the_task_and_each_call() -> None:
         for name, arguments in (("echo", {"text": "hi"}), ("structured", {}), ("fail", {}), ("steal", {"x": 1})):
             await call(env, name, **arguments)
         assert (await call(env, "submit", answer="4")).reward == 1.0
-        assert env.get_task("train", 0) == {"prompt": "Say four.", "answer": "4"}
+        assert TASKS[0] == {"prompt": "Say four.", "answer": "4"}
     task, calls, final = seen
     assert (task["prompt"], final) == ("Say four.", "4")
     assert calls == [
@@ -298,6 +298,21 @@ def test_agents_and_trainers_play_it(serve: Serve) -> None:
         assert (result.reward, result.done) == (0.8, True)
         [name] = http.get("/list_environments").json()
         assert http.post(f"/{name}/num_tasks", json={"split": "train"}).json() == {"num_tasks": 3}
+        # Nothing else of a task, which may hold the solution: whoever asks may be the agent.
+        listed = http.post(f"/{name}/tasks", json={"split": "train"}).json()["tasks"]
+        assert listed == [{"split": "train", "index": index} for index in range(3)]
+
+
+def test_without_tasks_clients_of_ors_play_it_too(serve: Serve) -> None:
+    server = served(serve, partial(McpServerEnvironment, command(), reward=reward))
+    with OrsWire(server) as wire:
+        assert wire.get("/splits").json() == [{"name": "train", "type": "train"}]
+        assert wire.create(split="train", index=3).status_code == 200
+        assert wire.get("/prompt").status_code == 200
+        assert wire.call("echo", text="hi")["output"]["blocks"][0]["text"] == "hi"
+    with OrsWire(server) as wire:
+        assert wire.create(task_spec={}).status_code == 200
+        assert wire.get("/prompt").status_code == 200
 
 
 def test_one_session_s_server_may_die_and_the_others_play_on(serve: Serve) -> None:

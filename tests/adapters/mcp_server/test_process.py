@@ -60,8 +60,14 @@ async def test_one_that_can_t_be_started_says_why(manner: str, why: str) -> None
 
 
 async def test_a_program_that_is_not_there() -> None:
-    with pytest.raises(EnvironmentFailedError, match=r"could not be started: .*no-such-program"):
-        await ServerProcess.start(["no-such-program"], (), 10)
+    # The whole path is not for clients.
+    with pytest.raises(EnvironmentFailedError, match="started: no-such-program: No such file or directory"):
+        await ServerProcess.start(["/home/ann/no-such-program"], (), 10)
+
+
+async def test_a_program_that_ends_before_anything_was_said() -> None:
+    with pytest.raises(EnvironmentFailedError, match="could not be started: it has ended at once"):
+        await ServerProcess.start(["false"], (), 30)
 
 
 @pytest.mark.parametrize("turns", [2, 300])

@@ -1,5 +1,6 @@
 """Reward functions, and where they come from."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,12 @@ def test_one_that_is_not_there(program: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def score(:")
     with pytest.raises(ConfigurationError, match="can't be imported"):
         load_reward(f"{tmp_path / 'broken.py'}:score")
+
+
+async def test_rewards_that_take_long_do_not_wait_for_each_other() -> None:
+    together = threading.Barrier(40, timeout=60)  # far more than asyncio's own threads
+
+    def score(*_: Any) -> int:
+        return together.wait() >= 0
+
+    assert await asyncio.gather(*(reward_of(score, None, (), "") for _ in range(40))) == [1.0] * 40

@@ -210,7 +210,7 @@ class TestServed:
     def test_its_tasks_are_found(self, ours: RunningServer, sdk_server: ServerProcess) -> None:
         with ours.http() as client:
             name = client.get("/list_environments").json()[0]
-            assert name == f"ors:{sdk_server.url}"
+            assert name == f"ors:127.0.0.1:{sdk_server.port}"
             assert client.post(f"/{name}/num_tasks", json={"split": "train"}).json() == {"num_tasks": 2}
             assert client.post(f"/{name}/task", json={"split": "train", "index": 7}).status_code == 400
 
@@ -228,6 +228,17 @@ class TestTargets:
 
     def test_a_name_of_the_catalog(self) -> None:
         assert environment_for("Eigent/SETA").args == ("Eigent/SETA",)
+
+    @pytest.mark.parametrize("target", ["", "http://", "ftp://host", "a/b/c", "two words", "http:///path"])
+    def test_no_target(self, target: str) -> None:
+        with pytest.raises(ConfigurationError, match="Expected an ORS server's address, as in"):
+            environment_for(target)
+
+    def test_a_password_is_no_part_of_an_address_that_clients_are_told(self) -> None:
+        for make in (OrsEnvironment, environment_for):
+            with pytest.raises(ConfigurationError, match="put the key into OPENREWARD_API_KEY") as refused:
+                make("http://user:hunter2@localhost:8080")
+            assert "hunter2" not in str(refused.value)
 
     def test_anything_else_behind_it(self) -> None:
         with pytest.raises(ConfigurationError, match=r"Expected split or environment behind ors:x\?, got splt"):

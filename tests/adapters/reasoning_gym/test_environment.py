@@ -93,10 +93,10 @@ def test_an_episode_is_one_step() -> None:
 
 @pytest.mark.parametrize(("split", "index"), [("dev", 0), ("train", -1), ("train", 500)])
 def test_a_task_that_is_not_there_is_refused(split: str, index: int) -> None:
-    with pytest.raises(TaskNotFoundError, match=r"Expected (the split|an index from 0 to 499)"):
+    with pytest.raises(TaskNotFoundError, match=r"Expected (one of the splits|an index from 0 to 499)"):
         ReasoningEnvironment("chain_sum").reset(split=split, index=index)
     with served("chain_sum") as server, GenericEnvClient(base_url=server.url).sync() as client:
-        with pytest.raises(RequestRejectedError, match=r"Expected (the split|an index from 0 to 499)"):
+        with pytest.raises(RequestRejectedError, match=r"Expected (one of the splits|an index from 0 to 499)"):
             client.reset(split=split, index=index)
         assert client.reset(index=0).done is False
 

@@ -39,4 +39,16 @@ class Countdown(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no types
         self.closed.append(self.left)
 
 
+class Plate(BaseTextEnv):  # type: ignore[misc]  # the same
+    """Eats what is on its task's plate."""
+
+    def __init__(self, env_config: Any = None, extras: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.plate = (extras or {})["plate"]
+
+    def init(self, prompt: list[dict[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
+        return [*prompt, {"role": "user", "content": self.plate.pop()}], {}
+
+
 skyrl_gym.register("countdown", entry_point=Countdown)
+skyrl_gym.register("plate", entry_point=Plate)

@@ -23,6 +23,7 @@ from openenv.core.exceptions import (
 )
 
 COUNTDOWN = "tests.adapters.skyrl.environments:countdown"
+PLATE = "tests.adapters.skyrl.environments:plate"
 PROMPT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 2 + 2?"}]
 ROWS: list[dict[str, Any]] = [
     {"prompt": PROMPT, "reward_spec": {"ground_truth": "4"}, "extra_info": {"max_turns": 3}, "data_source": "mine"},
@@ -90,6 +91,9 @@ def test_a_file_lists_the_tasks(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     with served(f"gsm8k?tasks={path}") as server, GenericEnvClient(base_url=server.url).sync() as client:
+        with server.http() as http:
+            assert http.get("/list_environments").json() == ["skyrl:gsm8k"]
+            assert http.post("/skyrl:gsm8k/num_tasks", json={"split": "train"}).json() == {"num_tasks": 2}
         for index, row in enumerate(ROWS):
             first = client.reset(seed=index)
             assert first.observation["text"].endswith("?")
@@ -109,6 +113,15 @@ def test_solutions_are_not_listed_with_the_tasks(tmp_path: Path) -> None:
     assert env.get_task("train", 1) == env.get_task_range("train", 1)[0] == {"split": "train", "index": 1}
 
 
+def test_an_environment_that_changes_its_task_changes_nobody_elses(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{"prompt": "Eat.", "plate": ["apple"]}]), encoding="utf-8")
+    make = environment_for(f"{PLATE}?tasks={path}")
+    one, other = make(), make()
+    assert one.reset(index=0).text.endswith("apple")
+    assert other.reset(index=0).text.endswith("apple")
+
+
 def test_max_turns_may_be_said_for_all_tasks(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"test": ROWS}), encoding="utf-8")
@@ -124,7 +137,7 @@ def test_what_a_task_lacks_is_said() -> None:
         env.reset(seed=1)
     with pytest.raises(InvalidRequestError, match="reward_spec field is required"):
         env.reset(prompt="2 + 2?")
-    with pytest.raises(InvalidRequestError, match="expected a text or messages like"):
+    with pytest.raises(InvalidRequestError, match="expected a prompt to be a text or messages like"):
         env.reset(prompt=[{"text": "2 + 2?"}])
     with pytest.raises(ResetNeededError, match="there is no conversation"):
         env.step(ReplyAction(text="4"))

@@ -50,3 +50,9 @@ def test_settings_are_the_environments() -> None:
     env = environment_for(f"{COUNTDOWN}?step_by=3")()
     env.reset(prompt="Go.", start=3)
     assert env.step(ReplyAction(text="x")).done is True
+
+
+@pytest.mark.parametrize("max_turns", ["many", "0", "1.5", "true"])
+def test_turns_are_counted(max_turns: str) -> None:
+    with pytest.raises(ConfigurationError, match="Expected max_turns of skyrl:gsm8k to be a whole number from 1"):
+        environment_for(f"gsm8k?max_turns={max_turns}")

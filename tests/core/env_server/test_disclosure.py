@@ -12,7 +12,7 @@ from tests.conftest import Serve
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer
 
-from openenv.core.env_server.disclosure import add_traceback, traceback_text, without_secrets
+from openenv.core.env_server.disclosure import add_traceback, message_of, traceback_text, without_secrets
 from openenv.core.env_server.protocol import error_data
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, RemoteTracebackError, RequestError
 
@@ -270,6 +270,18 @@ def test_a_word_that_says_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPENENV_DEBUG", "yes")
     with pytest.raises(ValueError, match="Expected OPENENV_DEBUG to be 1 or 0, got 'yes'"):
         serve()
+
+
+class Speechless(Exception):  # noqa: N818  # an author's own
+    def __str__(self) -> str:
+        raise RuntimeError("it has no words")
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"), [(ValueError("no"), "no"), (TimeoutError(), "TimeoutError"), (Speechless("a"), "Speechless")]
+)
+def test_what_an_exception_says(raised: Exception, told: str) -> None:
+    assert message_of(raised) == told
 
 
 def test_an_environment_s_failure_keeps_its_cause() -> None:

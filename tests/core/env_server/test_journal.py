@@ -21,8 +21,9 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.journal import Journal, JournalRecord
 from openenv.core.env_server.journal_file import open_journal, prepare_journal
 from openenv.core.env_server.journal_upkeep import checkpoint, prune
+from openenv.core.env_server.json_rpc import failed, response_json
 from openenv.core.env_server.protocol import V1Request
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, EnvironmentTimeoutError
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -168,6 +169,15 @@ class TestNotes:
             assert row is not None
             (recorded,) = asyncio.run(journal.tell(row)).history.requests
             assert recorded.request.data == {"what": {"is": [1]}, "n": 1}
+
+    def test_no_snapshot_is_wanted_where_a_tool_may_still_be_at_work(self, path: Path) -> None:
+        with opened(path) as journal:
+            record = journal.add("one", "token", "a walk")
+            late = response_json(failed(EnvironmentTimeoutError("step", 1.0), 1))
+            for number, answer in enumerate(('{"result":{}}', late, '{"result":{}}'), 1):
+                request = V1Request("mcp", {}, number, "one")
+                record.note(request, record.takes(request), answer)
+                assert record.wants_snapshot(number) is (answer != late)
 
     def test_no_token_is_in_the_file(self, path: Path) -> None:
         with (

@@ -292,6 +292,18 @@ def test_a_call_that_ran_into_its_timeout_can_t_be_repeated() -> None:
         refuse_unrepeatable([*fine, Recorded(call, '{"error":{"data":{"code":"TIMEOUT"}}}')])
 
 
+def test_a_call_that_ran_into_its_timeout_is_not_repeated_for_a_fork(serve: Serve, gate: Gate) -> None:
+    server = serve(partial(GatedEnvironment, gate), step_timeout_s=0.05)
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session, seed=1)
+        late = wire.do("mcp", session, **rpc("tools/call", name="add", arguments={"amount": 9}))
+        assert late["data"]["error"]["data"]["code"] == "TIMEOUT"
+        gate.opened.set()
+        refused = wire.do("fork", session, count=1)["data"]
+        assert "request 2 (mcp) ran into its timeout" in refused["reasons"]["a replay"]
+
+
 class TestLimits:
     def test_a_long_body_is_refused(self, serve: Serve) -> None:
         with serve(max_message_size_mb=0.001).http() as http:

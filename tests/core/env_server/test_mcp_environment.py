@@ -108,10 +108,12 @@ def test_results_and_errors() -> None:
         (("zip", {}), ToolErrorType.TOOL_NOT_FOUND, "Unknown tool"),
         (("add", {"a": "x"}), ToolErrorType.INVALID_ARGS, "valid integer"),
         (("reset", {}), ToolErrorType.TOOL_NOT_FOUND, "Unknown tool"),
+        (("x" * 1_000_000, {}), ToolErrorType.TOOL_NOT_FOUND, "Unknown tool"),
     ]
     for (name, arguments), kind, told in wrong:
         failed = call(environment, name, **arguments)
         assert failed.error.error_type is kind
+        assert len(failed.model_dump_json()) < 1000
         assert told in failed.error.message
 
 

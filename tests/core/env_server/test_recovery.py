@@ -521,6 +521,21 @@ class TestSnapshots:
                 assert crashed.step(1) == walker.step(1)
                 assert crashed.ask("state") == walker.ask("state")
 
+    def test_so_does_an_episode_that_an_agent_has_begun(self, serve_walks: ServeJournaled, journal: Path) -> None:
+        rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        stride = {"name": "stride", "arguments": {"length": 1}}
+        with serve_walks(MappedWalk).v1() as wire:
+            walker = Walker.open(wire)
+            walker.ask("mcp", rpc)
+            for _ in range(3):
+                walked = data_of(walker.ask("mcp", {**rpc, "method": "tools/call", "params": stride}))
+                assert walked["result"]["meta"]["openenv/reward"] == 1.0
+            walker.ask("state")
+            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+
     def test_a_snapshot_that_fails_costs_no_step(
         self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
     ) -> None:

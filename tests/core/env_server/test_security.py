@@ -652,16 +652,14 @@ class TestProduction:
     def test_v1(self, production: RunningServer) -> None:
         with production.v1() as wire:
             session = wire.open()
+            refused: list[dict[str, Any]] = [
+                {"type": "reset", "data": {}},
+                {"type": "step", "data": {"amount": 1}},
+                {"type": "state"},
+                {"type": "fork", "data": {"count": 2}},
+            ]
             for name in (session, "s"):
-                for number, message in enumerate(
-                    (
-                        {"type": "reset", "data": {}},
-                        {"type": "step", "data": {"amount": 1}},
-                        {"type": "state"},
-                        {"type": "fork", "data": {"count": 2}},
-                    ),
-                    1,
-                ):
+                for number, message in enumerate(refused, 1):
                     answer = wire.ask({**message, "id": number, "session": name})
                     assert (answer["type"], answer["id"]) == ("error", number)
                     assert (answer["data"]["code"], answer["data"]["mode"]) == ("SESSION_ERROR", "production")

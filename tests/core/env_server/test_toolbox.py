@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from openenv.core.env_server.derived_tools import derived_tools
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsAction, ToolErrorType
+from openenv.core.env_server.outcomes import WrittenJson
 from openenv.core.env_server.session import Phase, Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.toolbox import ActionTools, MixedTools, OwnTools, ToolAnswer, toolbox_of
@@ -25,6 +27,7 @@ from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentFailedError,
     EnvironmentTimeoutError,
+    IllegalActionError,
     ResetNeededError,
     SessionNotFoundError,
 )
@@ -139,10 +142,74 @@ class TestOwnTools:
         assert answer.value == 3
         assert loops == [asyncio.get_running_loop()] * 3
 
+    async def test_a_call_that_was_given_up_does_not_report_to_the_next_one(self) -> None:
+        sessions = Sessions(EnvironmentFactory(Held), environment_types(Held), Limits())
+        session = await sessions.open()
+        await session.reset({})
+        told: dict[str, list[Any]] = {"held": [], "brief": []}
+        given_up = asyncio.create_task(
+            session.toolbox.call(session, "held", {}, on_progress=lambda *progress: told["held"].append(progress))
+        )
+        await asyncio.to_thread(Held.began.wait)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        brief = asyncio.create_task(
+            session.toolbox.call(session, "brief", {}, on_progress=lambda *progress: told["brief"].append(progress))
+        )
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it has its turn now, behind the other one
+        Held.goes_on.set()
+        assert (await brief).value == "brief"
+        assert told == {"held": [(0.1, "held")], "brief": [(0.2, "brief")]}
+        await sessions.close_all()
+
+    @pytest.mark.parametrize(
+        "content", ["text", 5, None, ["text"], [{"type": "text", "text": 5}], [{"text": "untyped"}], {"type": "text"}]
+    )
+    async def test_a_result_that_resembles_one_of_mcp_s_is_a_value(self, content: Any) -> None:
+        sessions = Sessions(EnvironmentFactory(Held), environment_types(Held), Limits())
+        session = await sessions.open()
+        await session.reset({})
+        value = {"content": content, "structured_content": None, "data": None, "is_error": False}
+        answer = await session.toolbox.call(session, "same", {"value": value})
+        assert (answer.value, answer.content, answer.error) == (value, [], None)
+        await sessions.close_all()
+
     async def test_a_call_that_takes_too_long_is_raised(self, open_session: Open) -> None:
         session = await open_session(Slow, {})
         with pytest.raises(EnvironmentTimeoutError):
             await session.toolbox.call(session, "sleep", {}, timeout_s=0.05)
+
+
+class Held(Environment[Any, Any, Any]):
+    """A tool that is held in its thread, and others."""
+
+    began: ClassVar[threading.Event]
+    goes_on: ClassVar[threading.Event]
+
+    def reset(self) -> Observation:
+        Held.began, Held.goes_on = threading.Event(), threading.Event()
+        return Observation()
+
+    @tool
+    def held(self) -> str:
+        """Report, wait, and report again."""
+        self.report_progress(0.1, "held")
+        Held.began.set()
+        assert Held.goes_on.wait(60)
+        self.report_progress(0.9, "held")
+        return "held"
+
+    @tool
+    def brief(self) -> str:
+        """Report, and end."""
+        self.report_progress(0.2, "brief")
+        return "brief"
+
+    @tool
+    def same(self, value: Any) -> Any:
+        """Give back what came."""
+        return value
 
 
 class Slow(Environment[Any, Any, Any]):
@@ -204,6 +271,10 @@ class TestActionTools:
         raised = await session.toolbox.call(session, "do", {"what": "raise"})
         assert raised.error is not None
         assert raised.error.error_type is ToolErrorType.EXECUTION_ERROR
+        assert raised.text == raised.error.message == "it broke at '.../words'", "no path of the server"
+        refused = await session.toolbox.call(session, "do", {"what": "refuse"})
+        assert refused.error is not None
+        assert (refused.error.error_type, refused.text) == (ToolErrorType.INVALID_ARGS, "not now")
         unknown = await session.toolbox.call(session, "step", {})
         assert unknown.error is not None
         assert unknown.error.error_type is ToolErrorType.TOOL_NOT_FOUND
@@ -214,7 +285,9 @@ class Raising(Environment[Do, Shown, State]):
         return Shown()
 
     def step(self, action: Do) -> Shown:
-        raise RuntimeError("it broke")
+        if action.what == "refuse":
+            raise IllegalActionError("not now")
+        raise RuntimeError("it broke at '/usr/share/dict/words'")
 
     @property
     def state(self) -> State:
@@ -237,6 +310,13 @@ class TestChoosing:
         assert isinstance(toolbox_of(WordWithTools, environment_types(WordWithTools)), MixedTools)
         assert isinstance(toolbox_of(None, environment_types(Word)), MixedTools)
 
+    async def test_to_list_them_is_no_step_of_an_environment_without_any(self, open_session: Open) -> None:
+        session = await open_session(Counting)
+        assert await names(session) == ["action"]
+        assert (await session.state()) in (State(), WrittenJson('{"episode_id":null,"step_count":0}'))
+        await session.reset({})
+        assert (await session.toolbox.call(session, "action", {})).reward == 1.0
+
     def test_a_tool_that_can_t_be_described_is_found_when_the_server_starts(self) -> None:
         class Odd(Environment[Any, Any, Any]):
             def reset(self) -> Observation:
@@ -253,6 +333,23 @@ class TestChoosing:
         with pytest.raises(EnvironmentFailedError, match="Expected the environment to answer ListToolsAction"):
             await session.toolbox.tools(session)
         assert (await session.toolbox.call(session, "add", {"a": 1})).value == {"a": 1}
+
+
+class Counting(Environment[Action, Observation, State]):
+    """Takes an action that says nothing."""
+
+    steps = 0
+
+    def reset(self) -> Observation:
+        return Observation()
+
+    def step(self, action: Action) -> Observation:
+        self.steps += 1
+        return Observation(reward=1.0)
+
+    @property
+    def state(self) -> State:
+        return State(step_count=self.steps)
 
 
 class Public(Environment[CallToolAction, CallToolObservation, State]):

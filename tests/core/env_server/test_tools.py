@@ -146,6 +146,15 @@ class TestCalling:
         site = Site()
         assert call(site, "count", to=3).result == 3
 
+    @pytest.mark.parametrize(
+        ("told", "heard"), [(0.5, 0.5), (2, 1.0), (-1, 0.0), (float("inf"), 1.0), (float("nan"), 0.0)]
+    )
+    def test_progress_is_a_fraction(self, told: float, heard: float) -> None:
+        site, listened = Site(), list[tuple[float, str]]()
+        site._progress_listener = lambda *progress: listened.append(progress)
+        site.report_progress(told)
+        assert listened == [(heard, "")]
+
 
 class TestListing:
     def test_tools_are_described_by_docstrings_and_annotations(self, notes: Notes) -> None:
@@ -204,6 +213,25 @@ class TestListing:
         with pytest.raises(EnvironmentFailedError, match=re.escape(repr(bad))):
             Clashing().step(ListToolsAction())
 
+    def test_task_tools_that_need_a_task_are_told_of(self) -> None:
+        class Hasty(Notes):
+            def task_tools(self) -> list[Callable[..., Any]]:
+                return [self.send] if self._shared else []
+
+        with pytest.raises(EnvironmentFailedError, match=r"task_tools\(\) raised AttributeError: .*before the first"):
+            Hasty().step(ListToolsAction())
+
+    @pytest.mark.parametrize("method", ["reset", "close", "restore"])
+    def test_a_task_can_t_offer_what_trainers_call(self, method: str) -> None:
+        class Open(Notes):
+            def restore(self, snapshot: Any) -> None: ...
+
+            def task_tools(self) -> list[Callable[..., Any]]:
+                return [getattr(self, method)]
+
+        with pytest.raises(EnvironmentFailedError, match=f"{method}.*agents must not reach"):
+            Open().step(ListToolsAction())
+
 
 def max_of(values: list[int]) -> int:
     """Find the largest."""
@@ -225,6 +253,14 @@ class TestClasses:
     def test_names_that_agents_know_are_taken(self, good: str) -> None:
         assert names(tool_named(good)()) == [good]
 
+    @pytest.mark.parametrize("method", ["reset", "reset_async", "step", "close", "snapshot", "restore"])
+    def test_what_trainers_call_is_no_tool_by_any_name(self, method: str) -> None:
+        @tool(name="again")
+        def again(self: Any) -> None: ...
+
+        with pytest.raises(ConfigurationError, match=f"{method} can't be the tool 'again': agents must not reach"):
+            type("_Open", (Notes,), {method: again})
+
     def test_two_tools_of_one_name_are_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="has two tools named 'write', write and also"):
 
@@ -233,8 +269,10 @@ class TestClasses:
                 def also(self) -> None: ...
 
     def test_a_tool_is_a_method_with_named_parameters(self) -> None:
-        with pytest.raises(TypeError, match="@tool stands before a method, got property"):
+        with pytest.raises(TypeError, match="@tool stands before a method in its class, got property"):
             tool(property(lambda self: None))
+        with pytest.raises(TypeError, match="got method"):  # it would be a tool of every class derived from now on
+            tool(name="other")(Notes().send)
         with pytest.raises(ConfigurationError, match="by their names"):
 
             class _Positional(Notes):
@@ -395,6 +433,60 @@ class TestState:
 
     def test_before_the_first_reset(self) -> None:
         assert Notes().state == State()
+
+    def test_a_step_of_several_classes_is_one_step_of_the_same_episode(self) -> None:
+        class Base(Environment[Action, Observation, State]):
+            def reset(self, seed: int | None = None) -> Observation:
+                return Observation()
+
+            def step(self, action: Action) -> Observation:
+                if action.metadata.get("fails"):
+                    raise ValueError("it failed")
+                return Observation()
+
+            @tool
+            def act(self) -> None:
+                self.step(Action())
+
+        class Derived(Base):
+            def reset(self, seed: int | None = None) -> Observation:
+                return super().reset(seed)
+
+            def step(self, action: Action) -> Observation:
+                return super().step(action)
+
+        environment: Any = Derived()
+        environment.reset(episode_id="mine")
+        environment.step(Action())
+        assert environment.state == State(episode_id="mine", step_count=1)
+        call(environment, "act")
+        with pytest.raises(ValueError, match="it failed"):
+            environment.step(Action(metadata={"fails": True}))
+        assert environment.state == State(episode_id="mine", step_count=3)
+
+    async def test_async_steps_too(self) -> None:
+        class Base(Environment[Action, Observation, State]):
+            async def reset(self, seed: int | None = None) -> Observation:
+                return Observation()
+
+            async def step(self, action: Action) -> Observation:
+                return Observation()
+
+            @tool
+            async def look(self) -> None: ...
+
+        class Derived(Base):
+            async def reset(self, seed: int | None = None) -> Observation:
+                return await super().reset(seed)
+
+            async def step_async(self, action: Action) -> Observation:
+                return await self.step(action)
+
+        environment: Any = Derived()
+        await environment.reset(episode_id="mine")
+        await environment.step_async(Action())
+        await environment.step_async(CallToolAction(tool_name="look"))
+        assert environment.state == State(episode_id="mine", step_count=2)
 
     def test_a_reset_that_takes_the_name_gets_it(self) -> None:
         class Named(Environment):

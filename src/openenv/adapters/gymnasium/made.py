@@ -3,7 +3,6 @@
 import inspect
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from types import new_class
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from openenv.adapters.docstrings import first_paragraph, section
 from openenv.adapters.gymnasium.codecs import codec_for_space
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
 from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
-from openenv.adapters.ids import class_name, did_you_mean, read_id
+from openenv.adapters.ids import class_name, did_you_mean, import_registering, read_id
 from openenv.adapters.made import made_from, name_made_class
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
@@ -22,6 +21,8 @@ __all__ = ["environment_class"]
 
 # Their steps take some microseconds each.
 _QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
+# What environments raise for arguments that they can't use, or for a library that they lack.
+_ARGUMENT_FAULTS = (gymnasium.error.Error, ImportError, LookupError, AssertionError, TypeError, ValueError)
 _RENDER_MODES = ("ansi", "rgb_array")
 
 
@@ -80,9 +81,7 @@ def _made(env_id: str) -> _Made:
 
 def _find(env_id: str) -> EnvSpec:
     """Look an id up as ``gymnasium.make`` does."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        _import(module, env_id)
+    name = import_registering(env_id)
     spec = registry.get(name)
     if spec is None:
         raise EnvironmentNotFoundError(
@@ -92,20 +91,12 @@ def _find(env_id: str) -> EnvSpec:
     return spec
 
 
-def _import(module: str, env_id: str) -> None:
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        raise EnvironmentNotFoundError(
-            f"gymnasium:{env_id} imports the module {module}, but there is no {error.name}; install it."
-        ) from error
-
-
 def _make(env_id: str, spec: EnvSpec, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(spec, disable_env_checker=True, **arguments)
-    except (gymnasium.error.Error, TypeError, ModuleNotFoundError) as error:
-        raise ConfigurationError(f"gymnasium:{env_id} can't be made: {error}") from error
+    except _ARGUMENT_FAULTS as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"gymnasium:{env_id} can't be made: {why}") from error
 
 
 def _rendering(modes: Any) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """An MCP server that somebody else has written, as an environment."""
 
+import copy
 import logging
 import re
 import shlex
@@ -12,7 +13,7 @@ from pydantic_core import from_json
 
 from openenv.adapters.mcp_server.process import ServerProcess
 from openenv.adapters.mcp_server.rewards import RewardFunction, ToolCall, load_reward, reward_of
-from openenv.adapters.mcp_server.tasks import DEFAULT_SPLIT, Task, Tasks, read_tasks
+from openenv.adapters.tasks import DEFAULT_SPLIT, ListsTasks, Splits, Task, read_tasks
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
@@ -32,6 +33,7 @@ from openenv.core.exceptions import (
     EnvironmentProcessEndedError,
     InvalidRequestError,
     ResetNeededError,
+    TaskNotFoundError,
 )
 
 __all__ = ["McpServerEnvironment", "McpServerObservation"]
@@ -63,7 +65,7 @@ class McpServerObservation(CallToolObservation):
     prompt: str = ""
 
 
-class McpServerEnvironment(Environment[CallToolAction, McpServerObservation, State]):
+class McpServerEnvironment(ListsTasks, Environment[CallToolAction, McpServerObservation, State]):
     """The tools of an MCP server, with tasks and a reward function beside.
 
     A server can't be reset, so each episode gets a process of its own. A process that ends by itself costs its episode,
@@ -72,7 +74,7 @@ class McpServerEnvironment(Environment[CallToolAction, McpServerObservation, Sta
 
     Args:
         command: The command that starts the server, which speaks MCP over its standard input and output.
-        tasks: The tasks, or the file that lists them, see ``tasks.read_tasks``.
+        tasks: The tasks, or the file that lists them, see ``adapters.tasks.read_tasks``.
         reward: The reward function, or where it is to be imported from, see ``rewards.load_reward``.
         variables: Names of environment variables that the server gets. Without these it gets ``PATH``, ``HOME`` and the
             like, and no secret of this process.
@@ -103,7 +105,7 @@ class McpServerEnvironment(Environment[CallToolAction, McpServerObservation, Sta
     ) -> None:
         super().__init__()
         self._command = split_command(command)
-        self._tasks = _tasks(tasks)
+        self._tasks = _splits(tasks)
         self._reward = load_reward(reward) if isinstance(reward, str) else reward
         self._variables = tuple(variables)
         self._call_timeout_s = call_timeout_s
@@ -138,7 +140,7 @@ class McpServerEnvironment(Environment[CallToolAction, McpServerObservation, Sta
             TaskNotFoundError: There is no such task.
             EnvironmentFailedError: The server can't be started, or can't list its tools.
         """
-        task = self._tasks.choose(split, index, seed)
+        task = self._choose(split, index, seed)
         self._playing = False
         if self._state.step_count:
             await self._end_process()
@@ -195,25 +197,25 @@ class McpServerEnvironment(Environment[CallToolAction, McpServerObservation, Sta
         self._playing = False
         await self._end_process()
 
-    def list_splits(self) -> list[str]:
-        """Name the splits of the tasks."""
-        return self._tasks.splits
+    @property
+    def task_counts(self) -> dict[str, int]:
+        """How many tasks each split has.
 
-    def list_tasks(self, split: str) -> list[Task]:
-        """Return every task of a split, with all that the file says of it."""
-        return self._tasks.of(split)
+        Raises:
+            NotImplementedError: It was given none, and so says nothing of tasks.
+        """
+        if not self._tasks:
+            raise NotImplementedError("this MCP server is served without tasks")
+        return {split: len(tasks) for split, tasks in self._tasks.items()}
 
-    def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
-        return len(self._tasks.of(split))
-
-    def get_task(self, split: str, index: int) -> Task:
-        """Return one task."""
-        return self._tasks.at(split, index)
-
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[Task]:
-        """Return the tasks from ``start`` up to ``stop``."""
-        return self._tasks.of(split)[start:stop]
+    def _choose(self, split: str | None, index: int | None, seed: int | None) -> Task | None:
+        """Choose the task of an episode, and copy it; ``None`` where there are no tasks, and none is asked for."""
+        if not self._tasks:
+            if split is None and index is None:
+                return None
+            raise TaskNotFoundError("Expected neither split nor index: this MCP server is served without tasks.")
+        place = self.choose_task(split, index, seed)
+        return copy.deepcopy(self._tasks[place.split][place.index])
 
     async def _list(self) -> list[Tool]:
         """List the tools, starting the server where none runs; after it has ended, those that it had."""
@@ -299,10 +301,20 @@ def _final_tool(tools: Mapping[str, Tool]) -> AuthoredTool:
     raise EnvironmentFailedError(f"The MCP server has tools named {', '.join(_FINAL_NAMES)}; none is left to end with.")
 
 
-def _tasks(tasks: str | Path | Sequence[Task] | None) -> Tasks:
+def check_task(task: Task) -> None:
+    """Check a row of a file of tasks.
+
+    Raises:
+        ValueError: Its prompt is no text.
+    """
+    if not isinstance(task.get("prompt", ""), str):
+        raise ValueError("a prompt is a text")
+
+
+def _splits(tasks: str | Path | Sequence[Task] | None) -> Splits:
     if tasks is None:
-        return Tasks({})
-    return read_tasks(Path(tasks)) if isinstance(tasks, str | Path) else Tasks({DEFAULT_SPLIT: tasks})
+        return {}
+    return read_tasks(Path(tasks), check_task) if isinstance(tasks, str | Path) else {DEFAULT_SPLIT: list(tasks)}
 
 
 def _may_be_offered(name: str) -> bool:

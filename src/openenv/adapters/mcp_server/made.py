@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from openenv.adapters.mcp_server.environment import McpServerEnvironment, split_command
+from openenv.adapters.mcp_server.environment import McpServerEnvironment, check_task, split_command
 from openenv.adapters.mcp_server.rewards import absolute, load_reward
-from openenv.adapters.mcp_server.tasks import read_tasks
+from openenv.adapters.tasks import read_tasks
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -33,7 +33,7 @@ def environment_for(
         raise ConfigurationError(f"Expected an MCP server's command, but there is no program {parts[0]!r}.")
     if tasks is not None:
         tasks = tasks.absolute()
-        read_tasks(tasks)
+        read_tasks(tasks, check_task)
     if reward is not None:
         reward = absolute(reward)
         load_reward(reward)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -182,7 +183,11 @@ class ServerProcess:
         error = None if self._life.cancelled() else self._life.exception()
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        return "it has ended at once" if error is None or isinstance(error, McpError) else str(error)
+        if error is None or isinstance(error, (McpError, ConnectionError, *_GONE)):
+            return "it has ended at once"
+        if isinstance(error, OSError):  # its own text has the whole path, which is not for clients
+            return f"{Path(self._parameters.command).name}: {error.strerror or type(error).__name__}"
+        return str(error)
 
 
 def _note_end(life: "asyncio.Task[None]") -> None:

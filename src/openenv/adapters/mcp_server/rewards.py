@@ -1,6 +1,5 @@
 """The reward of an episode, as a function in a file computes it from what happened."""
 
-import asyncio
 import importlib
 import importlib.util
 import math
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv.core.env_server.execution import Raised, ThreadPlace
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
 
@@ -83,7 +83,7 @@ async def reward_of(
     Raises:
         EnvironmentFailedError: It did not return a finite number.
     """
-    computed: Any = await asyncio.to_thread(function, task, calls, final)
+    computed = await _in_a_thread(function, task, calls, final)
     if isawaitable(computed):
         computed = await computed
     try:
@@ -93,6 +93,17 @@ async def reward_of(
     if not math.isfinite(reward):
         raise EnvironmentFailedError(f"The reward function returned {computed!r:.100}; expected a finite number.")
     return reward
+
+
+async def _in_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a thread of its own: those of ``asyncio.to_thread`` are few, and all sessions share them."""
+    place = ThreadPlace("reward")
+    try:
+        return await place.run(function, *arguments)
+    except Raised as raised:
+        raise raised.error from None
+    finally:
+        place.leave()
 
 
 def _module(name: str, named: str) -> ModuleType:

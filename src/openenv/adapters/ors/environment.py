@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from openreward.api.environments.types import ImageBlock, Task, TerminalToolSpec
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
 from pydantic import Field
 
+from openenv.adapters.ids import short_name
 from openenv.adapters.ors.errors import as_ours, what_is_said
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
@@ -24,13 +26,14 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.env_server.types import EnvironmentMetadata, State
-from openenv.core.exceptions import EnvironmentFailedError, ResetNeededError, TaskNotFoundError
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, ResetNeededError, TaskNotFoundError
 
 __all__ = ["OrsEnvironment", "OrsObservation"]
 
 KEY_VARIABLE = "OPENREWARD_API_KEY"
 # A server at an address of its own does not look at the name.
 _ANY_NAME = "environment"
+_TARGET = re.compile(r"https?://[^/\s]\S*|[\w.-]+(/[\w.-]+)?")
 
 Secrets = Mapping[str, str | tuple[str, list[str]]]
 
@@ -70,6 +73,9 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         api_key: What to show the server; by default what ``OPENREWARD_API_KEY`` says.
         secrets: What each session hands on to the environment, as the SDK takes it.
 
+    Raises:
+        ConfigurationError: The target is no address and no name.
+
     Example:
         >>> env = OrsEnvironment("http://localhost:8080")
         >>> prompt = await env.reset(index=0)  # doctest: +SKIP
@@ -89,7 +95,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         secrets: Secrets | None = None,
     ) -> None:
         super().__init__()
-        self.target = target
+        self.target = checked_target(target)
         self.split = split
         self._variant = environment
         self._api_key = api_key or os.environ.get(KEY_VARIABLE) or None
@@ -165,7 +171,8 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Say which server it is."""
-        return EnvironmentMetadata(name=self.target, description=f"What the ORS server {self.target} holds.")
+        name = f"ors:{short_name(self.target)}"
+        return EnvironmentMetadata(name=name, description=f"What the ORS server {self.target} holds.")
 
     async def close(self) -> None:  # type: ignore[override]  # what returns something to await may stand for it
         """End the session on the server, and the connections to it."""
@@ -254,6 +261,25 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         session, self._session = self._session, None
         if session is not None:
             await session.__aexit__(None, None, None)
+
+
+def checked_target(target: str) -> str:
+    """Return where an ORS environment is, which clients may be told of.
+
+    Raises:
+        ConfigurationError: It is no address and no name, or holds a password.
+    """
+    if "@" in target.partition("://")[2].partition("/")[0]:
+        raise ConfigurationError(
+            f"Expected an ORS server's address without a user or password; put the key into {KEY_VARIABLE}, or pass "
+            "api_key=."
+        )
+    if _TARGET.fullmatch(target) is None:
+        raise ConfigurationError(
+            f"Expected an ORS server's address, as in http://localhost:8080, or a name such as Eigent/SETA; got "
+            f"{target!r}."
+        )
+    return target
 
 
 async def _enter(session: AsyncSession) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from openenv.adapters.ids import read_id
-from openenv.adapters.ors.environment import OrsEnvironment
+from openenv.adapters.ors.environment import OrsEnvironment, checked_target
 from openenv.core.exceptions import ConfigurationError
 
 _PARAMETERS = ("split", "environment")
@@ -18,13 +18,14 @@ def environment_for(target: str) -> partial[OrsEnvironment]:
             it may say the ``split`` whose tasks are played, and the ``environment`` where the server has several.
 
     Raises:
-        ConfigurationError: It says something else behind the ``?``.
+        ConfigurationError: It is neither, or says something else behind the ``?``.
 
     Example:
         >>> environment_for("http://localhost:8080?split=test").keywords
         {'split': 'test'}
     """
     named = read_id(target)
+    checked_target(named.name)
     unknown = [name for name in named.parameters if name not in _PARAMETERS]
     if unknown:
         raise ConfigurationError(f"Expected {' or '.join(_PARAMETERS)} behind ors:{named.name}?, got {unknown[0]}.")

@@ -77,7 +77,7 @@ def _made(env_id: str) -> _Made:
 def _make(env_id: str, name: str, arguments: dict[str, Any]) -> Any:
     try:
         return pettingzoo.make("aec", _known(name), **arguments)
-    except (PettingZooRegistryError, TypeError, ImportError) as error:
+    except (PettingZooRegistryError, ImportError, LookupError, AssertionError, TypeError, ValueError) as error:
         raise ConfigurationError(f"pettingzoo:{env_id} can't be made: {error}") from error
 
 

@@ -72,10 +72,12 @@ def find_opponent(name: str) -> Opponent:
     module, _, function = name.partition(":")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigurationError(
             f"Expected opponents to be random, none or module:function, got {name!r}: {error}."
         ) from error
+    if not callable(found):
+        raise ConfigurationError(f"Expected {name} to be a function that chooses a move, got {type(found).__name__}.")
     opponent: Opponent = found
     return opponent
 

@@ -1,16 +1,17 @@
 """A dataset of reasoning-gym as an environment of one step."""
 
-import random
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from pydantic import Field
 from reasoning_gym.dataset import ProceduralDataset
 
 from openenv.adapters.reasoning_gym.datasets import DEFAULT_SIZE, SPLITS, open_dataset
+from openenv.adapters.tasks import ListsTasks
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
-from openenv.core.exceptions import ResetNeededError, TaskNotFoundError
+from openenv.core.exceptions import ResetNeededError
 
 __all__ = ["AnswerAction", "ReasoningEnvironment", "ReasoningObservation", "ReasoningState"]
 
@@ -38,7 +39,7 @@ class ReasoningState(State):
     index: int | None = Field(default=None, description="the task's index in its split")
 
 
-class ReasoningEnvironment(Environment[AnswerAction, ReasoningObservation, ReasoningState]):
+class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObservation, ReasoningState]):
     """A dataset of reasoning-gym: a reset asks a question, the one step answers it, the score is the reward.
 
     ``environment_for`` makes one of an id, after checks that this class does not repeat.
@@ -69,7 +70,7 @@ class ReasoningEnvironment(Environment[AnswerAction, ReasoningObservation, Reaso
         self,
         seed: int | None = None,
         episode_id: str | None = None,
-        split: str = "train",
+        split: str | None = None,
         index: int | None = None,
     ) -> ReasoningObservation:
         """Ask a question.
@@ -78,19 +79,16 @@ class ReasoningEnvironment(Environment[AnswerAction, ReasoningObservation, Reaso
             seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
                 neighbouring tasks. Without either it is any.
             episode_id: Names the episode.
-            split: ``train``, ``validation`` or ``test``.
+            split: ``train``, which is the default, ``validation`` or ``test``.
             index: The task's index in its split.
 
         Raises:
             TaskNotFoundError: There is no such task.
         """
-        tasks = self._tasks(split)
-        if index is None:
-            index = random.randrange(len(tasks)) if seed is None else seed % len(tasks)  # noqa: S311  # no secret
-        self._check_index(split, index)
-        self._entry = tasks[index]
-        self._state = ReasoningState(episode_id=episode_id, dataset=self.dataset, split=split, index=index)
-        return ReasoningObservation(text=self._entry["question"], metadata={"split": split, "index": index})
+        place = self.choose_task(split, index, seed)
+        self._entry = self._tasks(place.split)[place.index]
+        self._state = ReasoningState(episode_id=episode_id, dataset=self.dataset, split=place.split, index=place.index)
+        return ReasoningObservation(text=self._entry["question"], metadata=asdict(place))
 
     def step(self, action: AnswerAction) -> ReasoningObservation:
         """Score the answer, which ends the episode.
@@ -125,35 +123,13 @@ class ReasoningEnvironment(Environment[AnswerAction, ReasoningObservation, Reaso
             description=f"Questions of reasoning-gym's dataset {self.dataset}; one step answers one.",
         )
 
-    def list_splits(self) -> list[str]:
-        """Name the splits."""
-        return list(SPLITS)
-
-    def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
-        return len(self._tasks(split))
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Return what a reset is passed for a task; the question itself comes with the reset."""
-        self._tasks(split)
-        self._check_index(split, index)
-        return {"split": split, "index": index}
-
-    def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """Return what a reset is passed for each task."""
-        return self.get_task_range(split)
-
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        """Return what a reset is passed for the tasks from ``start`` up to ``stop``."""
-        return [{"split": split, "index": index} for index in range(self.num_tasks(split))[start:stop]]
+    @property
+    def task_counts(self) -> dict[str, int]:
+        """How many tasks each split has."""
+        return dict.fromkeys(SPLITS, self.arguments.get("size", DEFAULT_SIZE))
 
     def _tasks(self, split: str) -> ProceduralDataset:
         """Return the dataset of a split, made when it is first asked for: some take a second for that."""
         if split not in self._datasets:
             self._datasets[split] = open_dataset(self.dataset, self.arguments, split)
         return self._datasets[split]
-
-    def _check_index(self, split: str, index: int) -> None:
-        size = self.arguments.get("size", DEFAULT_SIZE)
-        if not 0 <= index < size:
-            raise TaskNotFoundError(f"Expected an index from 0 to {size - 1} in the split {split}, got {index}.")

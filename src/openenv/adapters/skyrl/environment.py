@@ -1,6 +1,6 @@
 """A SkyRL-Gym environment as one to serve."""
 
-import random
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,10 +9,11 @@ import skyrl_gym
 from omegaconf import OmegaConf
 from pydantic import Field
 
-from openenv.adapters.skyrl.tasks import Task, messages_of, read_tasks
+from openenv.adapters.skyrl.tasks import check_task, messages_of
+from openenv.adapters.tasks import ListsTasks, Splits, Task, read_tasks
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
-from openenv.core.exceptions import InvalidRequestError, ResetNeededError, TaskNotFoundError
+from openenv.core.exceptions import InvalidRequestError, ResetNeededError
 
 __all__ = ["ConversationObservation", "ReplyAction", "SkyRLEnvironment", "SkyRLState"]
 
@@ -44,7 +45,7 @@ class SkyRLState(State):
     metrics: dict[str, Any] = Field(default_factory=dict, description="the environment's own metrics of the episode")
 
 
-class SkyRLEnvironment(Environment[ReplyAction, ConversationObservation, SkyRLState]):
+class SkyRLEnvironment(ListsTasks, Environment[ReplyAction, ConversationObservation, SkyRLState]):
     """A text environment of SkyRL-Gym: a reset gives the prompt, a step is a reply.
 
     ``environment_for`` makes one of an id, after checks that this class does not repeat.
@@ -76,7 +77,7 @@ class SkyRLEnvironment(Environment[ReplyAction, ConversationObservation, SkyRLSt
         self.id = env_id
         self.settings = dict(settings or {})
         self.extras = dict(extras or {})
-        self._tasks = {} if tasks is None else read_tasks(tasks)
+        self._tasks: Splits = {} if tasks is None else read_tasks(tasks, check_task)
         self._env: Any = None
         self._state = SkyRLState()
 
@@ -105,11 +106,12 @@ class SkyRLEnvironment(Environment[ReplyAction, ConversationObservation, SkyRLSt
             InvalidRequestError: The task is not as the environment needs it.
         """
         state = SkyRLState(episode_id=episode_id)
+        task: Task = {"prompt": prompt, **extras}
         if prompt is None:
-            state.split, state.index = self._choose(split, index, seed)
-            task = self._tasks[state.split][state.index]
-        else:
-            task = {"prompt": prompt, **extras}
+            self._check_listed()
+            place = self.choose_task(split, index, seed)
+            state.split, state.index = place.split, place.index
+            task = copy.deepcopy(self._tasks[place.split][place.index])  # which all sessions share
         self.close()
         messages, metadata = self._start(task)
         self._state = state
@@ -150,26 +152,17 @@ class SkyRLEnvironment(Environment[ReplyAction, ConversationObservation, SkyRLSt
         """Say which environment it is."""
         return EnvironmentMetadata(name=f"skyrl:{self.id}", description=f"SkyRL-Gym's text environment {self.id}.")
 
-    def list_splits(self) -> list[str]:
-        """Name the splits."""
-        return list(self._tasks)
+    @property
+    def task_counts(self) -> dict[str, int]:
+        """How many tasks each split of the file has."""
+        return {split: len(tasks) for split, tasks in self._tasks.items()}
 
-    def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
-        return len(self._of(split))
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """Return what a reset is passed for a task. The task itself stays here: it may hold the solution."""
-        self._check_index(split, index)
-        return {"split": split, "index": index}
-
-    def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        """Return what a reset is passed for each task."""
-        return self.get_task_range(split)
-
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        """Return what a reset is passed for the tasks from ``start`` up to ``stop``."""
-        return [{"split": split, "index": index} for index in range(self.num_tasks(split))[start:stop]]
+    def _check_listed(self) -> None:
+        if not self._tasks:
+            raise InvalidRequestError(
+                f"Expected a task: pass prompt=... and what else skyrl:{self.id} needs to reset, or serve it with a "
+                f"file of tasks, as in skyrl:{self.id}?tasks=train.jsonl."
+            )
 
     def _start(self, task: Task) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         extras = {**self.extras, **{name: value for name, value in task.items() if name != "prompt"}}
@@ -181,31 +174,6 @@ class SkyRLEnvironment(Environment[ReplyAction, ConversationObservation, SkyRLSt
         self._env = env
         messages, metadata = env.init(prompt)
         return messages, metadata
-
-    def _choose(self, split: str | None, index: int | None, seed: int | None) -> tuple[str, int]:
-        if not self._tasks:
-            raise InvalidRequestError(
-                f"Expected a task: pass prompt=... and what else skyrl:{self.id} needs to reset, or serve it with a "
-                f"file of tasks, as in skyrl:{self.id}?tasks=train.jsonl."
-            )
-        split = next(iter(self._tasks)) if split is None else split
-        if index is None:
-            count = max(1, len(self._of(split)))
-            index = random.randrange(count) if seed is None else seed % count  # noqa: S311  # nothing to be guarded
-        self._check_index(split, index)
-        return split, index
-
-    def _of(self, split: str) -> Any:
-        if split not in self._tasks:
-            raise TaskNotFoundError(
-                f"Expected one of the splits {', '.join(self._tasks) or '(none)'}, got {split!r:.100}."
-            )
-        return self._tasks[split]
-
-    def _check_index(self, split: str, index: int) -> None:
-        count = len(self._of(split))
-        if not 0 <= index < count:
-            raise TaskNotFoundError(f"Expected an index from 0 to {count - 1} in the split {split}, got {index}.")
 
 
 def _observation(

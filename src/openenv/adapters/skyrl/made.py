@@ -1,14 +1,14 @@
 """From SkyRL-Gym's id to what makes its environment, as in ``openenv serve skyrl:gsm8k?tasks=train.jsonl``."""
 
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from skyrl_gym import registry
 
-from openenv.adapters.ids import did_you_mean, read_id
+from openenv.adapters.ids import did_you_mean, import_registering, read_id
 from openenv.adapters.skyrl.environment import SkyRLEnvironment
-from openenv.adapters.skyrl.tasks import read_tasks
+from openenv.adapters.skyrl.tasks import check_task
+from openenv.adapters.tasks import read_tasks
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 _RUNS = {"lcb": "Python", "searchcode": "Python", "text2sql": "SQL"}
@@ -34,8 +34,8 @@ def environment_for(env_id: str) -> partial[SkyRLEnvironment]:
     tasks = settings.pop("tasks", None)
     path = None if tasks is None else Path(str(tasks)).absolute()
     if path is not None:
-        read_tasks(path)
-    extras = {"max_turns": settings.pop("max_turns")} if "max_turns" in settings else {}
+        read_tasks(path, check_task)
+    extras = _extras(name, settings.pop("max_turns", None))
     return partial(made, env_id.partition("?")[0], settings, extras, path)
 
 
@@ -46,9 +46,7 @@ def made(env_id: str, settings: dict[str, object], extras: dict[str, object], ta
 
 def _registered(env_id: str) -> str:
     """Return SkyRL-Gym's id, after the import of the module that registers it."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        _import(module, env_id)
+    name = import_registering(env_id)
     if name not in registry:
         raise EnvironmentNotFoundError(
             f"SkyRL-Gym has no environment {name!r}.{did_you_mean(name, registry)} It knows those that are registered; "
@@ -57,13 +55,12 @@ def _registered(env_id: str) -> str:
     return name
 
 
-def _import(module: str, env_id: str) -> None:
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        raise EnvironmentNotFoundError(
-            f"skyrl:{env_id} imports the module {module}, but there is no {error.name}; install it."
-        ) from error
+def _extras(name: str, max_turns: object) -> dict[str, object]:
+    if max_turns is None:
+        return {}
+    if type(max_turns) is not int or max_turns < 1:
+        raise ConfigurationError(f"Expected max_turns of skyrl:{name} to be a whole number from 1, got {max_turns!r}.")
+    return {"max_turns": max_turns}
 
 
 def _check_sandbox(name: str, sandbox: object) -> None:

@@ -8,12 +8,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from openenv.core.env_server.action_unions import action_members
-from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES, Tool
+from openenv.core.env_server.mcp_types import LONGEST_TOOL_NAME, RESERVED_TOOL_NAMES, Tool
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.tool_schemas import model_description, model_parameters
 from openenv.core.exceptions import InvalidRequestError
 
-_LONGEST_NAME = 128
 _LONGEST_QUOTE = 100
 _METADATA = "metadata"
 
@@ -82,13 +81,13 @@ def _candidates(name: str) -> Iterator[str]:
     yield whole
     number = 2
     while True:
-        yield f"{whole[: _LONGEST_NAME - 10]}_{number}"
+        yield f"{whole[: LONGEST_TOOL_NAME - 10]}_{number}"
         number += 1
 
 
 def _snake_case(name: str) -> str:
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    return re.sub(r"[^a-z0-9_]+", "_", parted.lower()).strip("_")[:_LONGEST_NAME]
+    return re.sub(r"[^a-z0-9_]+", "_", parted.lower()).strip("_")[:LONGEST_TOOL_NAME]
 
 
 def _constants(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:

@@ -43,6 +43,14 @@ def without_secrets(value: Any) -> Any:
     return _without(value, _secrets())
 
 
+def message_of(raised: BaseException) -> str:
+    """Return what an exception says, or the name of its class where it says nothing or can't say it."""
+    try:
+        return str(raised) or type(raised).__name__
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may do anything
+        return type(raised).__name__
+
+
 def add_traceback(error: RequestError, raised: BaseException | None = None) -> None:
     """Have the client told where the environment raised; for servers that debug.
 

@@ -10,6 +10,7 @@ import copy
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from inspect import isawaitable
 from queue import SimpleQueue
 from threading import Thread
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from openenv.core.env_server.disclosure import message_of
 from openenv.core.env_server.environment_types import (
     EnvironmentFactory,
     EnvironmentMethod,
@@ -278,13 +280,13 @@ class Runner:
         on_progress: ProgressListener | None = None,
     ) -> Any:
         """Call ``step`` with the action and those of the options that it accepts, and return what it returns."""
-        if on_progress is not None:
-            loop = asyncio.get_running_loop()
-            self.environment._progress_listener = _FromAnyThread(loop, on_progress)
+        listener = None if on_progress is None else _FromAnyThread(asyncio.get_running_loop(), on_progress)
         try:
-            return await _answered(self.session_name, "step", timeout_s, self._call, self._step, (action,), options)
+            return await _answered(
+                self.session_name, "step", timeout_s, self._call, self._step, (action,), options, listener
+            )
         finally:
-            if on_progress is not None:
+            if listener is not None and getattr(self.environment, "_progress_listener", None) is listener:
                 self.environment._progress_listener = None
 
     def reset_now(self, arguments: Mapping[str, Any]) -> Any:
@@ -371,9 +373,17 @@ class Runner:
         except BaseException as error:
             raise _failure(error, operation, self.session_name) from error
 
-    def _call(self, method: EnvironmentMethod, args: tuple[Any, ...], values: Mapping[str, Any]) -> Awaitable[Any]:
+    def _call(
+        self,
+        method: EnvironmentMethod,
+        args: tuple[Any, ...],
+        values: Mapping[str, Any],
+        listener: _FromAnyThread | None = None,
+    ) -> Awaitable[Any]:
         values = _accepted(method, values)
         function = getattr(self.environment, method.name)
+        if listener is not None:
+            function = partial(_listened_to, self.environment, listener, function)
         if method.awaited:
             awaited: Awaitable[Any] = function(*args, **values)
             return awaited
@@ -384,6 +394,14 @@ def _accepted(method: EnvironmentMethod, values: Mapping[str, Any]) -> Mapping[s
     if not values or method.arguments is None:
         return values
     return {name: value for name, value in values.items() if name in method.arguments}
+
+
+def _listened_to(
+    environment: Any, listener: _FromAnyThread, function: Callable[..., Any], *args: Any, **values: Any
+) -> Any:
+    """Call a method that may report progress; not before it is its turn, since one given up may still be at work."""
+    environment._progress_listener = listener
+    return function(*args, **values)
 
 
 def _make_into(made: list[Any], factory: EnvironmentFactory) -> None:
@@ -417,7 +435,7 @@ def _copy_into(copies: list[Any], environment: Any) -> None:
 
 
 def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {_text(error)}"
+    return f"{type(error).__name__}: {message_of(error)}"
 
 
 def _read_state(environment: Any) -> Any:
@@ -484,11 +502,4 @@ def _failure(error: BaseException, operation: str, session_name: str | None) -> 
     if isinstance(error, RequestError):
         return error
     logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
-    return EnvironmentFailedError(_text(error) or type(error).__name__)
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # an exception's own __str__ may do anything
-        return ""
+    return EnvironmentFailedError(message_of(error))

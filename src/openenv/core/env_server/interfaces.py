@@ -145,18 +145,22 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return await result if isawaitable(result) else result
 
     def task_tools(self) -> Iterable[Callable[..., Any]]:
-        """Return further tools, for the present task alone: functions, described by their signatures and docstrings."""
+        """Return further tools, for the present task alone: functions, described by their signatures and docstrings.
+
+        Also called before the first reset, when there is no task and so nothing to return.
+        """
         return ()
 
     def report_progress(self, fraction: float, message: str = "") -> None:
         """Tell whoever called a tool how far it is; nothing happens where nobody listens.
 
         Args:
-            fraction: How much is done, from 0 to 1.
+            fraction: How much is done, from 0 to 1; less or more counts as these.
             message: What is being done.
         """
-        if self._progress_listener is not None:
-            self._progress_listener(float(fraction), str(message))
+        listener = self._progress_listener  # which may be taken away meanwhile, where this runs in a thread
+        if listener is not None:
+            listener(min(max(0.0, float(fraction)), 1.0), str(message))
 
     def close(self) -> None:  # most environments hold nothing
         """Release what the instance holds. Called once, when its session ends."""

@@ -42,6 +42,9 @@ _RETRY_EVERY_S = 1.0
 _SNAPSHOT_EVERY = 128
 _SNAPSHOT_EVERY_S = 5.0
 
+# What the answer to an agent has in it where the environment ran into its timeout.
+_TIMEOUT = '"code":"TIMEOUT"'
+
 # Types of values that an environment can't change under the hands of whoever notes them later.
 _UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
 
@@ -350,7 +353,7 @@ class JournalRecord:
         self._add_answer = journal.answers.append
         self._failed_id = 0
         self._snapshot_id = 0
-        self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
+        self._snapshot_due = 0.0  # an agent's first call begins an episode without any reset, see _note_reset
 
     def takes(self, request: V1Request) -> Data:
         """See ``Record``."""
@@ -362,6 +365,8 @@ class JournalRecord:
         kind = request.type
         if kind == "reset":
             self._note_reset(request)
+        elif kind == "mcp" and _TIMEOUT in answer:
+            self._failed_id = request.id
         self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, len(answer)))
         self._add_answer(answer)
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.disclosure import add_traceback
+from openenv.core.env_server.disclosure import add_traceback, message_of
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, McpMethod, Tool
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.protocol import error_data, error_json
@@ -104,7 +104,7 @@ async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcRe
         logger.exception(
             "the models of an environment raised, in a %s", request.method, extra={"session": session.name}
         )
-        return failed(EnvironmentFailedError(str(error) or type(error).__name__), request.id)
+        return failed(EnvironmentFailedError(message_of(error)), request.id)
     return unknown_method(request)
 
 

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, TypeVar
 
 from mcp import McpError
 
-from openenv.core.env_server.disclosure import without_secrets
+from openenv.core.env_server.disclosure import message_of, without_secrets
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.mcp_types import (
+    LONGEST_TOOL_NAME,
     RESERVED_TOOL_NAMES,
     CallToolAction,
     CallToolObservation,
@@ -203,7 +204,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         try:
             exec(code, names)  # noqa: S102  # which the author has allowed in so many words
         except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
-            return Observation(metadata={"error": without_secrets(str(error)) or type(error).__name__})
+            return Observation(metadata={"error": without_secrets(message_of(error))})
         return Observation(metadata={"result": names.get("result")})
 
     def close(self) -> None:
@@ -244,8 +245,8 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         if name in self._mode_tools():
             observed: CallToolObservation = await _resolved(call_tool(*self._mode_tools()[name], action))
             return observed
-        if name in RESERVED_TOOL_NAMES:  # registered after the check
-            return _failed(name, ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {name!r}")
+        if name in RESERVED_TOOL_NAMES or len(name) > LONGEST_TOOL_NAME:  # the former registered after the check
+            return _failed(name[:LONGEST_TOOL_NAME], ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {name!r:.200}")
         try:
             async with self.mcp_session() as client:
                 result = await client.call_tool(

@@ -12,6 +12,9 @@ from openenv.core.env_server.types import Action, BaseMessage, Observation
 RESERVED_TOOL_NAMES = frozenset({"reset", "step", "state", "close"})
 """Names that no tool may have: they would look like what only a trainer may do."""
 
+LONGEST_TOOL_NAME = 128
+"""Characters that a tool's name may have."""
+
 
 class Tool(BaseMessage):
     """What an agent is told of a tool.

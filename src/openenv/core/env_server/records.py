@@ -126,7 +126,8 @@ class MemoryRecord:
     """The last requests of a session that no journal keeps.
 
     Of their data it holds JSON and of their answers hashes, because every step pays for it and few sessions are ever
-    forked. Errors it holds as they are: a replay has to know a timeout when it meets one.
+    forked. Errors it holds as they are, and answers to agents, which may be errors: a replay has to know a timeout when
+    it meets one.
 
     Args:
         parent: The record of the session that this one was forked from.
@@ -160,7 +161,7 @@ class MemoryRecord:
             self._forget()
             self._overflowed = False
             self._seeded = names_seed(request)
-        self._keep(request, taken, hash(answer), failed=False)
+        self._keep(request, taken, answer if request.type == "mcp" else hash(answer), failed=False)
 
     def note_error(self, request: V1Request, taken: Taken, message: str) -> None:
         """See ``Record``."""

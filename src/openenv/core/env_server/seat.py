@@ -246,7 +246,7 @@ class Seat:
         while self._queue:
             outlet, message = self._queue.popleft()
             self._deliver(outlet, await self._answered(message))
-            if self._takes_snapshots and _plays(message):
+            if self._takes_snapshots and self._played(message):
                 await self._keep_snapshot()
             if outlet is self.outlet and not outlet.has_room:
                 await self._wait_for_room(outlet)
@@ -276,6 +276,12 @@ class Seat:
             self._takes_snapshots = False
             return
         self.record.keep_snapshot(snapshot, position, self.last_id, self.last_answer)
+
+    def _played(self, message: Message) -> bool:
+        """Whether it may have changed the environment; an agent's message can do so once an episode was begun."""
+        if not isinstance(message, V1Request):
+            return False
+        return message.type in ("reset", "step") or (message.type == "mcp" and self.session.episodes > 0)
 
     def _deliver(self, outlet: Outlet, message: str) -> None:
         outlet.ended(message if outlet is self.outlet else None)
@@ -340,11 +346,6 @@ class Seat:
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
         return encode_v1(kind, data, request.id, request.session)
-
-
-def _plays(message: Message) -> bool:
-    """Whether it may have changed the environment."""
-    return isinstance(message, V1Request) and message.type in ("reset", "step")
 
 
 def _forks(message: Message) -> bool:

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from openenv.core.addresses import address_of, is_loopback
 from openenv.core.env_server.logs import HiddenCredentials
 from openenv.core.env_server.protocol import error_json
-from openenv.core.env_server.session_ids import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
+from openenv.core.env_server.session_ids import AGENT_HEADER, SESSION_HEADER
 from openenv.core.env_server.settings import ServerSettings
 from openenv.core.exceptions import ConfigurationError, UnauthorizedError
 

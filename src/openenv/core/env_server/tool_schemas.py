@@ -136,10 +136,15 @@ def faults_text(faults: Sequence[Mapping[str, Any]]) -> str:
     Args:
         faults: As pydantic lists them.
     """
-    told = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"[:_LONGEST_FAULT] for fault in faults[:_MOST_FAULTS]]
+    told = [_fault_text(fault)[:_LONGEST_FAULT] for fault in faults[:_MOST_FAULTS]]
     if len(faults) > _MOST_FAULTS:
         told.append(f"and {len(faults) - _MOST_FAULTS} more")
     return "; ".join(told)
+
+
+def _fault_text(fault: Mapping[str, Any]) -> str:
+    where = ".".join(map(str, fault["loc"]))
+    return f"{where}: {fault['msg']}" if where else str(fault["msg"])
 
 
 class ToolJsonSchema(GenerateJsonSchema):

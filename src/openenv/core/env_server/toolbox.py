@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.derived_tools import derived_tools
+from openenv.core.env_server.disclosure import without_secrets
 from openenv.core.env_server.environment_types import EnvironmentTypes
 from openenv.core.env_server.execution import ProgressListener as ProgressListener
 from openenv.core.env_server.mcp_types import (
@@ -28,6 +29,7 @@ from openenv.core.env_server.protocol import observation_json
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.tool_schemas import faults_text
 from openenv.core.env_server.tools import class_tools
+from openenv.core.env_server.types import Action
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentProcessEndedError,
@@ -111,11 +113,12 @@ def toolbox_of(environment_class: type | None, types: EnvironmentTypes) -> Toolb
     if environment_class is not None:
         for own in class_tools(environment_class).values():
             own.described  # noqa: B018  # whatever is wrong with it shows now, and not when an agent asks
+    has_none = environment_class is not None and not getattr(environment_class, "OFFERS_TOOLS", False)
+    if has_none and types.action is Action:  # which may be any action's class: to list tools would be a step
+        return ActionTools(types.action)
     if takes_tool_actions(types.action):
         return OwnTools()
-    if environment_class is not None and not getattr(environment_class, "OFFERS_TOOLS", False):
-        return ActionTools(types.action)
-    return MixedTools(types.action)
+    return ActionTools(types.action) if has_none else MixedTools(types.action)
 
 
 class OwnTools:
@@ -245,7 +248,7 @@ def _answer(outcome: Outcome) -> ToolAnswer:
     try:
         shown = from_json(observation_json(outcome.observation))
     except (ValueError, TypeError) as error:
-        message = f"What the tool gave cannot be sent as JSON: {error}"
+        message = without_secrets(f"What the tool gave cannot be sent as JSON: {error}")
         return replace(about, text=message, error=ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=message))
     if not isinstance(shown, dict):
         return replace(about, value=shown, text=_text(shown))
@@ -262,7 +265,7 @@ def _own_answer(about: ToolAnswer, shown: Mapping[str, Any]) -> ToolAnswer:
         error = _tool_error(shown["error"])
         return replace(about, text=error.message, error=error)
     value = shown["result"]
-    if isinstance(value, dict) and value.keys() >= _MCP_RESULT:
+    if _is_mcp_result(value):
         return _mcp_answer(about, value)
     return replace(about, value=value, text=_text(value))
 
@@ -274,10 +277,22 @@ def _tool_error(shown: Any) -> ToolError:
         return ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=_text(shown))
 
 
+def _is_mcp_result(value: Any) -> bool:
+    """Whether MCP's own server library made it, and not a tool that happens to use the same names."""
+    if not isinstance(value, dict) or not value.keys() >= _MCP_RESULT:
+        return False
+    content = value["content"]
+    return isinstance(content, list) and all(map(_is_block, content))
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and isinstance(value.get("text", ""), str)
+
+
 def _mcp_answer(about: ToolAnswer, result: Mapping[str, Any]) -> ToolAnswer:
     """Read the result of a call that MCP's own server library made."""
-    content = result["content"] or []
-    text = "\n".join(block["text"] for block in content if block.get("type") == "text")
+    content = result["content"]
+    text = "\n".join(block.get("text", "") for block in content if block["type"] == "text")
     value = next((one for one in (result["data"], result["structured_content"]) if one is not None), text)
     return replace(about, value=value, text=text, content=content)
 
@@ -291,4 +306,5 @@ def _refused(error: InvalidRequestError) -> ToolAnswer:
 
 
 def _failed(kind: ToolErrorType, message: str) -> ToolAnswer:
+    message = without_secrets(message)
     return ToolAnswer(None, message, ToolError(error_type=kind, message=message))

@@ -8,15 +8,16 @@ isolated as steps are, without anything knowing of tools.
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from inspect import isawaitable
 from types import MethodType
 from typing import Any, TypeVar, overload
 
-from openenv.core.env_server.disclosure import without_secrets
+from openenv.core.env_server.disclosure import message_of, without_secrets
 from openenv.core.env_server.mcp_types import (
+    LONGEST_TOOL_NAME,
     RESERVED_TOOL_NAMES,
     CallToolAction,
     CallToolObservation,
@@ -34,8 +35,7 @@ logger = logging.getLogger(__name__)
 
 FunctionT = TypeVar("FunctionT")
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_LONGEST_NAME = 128
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST_TOOL_NAME}}}")
 # What a function carries that is a tool, or that task_tools returned; a class with its tools; an instance without a
 # state of its own; and a step that answers the actions of tools.
 _MARK, _MADE = "__openenv_tool__", "__openenv_authored_tool__"
@@ -43,6 +43,8 @@ _TOOLS = "__openenv_tools__"
 _EPISODE = "__openenv_episode__"
 _ANSWERS = "__openenv_answers_tools__"
 _TOOL_ACTIONS = (CallToolAction, ListToolsAction)
+# Methods that no tool may be, under whatever name.
+_OF_TRAINERS = RESERVED_TOOL_NAMES | {"reset_async", "step_async", "snapshot", "restore"}
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,8 @@ class _Mark:
     def put_on(self, function: FunctionT) -> FunctionT:
         """Make a function a tool."""
         plain = _plain(function)
-        if not callable(plain):
-            raise TypeError(f"@tool stands before a method, got {type(function).__name__}.")
+        if not callable(plain) or isinstance(function, MethodType):  # whose function all instances share
+            raise TypeError(f"@tool stands before a method in its class, got {type(function).__name__}.")
         setattr(plain, _MARK, self)
         return function
 
@@ -136,6 +138,7 @@ class AuthoredTool:
         name: What agents call it.
         terminal: Whether a call that succeeds ends the episode.
         attribute: Name of the method.
+        is_method: As above.
 
     Raises:
         ConfigurationError: Its name can't be that of a tool, or one of its parameters can't be passed by its name.
@@ -148,14 +151,14 @@ class AuthoredTool:
         self.attribute = attribute
         self._description = mark.description
         self._function = function
-        self._is_method = is_method
+        self.is_method = is_method
         _check_name(self.name)
         parameters_of(function, self.name, is_method=is_method)
 
     @cached_property
     def signature(self) -> ToolSignature:
         """Its arguments; read at first use, when the classes that its annotations name are there."""
-        return ToolSignature(self._function, self.name, is_method=self._is_method)
+        return ToolSignature(self._function, self.name, is_method=self.is_method)
 
     @cached_property
     def described(self) -> Tool:
@@ -188,7 +191,8 @@ def equip(environment_class: type, base: type) -> None:
         base: ``Environment``.
 
     Raises:
-        ConfigurationError: A tool has a name that it can't have, or parameters that can't be passed by name.
+        ConfigurationError: A tool has a name that it can't have, parameters that can't be passed by name, or is one of
+            the methods that every environment has.
     """
     cls: Any = environment_class
     tools = _collected(cls)
@@ -209,6 +213,7 @@ def _collected(cls: type) -> Mapping[str, AuthoredTool]:
         if _mark_of(raw) is None:
             continue
         found = AuthoredTool(_plain(raw), attribute, is_method=not isinstance(raw, staticmethod))
+        _check_method(attribute, found.name)
         if found.name in tools:
             raise ConfigurationError(
                 f"{cls.__name__} has two tools named {found.name!r}, {tools[found.name].attribute} and {attribute}; "
@@ -232,6 +237,15 @@ def _check_name(name: str) -> None:
         )
 
 
+def _check_method(method: str, name: str) -> None:
+    """Refuse a tool by which an agent would reset or close its environment, or the like, whatever it is named."""
+    if method in _OF_TRAINERS:
+        raise ConfigurationError(
+            f"{method} can't be the tool {name!r}: agents must not reach what trainers call. Make a method of another "
+            "name the tool."
+        )
+
+
 def _plain(function: Any) -> Any:
     """The function in a static, class or bound method."""
     return getattr(function, "__func__", function)
@@ -246,12 +260,27 @@ def _mark_of(function: Any) -> _Mark | None:
 # --- What a class with tools gets ------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Episode:
     """What the state of an environment says that has no state of its own."""
 
     episode_id: str | None = None
     step_count: int = 0
+
+    def during(self, environment: Any, call: Callable[[], Any]) -> Any:
+        """Be what an environment's state says during a call and after it, whatever those of base classes made of it."""
+        setattr(environment, _EPISODE, self)
+        try:
+            result = call()
+        finally:
+            setattr(environment, _EPISODE, self)
+        return self._after(environment, result) if isawaitable(result) else result
+
+    async def _after(self, environment: Any, call: Awaitable[Any]) -> Any:
+        try:
+            return await call
+        finally:
+            setattr(environment, _EPISODE, self)
 
 
 def _answer_tool_actions(cls: Any, base: Any) -> None:
@@ -281,8 +310,7 @@ def _with_tools(step: Callable[..., Any]) -> Callable[..., Any]:
     def step_or_tool(self: Any, action: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(action, _TOOL_ACTIONS):
             return answer(self, action)
-        _count_step(self)
-        return step(self, action, *args, **kwargs)
+        return _counted(self, partial(step, self, action, *args, **kwargs))
 
     setattr(step_or_tool, _ANSWERS, True)
     return step_or_tool
@@ -296,8 +324,7 @@ def _with_tools_async(step_async: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(action, _TOOL_ACTIONS):
             answered = answer(self, action)
             return answered if isawaitable(answered) else _ready(answered)
-        _count_step(self)
-        return step_async(self, action, *args, **kwargs)
+        return _counted(self, partial(step_async, self, action, *args, **kwargs))
 
     setattr(step_or_tool_async, _ANSWERS, True)
     return step_or_tool_async
@@ -337,8 +364,7 @@ def _beginning_an_episode(reset: Callable[..., Any]) -> Callable[..., Any]:
         episode_id = kwargs.get("episode_id") if takes_id else kwargs.pop("episode_id", None)
         if args:
             episode_id = signature.bind(self, *args, **kwargs).arguments.get("episode_id", episode_id)
-        setattr(self, _EPISODE, _Episode(episode_id))
-        return reset(self, *args, **kwargs)
+        return _Episode(episode_id).during(self, partial(reset, self, *args, **kwargs))
 
     if not takes_id:
         named = inspect.Parameter("episode_id", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
@@ -356,10 +382,12 @@ def _read_episode(self: Any) -> State:
 _EPISODE_STATE = property(_read_episode)
 
 
-def _count_step(environment: Any) -> None:
+def _counted(environment: Any, step: Callable[[], Any]) -> Any:
+    """Do a step, and count it as one where the environment has no state of its own."""
     episode: _Episode | None = getattr(environment, _EPISODE, None)
-    if episode is not None:
-        episode.step_count += 1
+    if episode is None:
+        return step()
+    return _Episode(episode.episode_id, episode.step_count + 1).during(environment, step)
 
 
 # --- Listing and calling ---------------------------------------------------------------------------------------------
@@ -376,12 +404,15 @@ def answer(environment: Any, action: CallToolAction | ListToolsAction) -> Any:
         The observation, or something to await for it where the tool is ``async``.
 
     Raises:
-        EnvironmentFailedError: ``task_tools`` offers what can't be offered.
+        EnvironmentFailedError: ``task_tools`` raised, or offers what can't be offered.
     """
     if isinstance(action, ListToolsAction):
         offered = [*class_tools(type(environment)).values(), *(made for made, _ in _task_tools(environment))]
         return ListToolsObservation(tools=[one.described for one in offered])
-    _count_step(environment)
+    return _counted(environment, partial(_called, environment, action))
+
+
+def _called(environment: Any, action: CallToolAction) -> Any:
     found = _found(environment, action.tool_name)
     if found is None:
         return _failed(action, ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {action.tool_name!r:.200}")
@@ -441,19 +472,12 @@ def _observed(called: AuthoredTool, returned: Any, action: CallToolAction) -> Ca
 def _raised(action: CallToolAction, error: Exception) -> CallToolObservation:
     logger.info("the tool %s raised", action.tool_name, exc_info=error)
     kind = ToolErrorType.TIMEOUT if isinstance(error, TimeoutError) else ToolErrorType.EXECUTION_ERROR
-    text = f"KeyError: {_text(error)}" if isinstance(error, KeyError) else _text(error)  # which is nothing but the key
-    return _failed(action, kind, without_secrets(text) or type(error).__name__)
-
-
-def _text(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # an exception's own __str__ may do anything
-        return ""
+    text = f"KeyError: {message_of(error)}" if isinstance(error, KeyError) else message_of(error)  # only the key
+    return _failed(action, kind, without_secrets(text))
 
 
 def _failed(action: CallToolAction, kind: ToolErrorType, message: str) -> CallToolObservation:
-    name = action.tool_name[:_LONGEST_NAME]  # a longer one is no tool's, and is not sent back
+    name = action.tool_name[:LONGEST_TOOL_NAME]  # a longer one is no tool's, and is not sent back
     return CallToolObservation(tool_name=name, error=ToolError(error_type=kind, message=message))
 
 
@@ -461,11 +485,8 @@ def _task_tools(environment: Any) -> list[tuple[AuthoredTool, Callable[..., Any]
     """Return the functions that are offered for the present task, described."""
     names = set(class_tools(type(environment)))
     offered = []
-    for function in environment.task_tools():
-        try:
-            made = _made(function)
-        except ConfigurationError as error:
-            raise EnvironmentFailedError(str(error)) from error
+    for function in _offered(environment):
+        made = _made(function)
         if made.name in names:
             raise EnvironmentFailedError(f"task_tools() offers {made.name!r}, which is the name of another tool.")
         names.add(made.name)
@@ -473,13 +494,29 @@ def _task_tools(environment: Any) -> list[tuple[AuthoredTool, Callable[..., Any]
     return offered
 
 
+def _offered(environment: Any) -> Iterable[Callable[..., Any]]:
+    try:
+        return list(environment.task_tools())
+    except Exception as error:
+        raise EnvironmentFailedError(
+            f"task_tools() raised {type(error).__name__}: {message_of(error)}. It is called before the first reset "
+            "too, when there is no task: let it return nothing then."
+        ) from error
+
+
 def _made(function: Callable[..., Any]) -> AuthoredTool:
     """Describe a function of ``task_tools``; it keeps the description, which takes a millisecond."""
     plain = _plain(function)
     kept = getattr(plain, "__dict__", {})
     made = kept.get(_MADE)
-    if not isinstance(made, AuthoredTool):
+    if isinstance(made, AuthoredTool):
+        return made
+    try:
         made = AuthoredTool(plain, is_method=plain is not function)
-        if isinstance(kept, dict):
-            kept[_MADE] = made
+        if made.is_method:
+            _check_method(plain.__name__, made.name)
+    except ConfigurationError as error:
+        raise EnvironmentFailedError(str(error)) from error
+    if isinstance(kept, dict):
+        kept[_MADE] = made
     return made

@@ -1,13 +1,16 @@
 """An agent's session, without any transport."""
 
+from typing import Any, ClassVar
+
 import pytest
+from pydantic import Field
 from tests.environments import Add, CounterEnvironment, Total
 
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
 from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.mcp.agent import Agent, Served, task_of
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.types import State
+from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import InvalidRequestError, SessionNotFoundError
 
 
@@ -57,6 +60,38 @@ async def test_what_the_reset_showed() -> None:
         await bound.first_observation()
     agent.close()
     await served.sessions.close_all()
+
+
+class Board(Observation):
+    pieces: list[str] = Field(default_factory=list)
+    text: str = ""
+
+
+class Puzzle(CounterEnvironment):
+    """Shows what its class says."""
+
+    shown: ClassVar[Observation]
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None) -> Any:
+        return self.shown
+
+
+@pytest.mark.parametrize(
+    ("shown", "read"),
+    [
+        (Board(metadata={"answer": "crane"}), '{"pieces":[],"text":""}'),
+        (Board(text="Guess.", metadata={"answer": "crane"}), "Guess."),
+        (Board(text="Guess.", pieces=["a"], metadata={"answer": "crane"}), '{"pieces":["a"],"text":"Guess."}'),
+        (Observation(metadata={"task": "Guess."}), '{"metadata":{"task":"Guess."}}'),
+        (Observation(), '{"metadata":{}}'),
+    ],
+)
+async def test_metadata_is_shown_only_where_there_can_be_nothing_else(shown: Observation, read: str) -> None:
+    Puzzle.shown = shown
+    sessions = Sessions(EnvironmentFactory(Puzzle), EnvironmentTypes(Add, Total, State), Limits())
+    agent = Agent(Served(sessions, "puzzle", shows_state=False), None)
+    assert await agent.first_observation() == read
+    await sessions.close_all()
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,9 @@ class TestBound:
             made = http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}).json()
             bare = BareAgent(http, f"/mcp?session_id={made['result']['session_id']}")
             bare.connect()
-            assert bare.call("add", amount=2)["result"]["isError"]
+            refused = bare.call("add", amount=2)["result"]
+            assert refused["isError"]
+            assert "whoever opened this session has not begun an episode" in refused["content"][0]["text"]
             closing = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": made["result"]}
             http.post("/mcp", json=closing)
             assert "Unknown session_id" in bare.call("add", amount=2)["error"]["message"]

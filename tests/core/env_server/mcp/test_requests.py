@@ -5,11 +5,13 @@ from typing import Any, cast
 
 import pytest
 from mcp.shared.exceptions import McpError
+from pydantic import BaseModel, model_serializer
 from tests.conftest import Serve
 from tests.core.env_server.mcp.agents import Notes, NotesEnvironment, agent, resource, run, text_of
 from tests.environments import CounterEnvironment, Gate
 from tests.servers import RunningServer
 
+from openenv import tool
 from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.types import EnvironmentMetadata
 
@@ -97,6 +99,86 @@ def test_a_tool_that_fails_leaves_the_episode_going(notes: RunningServer) -> Non
     assert all(failure.isError for failure in failures)
     assert "Unknown tool: 'zip'" in text_of(failures[2])
     assert (fine.isError, text_of(fine)) == (False, "b")
+
+
+HALF = b"\\ud83d".decode("unicode_escape")
+"""Half a character, which no JSON has."""
+
+
+class Unsendable(NotesEnvironment):
+    """Offers, reports and gives what can't be sent as it is."""
+
+    def task_tools(self) -> list[Any]:
+        return [tool(name="odd", description=f"odd {HALF}")(lambda: None)]
+
+    @tool
+    def report(self) -> str:
+        """Report."""
+        self.report_progress(0.5, HALF)
+        return "reported"
+
+    @tool
+    def block(self, content: list[dict[str, Any]]) -> dict[str, Any]:
+        """Give what looks like the result of a server of MCP's.
+
+        Args:
+            content: Its content.
+        """
+        return {"content": content, "structured_content": None, "data": None, "is_error": False}
+
+    @tool
+    def breaks(self) -> Any:
+        """Give what raises when it is written."""
+        return Breaking()
+
+
+class Breaking(BaseModel):
+    @model_serializer
+    def write(self) -> str:
+        raise KeyError("/etc/hosts", "sesame-open-wide")
+
+
+def test_half_characters_and_odd_blocks_cost_no_answer(serve: Serve, gate: Gate) -> None:
+    server = serve(partial(cast("Any", Unsendable), gate), NOTES.action, NOTES.observation)
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        assert total == 1.0
+        told.append((progress, message))
+
+    async def play() -> list[str]:
+        async with agent(f"{server.url}/mcp") as session:
+            offered = {one.name: one.description for one in (await session.list_tools()).tools}
+            assert offered["odd"] == "odd ?"
+            reported = await session.call_tool("report", {}, progress_callback=note)
+            odd = [
+                await session.call_tool("block", {"content": [{"type": kind}]}) for kind in ("image", "bogus", "text")
+            ]
+            return list(map(text_of, [reported, *odd]))
+
+    assert run(play()) == ["reported", '[{"type":"image"}]', '[{"type":"bogus"}]', '[{"type":"text"}]']
+    assert told == [(0.5, "?")]
+
+
+def test_what_an_author_s_models_raise_is_told_without_secrets(
+    serve: Serve, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOOR_TOKEN", "sesame-open-wide")
+    server = serve(partial(cast("Any", Unsendable), gate), NOTES.action, NOTES.observation)
+
+    async def play() -> str:
+        async with agent(f"{server.url}/mcp") as session:
+            try:
+                told = text_of(await session.call_tool("breaks", {}))
+            except McpError as error:
+                told = str(error)
+            assert text_of(await session.call_tool("write", {"path": "a", "text": "b"})) == "1 notes"
+            return told
+
+    told = run(play())
+    assert "KeyError" in told or "hosts" in told
+    assert "/etc/hosts" not in told
+    assert "sesame" not in told
 
 
 def test_what_json_does_not_have_becomes_null(serve: Serve, gate: Gate) -> None:

@@ -87,8 +87,19 @@ async def test_an_environment_that_says_nothing_has_seeds() -> None:
         assert [split.model_dump() for split in await catalog.splits()] == [{"name": "train", "type": "train"}]
         assert await catalog.count("train") == SEEDS
         assert await catalog.task("train", 7) == {"seed": 7}
-        assert await catalog.arguments_for("train", 7) == {"seed": 7, "split": "train", "index": 7}
+        assert await catalog.arguments_for("train", 7) == {"seed": 7}
         assert await catalog.arguments_of({"seed": 123_456}) == {"seed": 123_456}
+
+
+async def test_whoever_names_splits_is_told_the_one_that_is_played() -> None:
+    class Splits(CounterEnvironment):
+        def list_splits(self) -> list[str]:
+            return ["easy", "hard"]
+
+    async with catalog_of(Splits) as catalog:
+        assert await catalog.arguments_for("hard", 7) == {"seed": 7, "split": "hard", "index": 7}
+    async with catalog_of(ListOnlyEnvironment) as catalog:
+        assert await catalog.arguments_for("train", 1) == {**TRAIN[1], "split": "train", "index": 1}
 
 
 async def test_a_factory_that_says_nothing_of_its_class_has_seeds_too() -> None:

@@ -17,12 +17,48 @@ from tests.ors_wire import OrsWire, events_of
 from tests.servers import RunningServer, eventually
 from tests.tasked_environments import ListingEnvironment
 
-from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+)
 from openenv.core.env_server.ors import routes
 from openenv.core.env_server.ors.episode import OrsEpisode
-from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.core.env_server.types import ConcurrencyConfig, State
 
 Start = Callable[..., RunningServer]
+
+
+class AnyArgumentsEnvironment(Environment[CallToolAction, CallToolObservation, State]):
+    """Has a tool whose schema is somebody else's, such as an MCP server's."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    OFFERS_TOOLS = True
+
+    def reset(self) -> CallToolObservation:
+        return CallToolObservation(tool_name="", result=None)
+
+    def step(self, action: CallToolAction | ListToolsAction) -> CallToolObservation | ListToolsObservation:
+        if isinstance(action, CallToolAction):
+            return CallToolObservation(tool_name=action.tool_name, result=",".join(action.arguments))
+        schema = {"type": "object", "properties": {"anything": True}}
+        return ListToolsObservation(tools=[Tool(name="take", description="", input_schema=schema)])
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class SlowlyListedEnvironment(GatedEnvironment):
+    """Takes its time to say which tasks it has."""
+
+    def list_splits(self) -> list[str]:
+        self.gate.pass_through()
+        return ["train"]
+
 
 # What a proxy in front of the server adds: the request comes from another machine.
 ELSEWHERE = {"X-Forwarded-For": "192.0.2.1"}
@@ -276,6 +312,12 @@ class TestCalls:
         assert wire.call("whisper", word=None)["reason"] == "not_found"
         assert output(wire.call("recall", pattern=None))[0] == "anything"
 
+    def test_null_for_an_argument_whose_schema_allows_everything(self, serve: Serve) -> None:
+        server = serve(AnyArgumentsEnvironment, CallToolAction, CallToolObservation)
+        with OrsWire(server) as wire:
+            wire.begin(task_spec={})
+            assert output(wire.call("take", anything=None))[0] == "anything"
+
     def test_rules_that_refuse_an_action(self, serve: Serve) -> None:
         with OrsWire(serve(CounterEnvironment)) as wire:
             wire.begin()
@@ -426,6 +468,20 @@ class TestBeginning:
             wire.post("/delete")
             waiting.join()
             assert refused(answers[0]) == (410, "Session deleted")
+
+    def test_a_client_that_gives_up_leaves_no_session(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(SlowlyListedEnvironment, gate))
+        with OrsWire(server) as wire:
+            answers: list[httpx.Response] = []
+            creating = threading.Thread(target=lambda: answers.append(wire.create(split="train", index=0)))
+            creating.start()
+            gate.wait_until_entered()
+            assert wire.post("/delete").status_code == 200
+            gate.opened.set()
+            creating.join()
+            assert refused(answers[0]) == (410, "Session deleted")
+            server.wait_for_sessions(0)
+            assert wire.create(split="train", index=0).status_code == 200  # the name may be used once more
 
 
 class TestKeepingAlive:

@@ -181,8 +181,8 @@ def _readable(outcome: Outcome) -> str:
     fields = from_json(text)
     if not isinstance(fields, dict):
         return text
+    if len(fields) > 1:  # where there is nothing else, an author has nowhere else to put the task
+        fields.pop("metadata", None)
     shown = {name: value for name, value in fields.items() if value not in (None, {}, [], "")}
-    if len(shown) > 1:
-        shown.pop("metadata", None)
     only = next(iter(shown.values()), None)
-    return only if len(shown) == 1 and isinstance(only, str) else to_json(shown).decode()
+    return only if len(shown) == 1 and isinstance(only, str) else to_json(shown or fields).decode()

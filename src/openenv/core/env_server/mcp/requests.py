@@ -1,8 +1,9 @@
 """What an agent may ask for over MCP, and the answers."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from mcp import types
@@ -10,18 +11,23 @@ from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 from mcp.shared.context import RequestContext
 from mcp.shared.exceptions import McpError
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 import openenv
-from openenv.core.env_server.disclosure import add_traceback
+from openenv.core.env_server.disclosure import add_traceback, message_of
 from openenv.core.env_server.json_rpc import blocks, failure, meta
 from openenv.core.env_server.mcp.agent import Agent, Served
 from openenv.core.env_server.mcp.progress import Progress
-from openenv.core.env_server.mcp_types import JsonRpcErrorCode
+from openenv.core.env_server.mcp_types import JsonRpcErrorCode, Tool
 from openenv.core.env_server.protocol import error_json, state_json
+from openenv.core.env_server.session import Phase
 from openenv.core.env_server.toolbox import ProgressListener, ToolAnswer
-from openenv.core.exceptions import EnvironmentTimeoutError, RequestError, ResetNeededError
+from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT", bound=BaseModel)
 
 TASK = "openenv://task"
 README = "openenv://readme"
@@ -31,6 +37,7 @@ PROMPT = "task"
 _NOT_FOUND = -32002  # MCP's own code, for resources
 _LONGEST_ECHO = 100
 _OVER = "The episode has ended."
+_NOT_BEGUN = "No tool can be called yet: whoever opened this session has not begun an episode."
 
 
 class Requests:
@@ -68,14 +75,7 @@ class Requests:
         with self._telling():
             session = await self._agent.session()
             tools = await session.toolbox.tools(session)
-        return types.ServerResult(
-            types.ListToolsResult(
-                tools=[
-                    types.Tool(name=tool.name, description=tool.description, inputSchema=tool.input_schema)
-                    for tool in tools
-                ]
-            )
-        )
+            return types.ServerResult(_validated(types.ListToolsResult, {"tools": list(map(_tool, tools))}))
 
     async def _call_tool(self, request: types.CallToolRequest) -> types.ServerResult:
         context = self.server.request_context
@@ -94,7 +94,7 @@ class Requests:
         try:
             answer = await session.toolbox.call(session, request.params.name, arguments, on_progress=on_progress)
         except ResetNeededError:
-            return _failed(f"{_OVER} No tool can be called any more.")
+            return _failed(_NOT_BEGUN if session.phase is Phase.NEW else f"{_OVER} No tool can be called any more.")
         except EnvironmentTimeoutError as error:
             self._count(error)
             return _failed(error.message)
@@ -117,7 +117,9 @@ class Requests:
 
     async def _list_resources(self, _request: types.ListResourcesRequest) -> types.ServerResult:
         resources = [_resource(TASK, "The task of this episode", "text/plain")]
-        if await self._served.readme.text() is not None:
+        with self._telling():
+            readme = await self._served.readme.text()
+        if readme is not None:
             resources.append(_resource(README, f"What {self._served.name} is", "text/markdown"))
         if self._served.shows_state:
             resources.append(_resource(STATE, "Where the episode stands", "application/json"))
@@ -159,11 +161,17 @@ class Requests:
         try:
             yield
         except RequestError as error:
-            self._count(error)
-            if self._served.sessions.debug:
-                add_traceback(error)
-            message, details = failure(error)
-            raise _error(JsonRpcErrorCode.SERVER_ERROR, message, details) from error
+            raise self._told(error) from error
+        except Exception as error:  # of the author's models; the SDK would send its text as it is
+            logger.exception("the models of an environment raised, in a request of an agent")
+            raise self._told(EnvironmentFailedError(message_of(error)), error) from error
+
+    def _told(self, error: RequestError, raised: Exception | None = None) -> McpError:
+        self._count(error)
+        if self._served.sessions.debug:
+            add_traceback(error, raised)
+        message, details = failure(error)
+        return _error(JsonRpcErrorCode.SERVER_ERROR, message, details)
 
     def _count(self, error: RequestError) -> None:
         self._metrics.errors[error.code] += 1
@@ -180,7 +188,7 @@ class _Listener:
     async def send(self, fraction: float, message: str) -> None:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # it has gone
             await self._session.send_progress_notification(
-                self._token, fraction, 1.0, message or None, related_request_id=self._request_id
+                self._token, fraction, 1.0, _sendable(message) or None, related_request_id=self._request_id
             )
 
 
@@ -201,11 +209,16 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
     content = list(map(_block, blocks(answer)))
     if answer.done and (structured is None or "done" not in structured):
         content.append({"type": "text", "text": _OVER})
-    return _validated({"content": content, "structuredContent": structured, "_meta": meta(answer)})
+    result = {"content": content, "structuredContent": structured, "_meta": meta(answer)}
+    try:
+        return _validated(types.CallToolResult, result)
+    except ValidationError:  # blocks that MCP does not have
+        text = {"type": "text", "text": error_json(content)}
+        return _validated(types.CallToolResult, {**result, "content": [text]})
 
 
 def _failed(text: str) -> types.CallToolResult:
-    return _validated({"content": [{"type": "text", "text": text}], "isError": True})
+    return _validated(types.CallToolResult, {"content": [{"type": "text", "text": text}], "isError": True})
 
 
 def _block(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,13 +226,20 @@ def _block(block: Mapping[str, Any]) -> dict[str, Any]:
     return {("_meta" if name == "meta" else name): value for name, value in block.items() if value is not None}
 
 
-def _validated(result: dict[str, Any]) -> types.CallToolResult:
-    """Make a result that can be sent whatever a tool has put in it."""
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+
+
+def _validated(model: type[ResultT], result: dict[str, Any]) -> ResultT:
+    """Make a result that can be sent, whatever a tool has put in it."""
+    return model.model_validate(_as_json(result))
+
+
+def _as_json(value: Any) -> Any:
     try:
-        text = to_json(result, inf_nan_mode="null")
+        return from_json(to_json(value, inf_nan_mode="null"))
     except (ValueError, TypeError):  # half a surrogate pair, for one
-        text = error_json(result).encode()
-    return types.CallToolResult.model_validate(from_json(text))
+        return from_json(error_json(value))
 
 
 def _sendable(text: str) -> str:
@@ -227,4 +247,4 @@ def _sendable(text: str) -> str:
 
 
 def _error(code: int, message: str, data: Any = None) -> McpError:
-    return McpError(types.ErrorData(code=code, message=message, data=data))
+    return McpError(types.ErrorData(code=code, message=_sendable(message), data=_as_json(data)))

@@ -26,6 +26,8 @@ class Catalog:
 
     def __init__(self, session: Session, factory: EnvironmentFactory) -> None:
         self._session = session
+        # Until the environment shows that it lacks them.
+        self._has_splits = self._has_tasks = True
         # None: any, or not known here.
         self._reset_takes: frozenset[str] | None = None
         if factory.environment_class is not None:
@@ -36,6 +38,7 @@ class Catalog:
         try:
             return splits_of(await self._session.tasks("list_splits"))
         except TasksUnsupportedError:
+            self._has_splits = False
             return [TaskSplit(name="train", type="train")]
 
     async def tasks(self, split: str) -> list[dict[str, Any]]:
@@ -82,10 +85,13 @@ class Catalog:
     async def arguments_for(self, split: str, index: int) -> dict[str, Any]:
         """Return what ``reset`` is called with to play a task that is listed: its fields, and where it is listed.
 
+        An environment that says nothing of tasks knows no place, and gets a seed alone.
+
         Raises:
             TaskNotFoundError: There is no such task.
         """
-        return {**await self.task(split, index), "split": split, "index": index}
+        task = await self.task(split, index)
+        return {**task, "split": split, "index": index} if self._has_splits or self._has_tasks else task
 
     async def arguments_of(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """Return what ``reset`` is called with to play a task, which need not be listed.
@@ -102,6 +108,8 @@ class Catalog:
             tasks = await self._tasks(split.name)
             if task in tasks:
                 return {"split": split.name, "index": tasks.index(dict(task))}
+        if not (self._has_splits or self._has_tasks):
+            return dict(task)
         raise TaskNotFoundError(
             "Expected a task that this environment lists: its reset takes a split and an index, and none of the fields "
             "of a task. No task that it lists is like this one."
@@ -128,6 +136,7 @@ class Catalog:
             return self._seeds()
 
     def _seeds(self) -> list[dict[str, Any]]:
+        self._has_tasks = False
         if self._reset_takes is None or "seed" in self._reset_takes:
             return [{"seed": seed} for seed in range(SEEDS)]
         return [{}]

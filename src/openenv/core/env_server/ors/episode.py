@@ -136,8 +136,10 @@ class OrsEpisode:
         return EnvironmentFailedError(str(error) or type(error).__name__)
 
 
-def _may_be_null(schema: Mapping[str, Any]) -> bool:
+def _may_be_null(schema: Any) -> bool:
     """Whether an argument may be null, as far as its schema says so; one that says nothing takes anything."""
+    if not isinstance(schema, Mapping):  # "true" is a schema too
+        return True
     kinds = schema.get("type", schema.get("enum", []))
     choices = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
     says_nothing = not kinds and not choices and "$ref" not in schema and "const" not in schema

@@ -186,6 +186,7 @@ class OrsTransport:
         """Open a session under a name and begin its episode, which goes on when this has answered."""
         self._check_new(sid, body)
         self._creating.add(sid)
+        self._ended.pop(sid, None)
         try:
             session = await self._sessions.open(
                 client=client_of(request.scope),
@@ -227,6 +228,8 @@ class OrsTransport:
         episode = self._episodes.get(sid)
         if episode is not None:
             self._sessions.close(episode.session)
+        elif sid in self._creating:
+            self._note_end(sid)
         return SessionName(sid=sid)
 
     async def delete_session(self, sid: SessionId) -> SessionName:
@@ -257,7 +260,8 @@ class OrsTransport:
             if isinstance(error, TaskNotFoundError):
                 raise HTTPException(400, error.message) from error
             raise
-        if session.closed:  # meanwhile: the server ends
+        if session.closed or sid in self._ended:  # meanwhile: the server ends, or the client has given up
+            self._sessions.close(session)
             raise HTTPException(410, "Session deleted")
         self._episodes[sid] = OrsEpisode(session, self._sessions.toolbox, arguments)
         session.on_end = partial(self._forget, sid)
@@ -287,6 +291,9 @@ class OrsTransport:
 
     def _forget(self, sid: str) -> None:
         self._episodes.pop(sid).end()
+        self._note_end(sid)
+
+    def _note_end(self, sid: str) -> None:
         self._ended[sid] = None
         if len(self._ended) > _ENDED_KEPT:
             del self._ended[next(iter(self._ended))]
