@@ -121,15 +121,15 @@ def test_sigterm_lets_an_episode_end(tmp_path: Path) -> None:
 def test_the_journal_s_bounds_have_options(tmp_path: Path, bound: tuple[str, int]) -> None:
     path = tmp_path / "journal"
     prepare_journal(path)
-    with (
-        closing(open_journal(path)) as journal,
-        serving("echo", "-p", 0, "--journal", path, *bound, cwd=tmp_path) as server,
-        GenericEnvClient(base_url=server.url).sync() as client,
-    ):
+    with closing(open_journal(path)) as journal:
         old = [(time.time() - 100, "[]", "x" * 500_000)] * 10
         journal.executemany("INSERT INTO batch (at, notes, answers) VALUES (?, ?, ?)", old)
-        client.reset()
-        eventually(lambda: journal.execute("SELECT count(*) FROM batch").fetchone()[0] < 8, "pruning")
+        with (
+            serving("echo", "-p", 0, "--journal", path, *bound, cwd=tmp_path) as server,
+            GenericEnvClient(base_url=server.url).sync() as client,
+        ):
+            client.reset()
+            eventually(lambda: journal.execute("SELECT count(*) FROM batch").fetchone()[0] < 8, "pruning")
 
 
 def test_limits_have_options(tmp_path: Path) -> None:
