@@ -25,6 +25,7 @@ if __name__ == "__main__":
         EchoObservation,
         max_concurrent_envs=MAX_SESSIONS,
         journal=arguments.journal,
+        drain_s=0,  # nobody is left to play on
     )
     if arguments.workers == 1:
         run_app(make_app(), port=arguments.port)
