@@ -217,7 +217,10 @@ def test_a_killed_server_fails_every_slot() -> None:
         os.kill(provider.pid, signal.SIGKILL)
         with pytest.raises(SlotError) as caught:
             envs.step(envs.action_space.sample())
-        assert [type(error) for error in caught.value.errors.values()] == [ConnectionLostError] * 3
+        errors = list(caught.value.errors.values())
+        assert len(errors) == 3
+        # Of the kind that says so where the client learned of it before it had sent anything.
+        assert all(isinstance(error, ConnectionLostError) for error in errors)
         envs.close()
 
 

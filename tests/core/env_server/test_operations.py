@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -165,14 +166,17 @@ class TestWorkers:
             wire.close()
 
     def test_a_worker_that_is_held_up_is_left_out_and_told(self, workers: ServerProcess) -> None:
-        with Wire(workers.url.replace("http", "ws") + "/ws") as wire:
-            process = wire.reset()["data"]["observation"]["process"]
-            os.kill(process, signal.SIGSTOP)
+        with httpx.Client(base_url=workers.url, trust_env=False, timeout=20) as http, ExitStack() as wires:
+            asked = http.post("/reset").json()["observation"]["process"]  # whom this connection is to, from here on
+            held_up = asked
+            while held_up == asked:
+                wire = wires.enter_context(Wire(workers.url.replace("http", "ws") + "/ws"))
+                held_up = wire.reset()["data"]["observation"]["process"]
+            os.kill(held_up, signal.SIGSTOP)
             try:
-                with httpx.Client(base_url=workers.url, trust_env=False, timeout=20) as http:
-                    assert metric(http, "openenv_worker_up") == 2
+                assert metric(http, "openenv_worker_up") == 2
             finally:
-                os.kill(process, signal.SIGCONT)
+                os.kill(held_up, signal.SIGCONT)
 
     def test_a_worker_that_dies_starts_anew_at_0(self, workers: ServerProcess) -> None:
         with Wire(workers.url.replace("http", "ws") + "/ws") as wire:
