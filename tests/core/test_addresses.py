@@ -2,7 +2,7 @@
 
 import pytest
 
-from openenv.core.addresses import is_loopback, is_on_this_machine
+from openenv.core.addresses import is_loopback, is_on_this_machine, url_of
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,15 @@ def test_a_url_of_this_machine(url: str, expected: bool) -> None:
 )
 def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "https", "expected"),
+    [
+        ("127.0.0.1", False, "http://127.0.0.1:8000"),
+        ("::1", True, "https://[::1]:8000"),
+        ("example.org", True, "https://example.org:8000"),
+    ],
+)
+def test_the_url_of_a_server(host: str, https: bool, expected: str) -> None:
+    assert url_of(host, 8000, https=https) == expected

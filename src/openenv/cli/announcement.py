@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import typer
 
-from openenv.core.addresses import is_loopback
+from openenv.core.addresses import is_loopback, url_of
 from openenv.core.env_server.security import TOKEN_VARIABLE, WayIn, needs_new_token, new_token
 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # the addresses that stand for all of a machine's
@@ -39,7 +39,7 @@ class Announcement:
         Args:
             way_in: What the server wants to be shown by peers from other machines.
         """
-        url = self._url(_ANY.get(self.host, self.host))
+        url = url_of(_ANY.get(self.host, self.host), self.port, https=self.https)
         typer.echo(f"Serving {self.name} at {url}")
         typer.echo(f"  play it   openenv play {url}")
         typer.echo(f"  watch it  openenv top {url}")
@@ -50,7 +50,8 @@ class Announcement:
 
     def _show_the_way(self, way_in: WayIn) -> None:
         """Say how other machines reach it."""
-        url = self._url(_address_for_others() if self.host in _ANY else self.host)
+        host = _address_for_others() if self.host in _ANY else self.host
+        url = url_of(host, self.port, https=self.https)
         typer.echo()
         who = "Other machines reach" if self.host in _ANY else "You and other machines reach"
         if way_in is WayIn.NOTHING:
@@ -67,10 +68,6 @@ class Announcement:
         if not self.https:
             typer.echo()
             typer.echo("Nothing is encrypted. On a network that others listen in to, add --ssl-certfile.")
-
-    def _url(self, host: str) -> str:
-        scheme = "https" if self.https else "http"
-        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
 
 def make_token_for(host: str) -> bool:

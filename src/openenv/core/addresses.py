@@ -4,6 +4,21 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 
+def url_of(host: str, port: int, *, https: bool = False) -> str:
+    """Write the address of a server.
+
+    Args:
+        host: A name, or an address without brackets.
+        port: The port.
+        https: Whether it has a certificate.
+
+    Example:
+        >>> url_of("::1", 8000), url_of("example.com", 443, https=True)
+        ('http://[::1]:8000', 'https://example.com:443')
+    """
+    return f"{'https' if https else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Say whether a host name or address is this machine's own.
 

@@ -47,7 +47,7 @@ _COMPLAINTS = frozenset(
         CloseCode.MANDATORY_EXTENSION,
     }
 )
-# The header that names a session: a server of several workers hands the socket to the one that holds it.
+# What may stand in a header: a session id of another server's making might hold a line break.
 _HEADER_SAFE = re.compile(r"[!-~]{1,200}")
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
 _LONGEST_SENTENCE = 500

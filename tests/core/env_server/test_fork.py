@@ -2,15 +2,14 @@
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.env_server.walkers import Walker, error_of
+from tests.core.env_server.walkers import ServeWalks, Walker, error_of, walk_server
 from tests.core.programs.journaled_server import (
     LockedMoodyWalk,
     LockedWalk,
@@ -18,15 +17,12 @@ from tests.core.programs.journaled_server import (
     MoodyWalk,
     Place,
     Stride,
+    StumblingWalk,
     ThreadedMappedWalk,
     ThreadedWalk,
     Walk,
 )
-from tests.servers import RunningServer, V1Wire
-
-from openenv.core.env_server.app import create_fastapi_app
-
-ServeWalks = Callable[..., RunningServer]
+from tests.servers import V1Wire
 
 WAYS = {
     "snapshot": MappedWalk,
@@ -38,19 +34,8 @@ WAYS = {
 }
 
 
-def walks(environment: Any, **settings: Any) -> RunningServer:
-    settings.setdefault("max_concurrent_envs", 16)
-    return RunningServer(create_fastapi_app(environment, Stride, Place, **settings))
-
-
-@pytest.fixture
-def serve_walks() -> Iterator[ServeWalks]:
-    with ExitStack() as servers:
-        yield lambda environment=Walk, **settings: servers.enter_context(walks(environment, **settings))
-
-
 @pytest.fixture(params=[False, True], ids=["", "journal"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def journal_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Settings with and without a journal, from which a replay is then taken."""
     return {"journal": tmp_path / "journal"} if request.param else {}
 
@@ -65,9 +50,9 @@ def reasons_of(answer: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("environment", list(WAYS.values()), ids=list(WAYS))
 def test_children_continue_from_the_same_state(
-    serve_walks: ServeWalks, environment: Any, journal: dict[str, Any]
+    serve_walks: ServeWalks, environment: Any, journal_settings: dict[str, Any]
 ) -> None:
-    with serve_walks(environment, **journal).v1() as wire:
+    with serve_walks(environment, **journal_settings).v1() as wire:
         parent = Walker.open(wire)
         parent.reset(seed=1)
         parent.step(1)
@@ -114,9 +99,9 @@ def test_before_the_first_reset_and_after_the_end(serve_walks: ServeWalks, envir
 
 
 def test_the_error_says_what_was_tried_and_the_session_goes_on(
-    serve_walks: ServeWalks, journal: dict[str, Any]
+    serve_walks: ServeWalks, journal_settings: dict[str, Any]
 ) -> None:
-    server = serve_walks(LockedMoodyWalk, **journal)
+    server = serve_walks(LockedMoodyWalk, **journal_settings)
     with server.v1() as wire:
         parent = Walker.open(wire)
         parent.reset(seed=1)
@@ -185,8 +170,8 @@ def test_a_replay_needs_requests_that_are_not_too_long(serve_walks: ServeWalks) 
         assert child.step(0)["observation"]["at"] == at
 
 
-def test_a_request_that_is_no_action_takes_no_room(serve_walks: ServeWalks, journal: dict[str, Any]) -> None:
-    with serve_walks(Tireless, **journal).v1() as wire:
+def test_a_request_that_is_no_action_takes_no_room(serve_walks: ServeWalks, journal_settings: dict[str, Any]) -> None:
+    with serve_walks(Tireless, **journal_settings).v1() as wire:
         parent = Walker.open(wire)
         parent.reset(seed=1)
         wire.send([parent.message("step", {"length": "x" * 2_000}) for _ in range(1100)])
@@ -204,21 +189,15 @@ def test_data_that_the_environment_changes_is_replayed_as_it_came(serve_walks: S
         assert child.step(1) == parent.step(1)
 
 
-class Stumbling(LockedWalk):
-    """Its reset may fail when it has drawn the seed and nothing else."""
-
-    def reset(self, seed: int | None = None, stumbles: bool = False) -> Place:
-        if stumbles:
-            self._random.seed(seed)
-            raise ValueError("it stumbled")
-        return super().reset(seed)
+class Stumbling(StumblingWalk, LockedWalk):
+    """Its reset may fail, and it can't be copied."""
 
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_reset_that_failed_is_replayed_after_what_came_before(
-    serve_walks: ServeWalks, journal: dict[str, Any], debug: bool
+    serve_walks: ServeWalks, journal_settings: dict[str, Any], debug: bool
 ) -> None:
-    with serve_walks(Stumbling, debug=debug, **journal).v1() as wire:
+    with serve_walks(Stumbling, debug=debug, **journal_settings).v1() as wire:
         parent = Walker.open(wire)
         parent.reset(seed=1)
         parent.step(2)
@@ -265,14 +244,14 @@ def test_a_replay_draws_from_the_last_seed(seeds: list[int | None], lengths: lis
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[V1Wire]:
-    with walks(LockedWalk) as server, server.v1() as wire:
+    with walk_server(LockedWalk) as server, server.v1() as wire:
         yield wire
 
 
 class TestPlaces:
     @pytest.mark.parametrize("environment", [MappedWalk, Walk, LockedWalk])
-    def test_all_or_none(self, serve_walks: ServeWalks, environment: Any, journal: dict[str, Any]) -> None:
-        server = serve_walks(environment, max_concurrent_envs=4, **journal)
+    def test_all_or_none(self, serve_walks: ServeWalks, environment: Any, journal_settings: dict[str, Any]) -> None:
+        server = serve_walks(environment, max_concurrent_envs=4, **journal_settings)
         with server.v1() as wire:
             parent, _ = Walker.open(wire), Walker.open(wire)
             parent.reset(seed=1)

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.env_server.walkers import Walker, crash_image, data_of, error_of
+from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
 from tests.core.programs.journaled_server import (
     WALKS,
     MappedWalk,
@@ -27,38 +27,11 @@ from tests.core.programs.journaled_server import (
     ThreadedWalk,
     Walk,
 )
-from tests.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.servers import RunningServer, ServerProcess, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
-
-ServeJournaled = Callable[..., RunningServer]
-
-
-def journaled(environment: Any, journal: Path, **settings: Any) -> RunningServer:
-    settings.setdefault("max_concurrent_envs", None if "concurrency_config" in settings else 16)
-    return RunningServer(create_fastapi_app(environment, Stride, Place, journal=journal, **settings))
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    return tmp_path / "journal"
-
-
-@pytest.fixture
-def serve_walks(journal: Path) -> Iterator[ServeJournaled]:
-    with ExitStack() as servers:
-
-        def start(environment: Any = Walk, path: Path = journal, **settings: Any) -> RunningServer:
-            return servers.enter_context(journaled(environment, path, **settings))
-
-        yield start
-
-
-def connect(server: ServerProcess | RunningServer, **headers: str) -> V1Wire:
-    url = f"ws{server.url.removeprefix('http')}/ws"
-    return V1Wire(url, headers or None)
 
 
 class TestKilled:
@@ -177,7 +150,7 @@ REQUESTS = st.one_of(
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Path]]:
     journal = tmp_path_factory.mktemp("undisturbed") / "journal"
-    with journaled(Walk, journal, max_concurrent_envs=1000) as server:
+    with walk_server(Walk, journal=journal, max_concurrent_envs=1000) as server:
         yield server, journal
 
 
@@ -194,7 +167,7 @@ def test_a_rebuilt_session_answers_as_the_undisturbed_one(
         for kind, data in before:
             walker.ask(kind, data)
         crashed = Walker(wire, walker.session, walker.token, walker.last_id)
-        with journaled(Walk, crash_image(journal)) as rebuilt, rebuilt.v1() as other:
+        with walk_server(Walk, journal=crash_image(journal)) as rebuilt, rebuilt.v1() as other:
             assert crashed.attach(other) == walker.last_id
             for kind, data in [*after, ("step", {"length": 1})]:
                 one, another = walker.ask(kind, data), crashed.ask(kind, data)
@@ -204,23 +177,23 @@ def test_a_rebuilt_session_answers_as_the_undisturbed_one(
 class TestFailedResets:
     """A reset that failed half way has done nobody knows what, and so begins nothing anew."""
 
-    def test_it_is_repeated_after_what_came_before(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(StumblingWalk).v1() as wire:
+    def test_it_is_repeated_after_what_came_before(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(StumblingWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             walker.step(2)
             assert error_of(walker.ask("reset", {"seed": 2, "stumbles": True}))["message"] == "it stumbled"
-            with serve_walks(StumblingWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(StumblingWalk, crash_image(journal)).v1() as other:
                 crashed = replace(walker)
                 crashed.attach(other)
                 assert crashed.step(1) == walker.step(1), "the episode before it goes on"
 
-    def test_its_seed_may_be_what_later_ones_draw_from(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(StumblingWalk).v1() as wire:
+    def test_its_seed_may_be_what_later_ones_draw_from(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(StumblingWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.ask("reset", {"seed": 2, "stumbles": True})
             walker.reset()
-            with serve_walks(StumblingWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(StumblingWalk, crash_image(journal)).v1() as other:
                 crashed = replace(walker)
                 crashed.attach(other)
                 assert crashed.step(1) == walker.step(1)
@@ -228,19 +201,19 @@ class TestFailedResets:
 
 @pytest.mark.parametrize("debug_then", [False, True])
 def test_errors_that_show_where_the_environment_raised_are_the_same_again(
-    serve_walks: ServeJournaled, journal: Path, debug_then: bool
+    serve_journaled: ServeWalks, journal: Path, debug_then: bool
 ) -> None:
-    with serve_walks(debug=True).v1() as wire:
+    with serve_journaled(debug=True).v1() as wire:
         walker = Walker.open(wire)
         walker.reset(seed=1)
         assert "ValueError: it fell" in error_of(walker.ask("step", {"length": 1, "how": "fall"}))["traceback"]
-        with serve_walks(path=crash_image(journal), debug=debug_then).v1() as other:
+        with serve_journaled(path=crash_image(journal), debug=debug_then).v1() as other:
             assert walker.attach(other) == 2
             again = error_of(walker.ask("step", {"length": 1, "how": "fall"}))
             assert ("traceback" in again) is debug_then
 
 
-def test_others_are_answered_while_a_session_is_rebuilt(serve_walks: ServeJournaled, journal: Path) -> None:
+def test_others_are_answered_while_a_session_is_rebuilt(serve_journaled: ServeWalks, journal: Path) -> None:
     repeating, asked = threading.Event(), threading.Event()
     steps: list[float] = []
 
@@ -255,14 +228,14 @@ def test_others_are_answered_while_a_session_is_rebuilt(serve_walks: ServeJourna
             self._steps = 0
             return super().step(action)
 
-    with serve_walks(Endless).v1() as wire:
+    with serve_journaled(Endless).v1() as wire:
         walker = Walker.open(wire)
         walker.reset(seed=1)
         wire.send([walker.message("step", {"length": 1}) for _ in range(2000)])
         wire.receive_many(2000)
         image = crash_image(journal)
     steps.clear()
-    server = serve_walks(Endless, image)
+    server = serve_journaled(Endless, image)
     with server.v1() as wire, server.v1() as other:
         stranger = Walker.open(other)
         stranger.reset(seed=1)
@@ -277,22 +250,22 @@ def test_others_are_answered_while_a_session_is_rebuilt(serve_walks: ServeJourna
 
 
 class TestOnceOnly:
-    def test_the_last_answer_is_kept(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_the_last_answer_is_kept(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             message = walker.message("step", {"length": 2})
             answer = wire.ask(message)
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 assert walker.attach(other, answered=1) == 2  # the answer never arrived
                 assert other.ask(message) == answer
                 assert walker.step(1) == data_of(wire.ask({**message, "id": 3, "data": {"length": 1}}))
 
     @pytest.mark.parametrize("environment", [MappedWalk, WALKS["ThreadedMappedWalk"]])
     def test_the_last_answer_is_kept_beside_a_snapshot(
-        self, serve_walks: ServeJournaled, journal: Path, environment: Any
+        self, serve_journaled: ServeWalks, journal: Path, environment: Any
     ) -> None:
-        with serve_walks(environment).v1() as wire:
+        with serve_journaled(environment).v1() as wire:
             walker = Walker.open(wire)
             message = walker.message("reset", {})
             answer = wire.ask(message)
@@ -302,31 +275,31 @@ class TestOnceOnly:
                 assert file.execute("SELECT snapshot IS NOT NULL, since FROM session").fetchall() == [(1, 1)]
                 file.execute("DELETE FROM batch WHERE number = (SELECT max(number) FROM batch)")
                 file.commit()
-            with serve_walks(environment, crash_image(journal)).v1() as other:
+            with serve_journaled(environment, crash_image(journal)).v1() as other:
                 assert walker.attach(other, answered=0) == 1
                 assert other.ask(message) == answer
 
-    def test_a_fork_whose_answer_was_lost_is_done_again(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_a_fork_whose_answer_was_lost_is_done_again(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             walker.fork(2)
             at = walker.step(0)
             image = crash_image(journal)
-            with serve_walks(path=image).v1() as other:
+            with serve_journaled(path=image).v1() as other:
                 assert walker.attach(other) == 3
                 assert walker.step(0) == at
-        with serve_walks(path=image).v1() as other:
+        with serve_journaled(path=image).v1() as other:
             lost = Walker.open(other)
             lost.reset(seed=1)
             message = lost.message("fork", {"count": 1})
             other.ask(message)
-            with serve_walks(path=crash_image(image)).v1() as third:
+            with serve_journaled(path=crash_image(image)).v1() as third:
                 assert lost.attach(third, answered=1) == 1
                 assert third.ask(message)["type"] == "forked"
 
-    def test_forks_are_recovered_each_by_itself(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_forks_are_recovered_each_by_itself(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             parent = Walker.open(wire)
             parent.reset(seed=1)
             parent.step(1)
@@ -334,19 +307,19 @@ class TestOnceOnly:
             (grandchild,) = child.fork(1)
             ats = [walker.step(length) for length, walker in enumerate((parent, child, grandchild), 2)]
             parent.reset(seed=9)  # what its children began with is still needed
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 for walker in (parent, child, grandchild, idle):
                     assert walker.attach(other) == walker.last_id
                 for walker, at in zip((child, grandchild), ats[1:], strict=True):
                     assert walker.step(0)["observation"]["at"] == at["observation"]["at"]
                 assert idle.step(2) == ats[0]
 
-    def test_those_who_ask_at_once_get_the_same_session(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(ThreadedWalk).v1() as wire:
+    def test_those_who_ask_at_once_get_the_same_session(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(ThreadedWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             at = walker.step(3)["observation"]["at"]
-            server = serve_walks(ThreadedWalk, crash_image(journal))
+            server = serve_journaled(ThreadedWalk, crash_image(journal))
             wires = [server.v1() for _ in range(4)]
             for other in wires:
                 other.send(walker.attach_message())
@@ -361,42 +334,42 @@ class TestOnceOnly:
             (stepped,) = [answer for answer in answers if answer["type"] == "observation"]
             assert stepped["data"]["observation"]["at"] == at
 
-    def test_twice_killed(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_twice_killed(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             walker.step(1)
             for _ in range(3):
                 journal = crash_image(journal)
-                assert walker.attach(serve_walks(path=journal).v1()) == walker.last_id
+                assert walker.attach(serve_journaled(path=journal).v1()) == walker.last_id
                 at = walker.step(1)["observation"]["at"]
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 assert walker.attach(other) == walker.last_id
                 assert walker.step(0)["observation"]["at"] == at
 
 
 class TestStopped:
     def test_a_server_that_ends_in_order_leaves_its_sessions_recoverable(
-        self, serve_walks: ServeJournaled, journal: Path
+        self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
-        server = serve_walks()
+        server = serve_journaled()
         with server.v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             at = walker.step(1)["observation"]["at"]
             server.stop()
         assert not journal.with_name("journal-wal").exists(), "all of it is in the file"
-        with serve_walks().v1() as wire:
+        with serve_journaled().v1() as wire:
             assert walker.attach(wire) == 2
             assert walker.step(0)["observation"]["at"] == at
 
-    def test_a_session_that_was_closed_is_over(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_a_session_that_was_closed_is_over(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker, other = Walker.open(wire), Walker.open(wire)
             walker.reset()
             assert walker.ask("close")["type"] == "closed"
             assert "it has ended: closed" in walker.lost(wire)
-            with serve_walks(path=crash_image(journal)).v1() as after:
+            with serve_journaled(path=crash_image(journal)).v1() as after:
                 assert "it has ended: closed" in walker.lost(after)
                 assert other.attach(after) == 0
 
@@ -408,9 +381,9 @@ class TestStopped:
         ],
     )
     def test_a_session_that_nobody_wanted_is_over(
-        self, serve_walks: ServeJournaled, limits: dict[str, Any], why: str
+        self, serve_journaled: ServeWalks, limits: dict[str, Any], why: str
     ) -> None:
-        server = serve_walks(**limits)
+        server = serve_journaled(**limits)
         wire = server.v1()
         walker = Walker.open(wire)
         walker.reset()
@@ -431,17 +404,17 @@ class Renamed(Walk):
 
 class TestLost:
     @pytest.fixture
-    def walker(self, serve_walks: ServeJournaled) -> Iterator[Walker]:
-        with serve_walks(ThreadedWalk, step_timeout_s=30).v1() as wire:
+    def walker(self, serve_journaled: ServeWalks) -> Iterator[Walker]:
+        with serve_journaled(ThreadedWalk, step_timeout_s=30).v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             walker.step(1)
             yield walker
 
     @pytest.fixture
-    def reason(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> Callable[..., str]:
+    def reason(self, walker: Walker, serve_journaled: ServeWalks, journal: Path) -> Callable[..., str]:
         def lose(environment: Any = ThreadedWalk, **more: Any) -> str:
-            with serve_walks(environment, crash_image(journal)).v1() as wire:
+            with serve_journaled(environment, crash_image(journal)).v1() as wire:
                 return walker.lost(wire, **more)
 
         return lose
@@ -452,56 +425,56 @@ class TestLost:
     def test_another_version(self, reason: Callable[..., str]) -> None:
         assert "now has Renamed (name Walk, version 2.0.0), and had ThreadedWalk (name Thr" in reason(Renamed)
 
-    def test_an_environment_that_does_not_do_the_same(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(MoodyWalk).v1() as wire:
+    def test_an_environment_that_does_not_do_the_same(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(MoodyWalk).v1() as wire:
             walker = Walker.open(wire)
             before = walker.reset(seed=1)
-            server = serve_walks(MoodyWalk, crash_image(journal))
+            server = serve_journaled(MoodyWalk, crash_image(journal))
             with server.v1() as other:
                 reason = walker.lost(other)
                 assert "request 1 (reset) was answered otherwise when it was repeated" in reason
                 assert json.dumps(before["observation"]["at"])[:6] in reason
                 server.wait_for_sessions(0)
 
-    def test_a_step_that_took_too_long(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(ThreadedWalk, step_timeout_s=0.05).v1() as wire:
+    def test_a_step_that_took_too_long(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(ThreadedWalk, step_timeout_s=0.05).v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             assert error_of(walker.ask("step", {"length": 1, "how": "dawdle"}))["code"] == "TIMEOUT"
-            with serve_walks(ThreadedWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(ThreadedWalk, crash_image(journal)).v1() as other:
                 assert "request 2 (step) ran into its timeout" in walker.lost(other)
 
-    def test_what_was_pruned(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
+    def test_what_was_pruned(self, walker: Walker, serve_journaled: ServeWalks, journal: Path) -> None:
         walker.step(1)
         image = crash_image(journal)
         with closing(sqlite3.connect(image)) as file:
             file.execute("DELETE FROM batch WHERE number < (SELECT max(number) FROM batch)")
             file.commit()
-        with serve_walks(ThreadedWalk, image).v1() as wire:
+        with serve_journaled(ThreadedWalk, image).v1() as wire:
             assert "request 1 is not in the journal" in walker.lost(wire)
 
-    def test_data_that_no_journal_can_hold(self, serve_walks: ServeJournaled, journal: Path) -> None:
+    def test_data_that_no_journal_can_hold(self, serve_journaled: ServeWalks, journal: Path) -> None:
         deep = "[" * 199 + "]" * 199
-        with serve_walks().v1() as wire:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             message = walker.message("step", {"length": 1, "luggage": "HERE"})
             wire.send(json.dumps(message).replace('"HERE"', deep))
             wire.receive()
             walker.step(1)
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 assert "request 2 could not be put on record" in walker.lost(other)
 
-    def test_another_token(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(ThreadedWalk, crash_image(journal)).v1() as wire:
+    def test_another_token(self, walker: Walker, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(ThreadedWalk, crash_image(journal)).v1() as wire:
             stranger = Walker(wire, walker.session, walker.token[:-1] + "?", walker.last_id)
             assert error_of(stranger.try_to_attach(wire))["code"] == "UNAUTHORIZED"
             unknown = Walker(wire, "8" * 36, walker.token)
             assert error_of(unknown.try_to_attach(wire))["code"] == "SESSION_ERROR"
             walker.attach(wire)
 
-    def test_no_place(self, walker: Walker, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(ThreadedWalk, crash_image(journal), max_concurrent_envs=1).v1() as wire:
+    def test_no_place(self, walker: Walker, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(ThreadedWalk, crash_image(journal), max_concurrent_envs=1).v1() as wire:
             other = Walker.open(wire)
             assert error_of(walker.try_to_attach(wire))["code"] == "CAPACITY_REACHED"
             other.ask("close")
@@ -509,51 +482,51 @@ class TestLost:
 
 
 class TestSnapshots:
-    def test_a_random_environment_goes_on_from_its_snapshot(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(MappedWalk).v1() as wire:
+    def test_a_random_environment_goes_on_from_its_snapshot(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(MappedWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.reset()
             for _ in range(140):  # some of them after the last snapshot
                 walker.step(1)
-            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
                 crashed = replace(walker)
                 crashed.attach(other)
                 assert crashed.step(1) == walker.step(1)
                 assert crashed.ask("state") == walker.ask("state")
 
-    def test_so_does_an_episode_that_an_agent_has_begun(self, serve_walks: ServeJournaled, journal: Path) -> None:
+    def test_so_does_an_episode_that_an_agent_has_begun(self, serve_journaled: ServeWalks, journal: Path) -> None:
         rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         stride = {"name": "stride", "arguments": {"length": 1}}
-        with serve_walks(MappedWalk).v1() as wire:
+        with serve_journaled(MappedWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.ask("mcp", rpc)
             for _ in range(3):
                 walked = data_of(walker.ask("mcp", {**rpc, "method": "tools/call", "params": stride}))
                 assert walked["result"]["meta"]["openenv/reward"] == 1.0
             walker.ask("state")
-            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
                 crashed = replace(walker)
                 crashed.attach(other)
                 assert crashed.step(1) == walker.step(1)
 
     def test_a_snapshot_that_fails_costs_no_step(
-        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+        self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         class Broken(MappedWalk):
             def snapshot(self) -> Any:
                 return {1, 2}
 
-        with serve_walks(Broken).v1() as wire:
+        with serve_journaled(Broken).v1() as wire:
             walker = Walker.open(wire)
             walker.reset()
             walker.step(1)
             assert "takes no more snapshots: Expected snapshot() to return bytes or what JSON can hold, got set" in (
                 caplog.text
             )
-            with serve_walks(Broken, crash_image(journal)).v1() as other:
+            with serve_journaled(Broken, crash_image(journal)).v1() as other:
                 assert "request 1 (reset) was answered otherwise" in walker.lost(other)
 
-    def test_none_is_taken_of_what_may_still_be_at_it(self, serve_walks: ServeJournaled, journal: Path) -> None:
+    def test_none_is_taken_of_what_may_still_be_at_it(self, serve_journaled: ServeWalks, journal: Path) -> None:
         class Dawdling(ThreadedMappedWalk):
             def reset(self, seed: int | None = None) -> Place:
                 if seed == 13:
@@ -562,7 +535,7 @@ class TestSnapshots:
                 return super().reset(seed)
 
         begun, may_end = threading.Event(), threading.Event()
-        with serve_walks(Dawdling, reset_timeout_s=0.1, step_timeout_s=30).v1() as wire:
+        with serve_journaled(Dawdling, reset_timeout_s=0.1, step_timeout_s=30).v1() as wire:
             walker = Walker.open(wire)
             assert error_of(walker.ask("reset", {"seed": 13}))["code"] == "TIMEOUT"
             assert begun.wait(60)
@@ -570,23 +543,23 @@ class TestSnapshots:
             may_end.set()
             walker.reset()
             at = walker.step(1)["observation"]["at"]
-            with serve_walks(Dawdling, crash_image(journal)).v1() as other:
+            with serve_journaled(Dawdling, crash_image(journal)).v1() as other:
                 walker.attach(other)
                 assert walker.step(0)["observation"]["at"] == at
 
     def test_one_that_takes_too_long_harms_nobody(
-        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+        self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with serve_walks(SlowlyMappedWalk, isolation="process", step_timeout_s=0.9).v1() as wire:
+        with serve_journaled(SlowlyMappedWalk, isolation="process", step_timeout_s=0.9).v1() as wire:
             walker = Walker.open(wire)
             at = walker.reset()["observation"]["at"]
             assert walker.step(0)["observation"]["at"] == at
             assert "takes no more snapshots: snapshot did not finish within 0.9 s" in caplog.text
 
     def test_the_process_that_is_gone_is_told_of_once_and_the_next_one_has_snapshots(
-        self, serve_walks: ServeJournaled, journal: Path
+        self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
-        with serve_walks(MappedWalk, isolation="process").v1() as wire:
+        with serve_journaled(MappedWalk, isolation="process").v1() as wire:
             walker = Walker.open(wire)
             walker.reset()
             wire.send([walker.message("state") for _ in range(127)])
@@ -595,14 +568,14 @@ class TestSnapshots:
             assert "process exited with status 3" in gone["message"]
             walker.reset()
             at = walker.step(1)["observation"]["at"]
-            with serve_walks(MappedWalk, crash_image(journal)).v1() as other:
+            with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
                 walker.attach(other)
                 assert walker.step(0)["observation"]["at"] == at
 
     def test_a_snapshot_that_can_t_be_restored_loses_the_session(
-        self, serve_walks: ServeJournaled, journal: Path
+        self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
-        with serve_walks(MappedWalk).v1() as wire:
+        with serve_journaled(MappedWalk).v1() as wire:
             walker = Walker.open(wire)
             walker.reset()
             walker.step(1)
@@ -610,7 +583,7 @@ class TestSnapshots:
             with closing(sqlite3.connect(image)) as file:
                 file.execute("UPDATE session SET snapshot = '{}'")
                 file.commit()
-            with serve_walks(MappedWalk, image).v1() as other:
+            with serve_journaled(MappedWalk, image).v1() as other:
                 assert "restoring the environment's snapshot failed: 'at'" in walker.lost(other)
 
 
@@ -652,9 +625,9 @@ class TestUnwritable:
             assert error_of(unheard_of.try_to_attach(wire))["code"] == "SESSION_ERROR"
 
     def test_a_lock_that_is_let_go_does_no_harm(
-        self, serve_walks: ServeJournaled, journal: Path, caplog: pytest.LogCaptureFixture
+        self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        server = serve_walks()
+        server = serve_journaled()
         with server.v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
@@ -668,17 +641,17 @@ class TestUnwritable:
                 "ERROR",
                 "WARNING",
             ]
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 for one in (walker, late):
                     crashed = replace(one)
                     assert crashed.attach(other) == one.last_id
                     assert crashed.step(1) == one.step(1)
 
     def test_what_waits_has_an_end_and_sessions_begin_anew_after_it(
-        self, serve_walks: ServeJournaled, journal: Path, monkeypatch: pytest.MonkeyPatch
+        self, serve_journaled: ServeWalks, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("openenv.core.env_server.journal._MOST_WAITING", 1000)
-        server = serve_walks()
+        server = serve_journaled()
         with server.v1() as wire:
             walker, other_walker = Walker.open(wire), Walker.open(wire)
             walker.reset(seed=1)
@@ -688,25 +661,25 @@ class TestUnwritable:
                 late.reset(seed=2)
                 other_walker.ask("close")
             eventually(lambda: is_on_record(server, walker), "it is written again")
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 assert "request 2 is not in the journal" in replace(walker).lost(other)
                 assert "it has ended: closed" in other_walker.lost(other)
             walker.reset(seed=3)
             late.reset(seed=4)
-            with serve_walks(path=crash_image(journal)).v1() as other:
+            with serve_journaled(path=crash_image(journal)).v1() as other:
                 for one in (walker, late):
                     crashed = replace(one)
                     crashed.attach(other)
                     assert crashed.step(1) == one.step(1)
 
     def test_a_session_that_was_rebuilt_meanwhile_is_taken_up_again(
-        self, serve_walks: ServeJournaled, journal: Path
+        self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
-        with serve_walks().v1() as wire:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             image = crash_image(journal)
-        server = serve_walks(path=image)
+        server = serve_journaled(path=image)
         wire = server.v1()
         Walker.open(wire)  # from now on the server writes
         with locked(image):
@@ -717,8 +690,8 @@ class TestUnwritable:
                 assert walker.attach(other) == 2
                 assert walker.step(0)["observation"]["at"] == at
 
-    def test_a_fork_by_replay_is_refused_meanwhile(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks(WALKS["LockedWalk"]).v1() as wire:
+    def test_a_fork_by_replay_is_refused_meanwhile(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled(WALKS["LockedWalk"]).v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
             with locked(journal):
@@ -728,13 +701,13 @@ class TestUnwritable:
                 walker.step(1)
 
 
-def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_walks: ServeJournaled, journal: Path) -> None:
-    with serve_walks().v1() as wire:
+def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_journaled: ServeWalks, journal: Path) -> None:
+    with serve_journaled().v1() as wire:
         fine, incomplete, homeless = (Walker.open(wire) for _ in range(3))
         for walker in (fine, incomplete, homeless):
             walker.reset(seed=1)
         image = crash_image(journal)
-    server = serve_walks(path=image, max_concurrent_envs=1)
+    server = serve_journaled(path=image, max_concurrent_envs=1)
     with server.v1() as wire, server.v1() as other:
         incomplete.lost(wire, answered=9)
         fine.attach(wire)
@@ -743,7 +716,7 @@ def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_walks: Serve
         assert (metrics_of(server).recovered, metrics_of(server).resumed) == (1, 0)
         fine.attach(other)
         assert (metrics_of(server).recovered, metrics_of(server).resumed) == (1, 1)
-    server = serve_walks(Renamed, image)
+    server = serve_journaled(Renamed, image)
     with server.v1() as wire:
         homeless.lost(wire)
         assert metrics_of(server).recoveries_failed == {"environment": 1}
@@ -753,14 +726,14 @@ def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_walks: Serve
 
 
 def test_a_client_that_goes_while_its_session_is_rebuilt_may_come_again(
-    serve_walks: ServeJournaled, journal: Path
+    serve_journaled: ServeWalks, journal: Path
 ) -> None:
-    with serve_walks(ThreadedWalk).v1() as wire:
+    with serve_journaled(ThreadedWalk).v1() as wire:
         walker = Walker.open(wire)
         walker.reset(seed=1)
         at = walker.step(1)["observation"]["at"]
         image = crash_image(journal)
-    server = serve_walks(ThreadedWalk, image)
+    server = serve_journaled(ThreadedWalk, image)
     for _ in range(5):
         gone = server.v1()
         gone.send(walker.attach_message())
@@ -772,8 +745,8 @@ def test_a_client_that_goes_while_its_session_is_rebuilt_may_come_again(
         assert server.sessions.active_sessions == 1
 
 
-def test_a_server_without_a_journal_knows_no_session_of_before(serve_walks: ServeJournaled) -> None:
+def test_a_server_without_a_journal_knows_no_session_of_before(serve_journaled: ServeWalks) -> None:
     server = RunningServer(create_fastapi_app(Walk, Stride, Place))
-    with serve_walks().v1() as wire, server, server.v1() as other:
+    with serve_journaled().v1() as wire, server, server.v1() as other:
         walker = Walker.open(wire)
         assert error_of(walker.try_to_attach(other))["code"] == "SESSION_ERROR"

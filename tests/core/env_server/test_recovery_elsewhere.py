@@ -3,41 +3,14 @@
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
-import pytest
-from tests.core.env_server.walkers import Walker, crash_image, error_of
-from tests.core.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
-from tests.servers import RunningServer, ServerProcess, V1Wire
+from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, error_of
+from tests.core.programs.journaled_server import Stride, ThreadedWalk, Walk
+from tests.servers import ServerProcess, V1Wire
 from websockets.exceptions import ConnectionClosed, InvalidMessage
-
-from openenv.core.env_server.app import create_fastapi_app
-
-ServeJournaled = Callable[..., RunningServer]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    return tmp_path / "journal"
-
-
-@pytest.fixture
-def serve_walks(journal: Path) -> Iterator[ServeJournaled]:
-    with ExitStack() as servers:
-
-        def start(environment: Any = Walk, path: Path = journal, places: int = 16) -> RunningServer:
-            app = create_fastapi_app(environment, Stride, Place, max_concurrent_envs=places, journal=path)
-            return servers.enter_context(RunningServer(app))
-
-        yield start
-
-
-def connect(server: ServerProcess, **headers: str) -> V1Wire:
-    return V1Wire(f"ws://127.0.0.1:{server.port}/ws", headers or None)
 
 
 def connect_again(server: ServerProcess, walker: Walker) -> V1Wire:
@@ -87,9 +60,9 @@ class TestTwoServers:
     """That share a journal, as workers do which a client can't tell apart."""
 
     def test_what_another_one_has_rebuilt_is_not_used_any_more(
-        self, serve_walks: ServeJournaled, journal: Path
+        self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
-        servers = [serve_walks(), serve_walks()]
+        servers = [serve_journaled(), serve_journaled()]
         walk = Walk()
         with servers[0].v1() as wire:
             walker = Walker.open(wire)
@@ -102,8 +75,8 @@ class TestTwoServers:
                     assert walker.step(length)["observation"]["at"] == walk.step(Stride(length=length)).at
                 wire.cut()
 
-    def test_one_that_is_at_work_is_left_to_itself(self, serve_walks: ServeJournaled) -> None:
-        here, there = serve_walks(ThreadedWalk), serve_walks(ThreadedWalk)
+    def test_one_that_is_at_work_is_left_to_itself(self, serve_journaled: ServeWalks) -> None:
+        here, there = serve_journaled(ThreadedWalk), serve_journaled(ThreadedWalk)
         walk = Walk()
         walk.reset(seed=1)
         with here.v1() as wire:
@@ -123,14 +96,14 @@ class TestTwoServers:
 
 
 def test_one_that_was_rebuilt_and_could_not_be_written_down_is_the_live_one(
-    serve_walks: ServeJournaled, journal: Path
+    serve_journaled: ServeWalks, journal: Path
 ) -> None:
     walk = Walk()
-    with serve_walks().v1() as wire:
+    with serve_journaled().v1() as wire:
         walker = Walker.open(wire)
         assert walker.reset(seed=1)["observation"]["at"] == walk.reset(seed=1).at
         image = crash_image(journal)
-    server = serve_walks(path=image)
+    server = serve_journaled(path=image)
     with server.v1() as other, closing(sqlite3.connect(image, isolation_level=None)) as writer:
         other.open()  # which makes the server open its journal
         writer.execute("BEGIN IMMEDIATE")
@@ -144,11 +117,11 @@ def test_one_that_was_rebuilt_and_could_not_be_written_down_is_the_live_one(
 class TestNoPlace:
     """Who can't be given a place just now is told to try again, and can."""
 
-    def test_while_every_place_is_taken(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_while_every_place_is_taken(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             at = walker.reset(seed=1)["observation"]["at"]
-            with serve_walks(path=crash_image(journal), places=1).v1() as other:
+            with serve_journaled(path=crash_image(journal), max_concurrent_envs=1).v1() as other:
                 first = Walker.open(other)
                 for _ in range(2):
                     refused = error_of(walker.try_to_attach(other))
@@ -157,17 +130,17 @@ class TestNoPlace:
                 assert walker.attach(other) == 1
                 assert walker.step(0)["observation"]["at"] == at
 
-    def test_while_the_server_drains(self, serve_walks: ServeJournaled, journal: Path) -> None:
-        with serve_walks().v1() as wire:
+    def test_while_the_server_drains(self, serve_journaled: ServeWalks, journal: Path) -> None:
+        with serve_journaled().v1() as wire:
             walker = Walker.open(wire)
             at = walker.reset(seed=1)["observation"]["at"]
             image = crash_image(journal)
-            draining = serve_walks(path=image)
+            draining = serve_journaled(path=image)
             draining.app.state.sessions.line.drain()
             with draining.v1() as other:
                 refused = error_of(walker.try_to_attach(other))
                 assert (refused["code"], refused["draining"]) == ("CAPACITY_REACHED", True)
             draining.stop()
-            with serve_walks(path=image).v1() as other:
+            with serve_journaled(path=image).v1() as other:
                 assert walker.attach(other) == 1
                 assert walker.step(0)["observation"]["at"] == at

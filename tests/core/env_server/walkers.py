@@ -1,14 +1,29 @@
 """Clients of v1 that hold on to their sessions, on a bare socket."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.servers import V1Wire
+from tests.core.programs.journaled_server import Place, Stride
+from tests.servers import RunningServer, ServerProcess, V1Wire
+
+from openenv.core.env_server.app import create_fastapi_app
+
+ServeWalks = Callable[..., RunningServer]
 
 _opens = count(1000)
+
+
+def walk_server(environment: Any, **settings: Any) -> RunningServer:
+    settings.setdefault("max_concurrent_envs", None if "concurrency_config" in settings else 16)
+    return RunningServer(create_fastapi_app(environment, Stride, Place, **settings))
+
+
+def connect(server: ServerProcess | RunningServer, **headers: str) -> V1Wire:
+    return V1Wire(f"ws{server.url.removeprefix('http')}/ws", headers or None)
 
 
 @dataclass

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from starlette.routing import Route, WebSocketRoute
 
+from openenv.core.addresses import url_of
 from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
@@ -383,8 +384,7 @@ class Looks(TypedDict):
 def _announce(name: str, listener: socket.socket, tls: TLS | None, made_token: str | None) -> None:
     """Say where clients find the environment; those that come before it is ready wait."""
     host, port = listener.getsockname()[:2]
-    address = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
-    sys.stdout.write(f"Serving {name} at {address}. Ctrl-C ends it.\n")
+    sys.stdout.write(f"Serving {name} at {url_of(host, port, https=tls is not None)}. Ctrl-C ends it.\n")
     if made_token is not None:
         sys.stdout.write(f"Other machines need this token, which is not shown again: {made_token}\n")
     sys.stdout.flush()
