@@ -90,10 +90,10 @@ class EnvironmentPackage:
         """
         try:
             found = find_class(self, BaseModel if self.manifest.action else Action, "action", ("models", "client", ""))
-        except ConfigurationError:
+        except ConfigurationError as several:
             if self.manifest.action is not None:
                 raise
-            found = None  # it may be a union of several, which the environment's class says
+            return self._union_of_actions(several)
         return environment_types(self.environment_class()).action if found is None else found
 
     def observation_class(self) -> type[BaseModel]:
@@ -105,6 +105,14 @@ class EnvironmentPackage:
         base = BaseModel if self.manifest.observation else Observation
         found = find_class(self, base, "observation", ("models", "client", ""))
         return environment_types(self.environment_class()).observation if found is None else found
+
+    def _union_of_actions(self, several: ConfigurationError) -> type[BaseModel]:
+        """Return the class that the environment takes where there are several: it may be a union of them."""
+        try:
+            environment = self.environment_class()
+        except ConfigurationError:
+            raise several from None
+        return environment_types(environment).action
 
     def environment_class(self) -> type[Environment[Any, Any, Any]]:
         """Return the environment's class. This imports what the server needs.

@@ -20,7 +20,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "init": Command("openenv.cli.init:init", "Make the folder of a new environment."),
     "serve": Command("openenv.cli.serve:serve", "Serve an environment on this machine."),
-    "mcp": Command("openenv.cli.mcp:mcp", "Offer an environment to an agent, over standard input and output."),
+    "mcp": Command("openenv.cli.mcp:mcp", "Let an agent play an environment over MCP."),
     "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
     "train": Command("openenv.cli.train:train", "Train a language model on an environment with GRPO."),
     "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
