@@ -16,6 +16,7 @@ from tests.environments import (
     GatedEnvironment,
     ThreadedCounterEnvironment,
 )
+from tests.ors_wire import OrsWire
 from tests.servers import RunningServer, V1Wire, eventually
 
 from openenv.core.env_server.metrics import BOUNDS_S, INLINE_STEPS_TIMED, Ending, Histogram, Metrics, Transport
@@ -94,9 +95,16 @@ class TestSteps:
             legacy.step(amount=1)
             http.post("/reset")
             http.post("/step", json={"action": {"amount": 1}})
+            ors = OrsWire(server)
+            ors.begin()
+            ors.stream("add", amount=1)
+            ors.http.close()
+            opened = http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}).json()
+            call = {"name": "add", "arguments": {"amount": 1}, "session_id": opened["result"]["session_id"]}
+            http.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})
         metrics = metrics_of(server)
         assert metrics.opened == dict.fromkeys(Transport, 1)
-        assert (metrics.steps, metrics.reset_times.count) == (3, 3)
+        assert (metrics.steps, metrics.reset_times.count) == (5, 5)
 
 
 class TestErrors:
