@@ -27,7 +27,9 @@ def boxes(draw: st.DrawFn) -> spaces.Box:
     if dtype.kind == "f":
         elements: dict[str, Any] = {"min_value": -1e6, "max_value": 1e6}
     else:
-        elements = {"min_value": int(np.iinfo(dtype).min), "max_value": int(np.iinfo(dtype).max)}
+        # Gymnasium draws samples from below the highest number plus one, which has to be one of 64 bits.
+        highest = min(int(np.iinfo(dtype).max), np.iinfo(np.int64).max - 1)
+        elements = {"min_value": int(np.iinfo(dtype).min), "max_value": highest}
     first, second = (draw(npst.arrays(dtype, shape, elements=elements)) for _ in range(2))
     low, high = np.minimum(first, second), np.maximum(first, second)
     if dtype.kind == "f" and draw(st.booleans()):
