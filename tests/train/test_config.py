@@ -49,6 +49,13 @@ def test_saved_settings_are_the_same(tmp_path: Path, model: str) -> None:
     assert load_config(tmp_path / "config.yaml") == config
 
 
+@pytest.mark.parametrize("text", ["\x85", "a\u2028b", "\u00fcber", "\U0001f7e9", "a: b\n- c"])
+def test_text_survives_the_file(tmp_path: Path, text: str) -> None:
+    config = load_config(environment=text, report_to=[text], fallback=text)
+    config.save(tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+
+
 @given(st.data())
 def test_any_settings_survive_the_file(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     file = tmp_path_factory.getbasetemp() / "any.yaml"

@@ -115,7 +115,8 @@ class TrainConfig(BaseModel):
 
     def save(self, path: Path) -> None:
         """Write the settings as YAML, in the form that `load_config` reads."""
-        path.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+        # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not give back.
+        path.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False), encoding="ascii")
 
 
 def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
