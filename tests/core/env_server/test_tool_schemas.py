@@ -2,10 +2,11 @@
 
 import dataclasses
 import inspect
+import json
 import keyword
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -137,13 +138,29 @@ def takes_much(
     return ""
 
 
+def in_one_order(schema: Any) -> Any:
+    """Sort the choices of a schema. ``typing`` may hand out an equal ``Literal`` or ``Union`` that it made before."""
+    if isinstance(schema, list):
+        return [in_one_order(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    sorted_keys = ("enum", "type", "anyOf")
+    parts = {key: in_one_order(value) for key, value in schema.items()}
+    return {
+        key: sorted(value, key=partial(json.dumps, sort_keys=True))
+        if key in sorted_keys and isinstance(value, list)
+        else value
+        for key, value in parts.items()
+    }
+
+
 @given(functions())
 @example(takes_much)
 @example(make_function({}, 0, "Nothing to pass."))
 def test_schemas_are_those_of_transformers(function: Callable[..., Any]) -> None:
     theirs = get_json_schema(function)["function"]
     ours = ToolSignature(function, "function")
-    assert ours.parameters == theirs["parameters"]
+    assert in_one_order(ours.parameters) == in_one_order(theirs["parameters"])
     assert ours.description == theirs["description"]
 
 
