@@ -1,4 +1,4 @@
-"""Names for classes that are made from an id, by which other processes can import them.
+"""Classes that are made from an id: what may go wrong, and names by which other processes can import them.
 
 A class is pickled as its module and its name. A module that makes classes hands each out under a name that says what to
 make (PEP 562)::
@@ -10,6 +10,9 @@ make (PEP 562)::
 
 import re
 from urllib.parse import quote, unquote
+
+ARGUMENT_FAULTS = (ImportError, LookupError, AssertionError, TypeError, ValueError)
+"""What environments raise for arguments that they can't use, or for a library that they lack."""
 
 _NAME = re.compile(r"(\w+)\((.*)\)")
 

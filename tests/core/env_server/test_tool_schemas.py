@@ -48,7 +48,7 @@ class Odd(Enum):
 
 
 def union_of(*members: Any) -> Any:
-    union = Union[members]  # noqa: UP007  # of types that are found out as the test runs
+    union = Union[members]  # type: ignore[valid-type]  # noqa: UP007  # found out as the test runs
     if get_origin(union) is not Union:
         return union
     return Union[tuple(sorted(get_args(union), key=repr))]  # noqa: UP007

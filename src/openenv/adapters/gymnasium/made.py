@@ -14,15 +14,13 @@ from openenv.adapters.gymnasium.codecs import codec_for_space
 from openenv.adapters.gymnasium.environment import GymnasiumEnvironment, InlineGymnasiumEnvironment
 from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
 from openenv.adapters.ids import class_name, did_you_mean, import_registering, read_id
-from openenv.adapters.made import made_from, name_made_class
+from openenv.adapters.made import ARGUMENT_FAULTS, made_from, name_made_class
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 __all__ = ["environment_class"]
 
 # Their steps take some microseconds each.
 _QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
-# What environments raise for arguments that they can't use, or for a library that they lack.
-_ARGUMENT_FAULTS = (gymnasium.error.Error, ImportError, LookupError, AssertionError, TypeError, ValueError)
 _RENDER_MODES = ("ansi", "rgb_array")
 
 
@@ -94,7 +92,7 @@ def _find(env_id: str) -> EnvSpec:
 def _make(env_id: str, spec: EnvSpec, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     try:
         return gymnasium.make(spec, disable_env_checker=True, **arguments)
-    except _ARGUMENT_FAULTS as error:
+    except (gymnasium.error.Error, *ARGUMENT_FAULTS) as error:
         why = f"{type(error).__name__}: {error}"
         raise ConfigurationError(f"gymnasium:{env_id} can't be made: {why}") from error
 

@@ -14,7 +14,7 @@ from openenv.adapters.docstrings import first_paragraph, section
 from openenv.adapters.gymnasium.codecs import codec_for_space
 from openenv.adapters.gymnasium.models import GymnasiumAction, GymnasiumObservation, action_model, observation_model
 from openenv.adapters.ids import class_name, did_you_mean, read_id
-from openenv.adapters.made import made_from, name_made_class
+from openenv.adapters.made import ARGUMENT_FAULTS, made_from, name_made_class
 from openenv.adapters.pettingzoo.environment import PettingZooEnvironment
 from openenv.adapters.pettingzoo.opponents import Seating, find_opponent
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -77,7 +77,7 @@ def _made(env_id: str) -> _Made:
 def _make(env_id: str, name: str, arguments: dict[str, Any]) -> Any:
     try:
         return pettingzoo.make("aec", _known(name), **arguments)
-    except (PettingZooRegistryError, ImportError, LookupError, AssertionError, TypeError, ValueError) as error:
+    except (PettingZooRegistryError, *ARGUMENT_FAULTS) as error:
         raise ConfigurationError(f"pettingzoo:{env_id} can't be made: {error}") from error
 
 
