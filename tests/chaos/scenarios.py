@@ -10,6 +10,7 @@ from tests.chaos import (
     dropped_sessions,
     hostile_frames,
     interrupted_training,
+    killed_database,
     killed_server,
 )
 from tests.chaos.effort import Effort
@@ -20,6 +21,7 @@ Scenario = Callable[[Effort, Path], str]
 SCENARIOS: dict[str, Scenario] = {
     "sockets cut": cut_sockets.run,
     "server killed": killed_server.run,
+    "database killed": killed_database.run,
     "sessions dropped": dropped_sessions.run,
     "bad environments": bad_environments.run,
     "hostile frames": hostile_frames.run,
