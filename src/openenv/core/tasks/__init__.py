@@ -1,0 +1,18 @@
+"""Tasks of environments: files of them, and what is told of them. Names are handed out on first use (PEP 562)."""
+
+from typing import TYPE_CHECKING
+
+from openenv._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openenv.core.tasks.listed_tasks import DEFAULT_SPLIT as DEFAULT_SPLIT
+    from openenv.core.tasks.listed_tasks import ListsTasks as ListsTasks
+    from openenv.core.tasks.listed_tasks import Place as Place
+    from openenv.core.tasks.listed_tasks import Splits as Splits
+    from openenv.core.tasks.listed_tasks import Task as Task
+    from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
+else:
+    __all__, __getattr__ = lazy_exports(
+        __name__,
+        {"openenv.core.tasks.listed_tasks": ("DEFAULT_SPLIT", "ListsTasks", "Place", "Splits", "Task", "read_tasks")},
+    )

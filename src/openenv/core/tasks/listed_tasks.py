@@ -1,0 +1,165 @@
+"""Tasks of environments that lack a list of their own: rows of a file, in splits, and what is told of them."""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
+
+DEFAULT_SPLIT = "train"
+
+Task = Mapping[str, Any]
+Splits = Mapping[str, Sequence[Task]]
+"""The tasks of each split, in order."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task is listed."""
+
+    split: str
+    index: int
+
+
+class ListsTasks(ABC):
+    """The methods of ``TaskProvider`` for an environment whose tasks are counted.
+
+    Of a task its place alone is told, which is what ``reset`` takes: the task itself may hold the solution, and whoever
+    lists tasks may be the agent.
+    """
+
+    @property
+    @abstractmethod
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has; the first split is the default one."""
+
+    def list_splits(self) -> list[str]:
+        """Name the splits."""
+        return list(self.task_counts)
+
+    def num_tasks(self, split: Any) -> int:
+        """Return how many tasks a split has.
+
+        Raises:
+            TaskNotFoundError: There is no such split.
+        """
+        counts = self.task_counts
+        if not isinstance(split, str) or split not in counts:
+            raise TaskNotFoundError(f"Expected one of the splits {', '.join(counts) or '(none)'}, got {split!r:.100}.")
+        return counts[split]
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """Return what ``reset`` is passed for a task.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+        """
+        return asdict(self._place(split, index))
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """Return what ``reset`` is passed for each task."""
+        return self.get_task_range(split)
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """Return what ``reset`` is passed for the tasks from ``start`` up to ``stop``."""
+        return [{"split": split, "index": index} for index in range(self.num_tasks(split))[start:stop]]
+
+    def choose_task(self, split: Any, index: Any, seed: Any) -> Place:
+        """Choose the task of an episode by what ``reset`` was given, which nobody has checked.
+
+        Args:
+            split: Its split; by default the first one.
+            index: Where it stands in its split.
+            seed: Chooses where no index does: the same seed, the same task, and neighbouring seeds neighbouring tasks.
+                Without either it is any.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            InvalidRequestError: The seed is no whole number.
+        """
+        split = next(iter(self.task_counts), DEFAULT_SPLIT) if split is None else split
+        if index is None:
+            count = max(1, self.num_tasks(split))
+            index = random.randrange(count) if seed is None else _whole(seed) % count  # noqa: S311  # no secret
+        return self._place(split, index)
+
+    def _place(self, split: Any, index: Any) -> Place:
+        count = self.num_tasks(split)
+        if type(index) is not int or not 0 <= index < count:
+            told = f"from 0 to {count - 1}" if count else "of a task, of which there is none,"
+            raise TaskNotFoundError(f"Expected an index {told} in the split {split}, got {index!r:.100}.")
+        return Place(split, index)
+
+
+@cache
+def read_tasks(path: Path, check: Callable[[Task], object]) -> Splits:
+    """Read a file of tasks; it is read once.
+
+    Args:
+        path: A ``.jsonl`` file with a task in each line, a ``.parquet`` file, or a ``.json`` file with a list of tasks
+            or with an object that has a list for each split. A task is an object.
+        check: Raises a ``ValueError`` for an object that is no task of this environment.
+
+    Returns:
+        The tasks; those without a named split are of the split ``train``.
+
+    Raises:
+        ConfigurationError: It is not as it must be, or is not there.
+    """
+    try:
+        found = _parquet(path) if path.suffix == ".parquet" else _json(path)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"The tasks can't be read from {path}: {error}") from error
+    splits = found if isinstance(found, dict) else {DEFAULT_SPLIT: found}
+    for split, tasks in splits.items():
+        _check(f"{path}, {split}", tasks, check)
+    return splits
+
+
+def _json(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [_line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return from_json(text)
+
+
+def _line(number: int, line: str) -> Any:
+    try:
+        return from_json(line)
+    except ValueError as error:
+        raise ValueError(f"expected a task as JSON in line {number}: {error}") from error
+
+
+def _parquet(path: Path) -> list[Task]:
+    try:
+        from pyarrow.parquet import read_table  # heavy, and only this kind of file needs it
+    except ImportError as error:
+        raise ConfigurationError(f"Reading {path} needs pyarrow: pip install pyarrow") from error
+    rows: list[Task] = read_table(path).to_pylist()
+    return rows
+
+
+def _check(place: str, tasks: Any, check: Callable[[Task], object]) -> None:
+    if not isinstance(tasks, list):
+        raise ConfigurationError(f"{place}: expected a list of tasks, got {tasks!r:.100}.")
+    for index, task in enumerate(tasks):
+        try:
+            if not isinstance(task, dict):
+                raise ValueError("a task is an object")
+            check(task)
+        except ValueError as error:
+            raise ConfigurationError(
+                f'{place}[{index}]: expected a task like {{"prompt": "What to do.", ...}}; {error}; got {task!r:.100}.'
+            ) from error
+
+
+def _whole(seed: Any) -> int:
+    if type(seed) is not int:
+        raise InvalidRequestError(f"Expected the seed to be a whole number, got {seed!r:.100}.")
+    return seed
