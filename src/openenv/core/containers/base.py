@@ -1,17 +1,45 @@
 """What every provider promises, whether it starts a container or a plain process."""
 
+import atexit
+import os
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import Parameter, signature
 from types import TracebackType
 from typing import Any, Self
 
 from openenv.core.containers.health import wait_until_healthy
-from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
+
+TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
+LOG_END = 4000
+"""Characters of a server's log that ``logs`` returns, and that stand in errors."""
+
+READY_TIMEOUT_S = 30.0
+"""Seconds that a server may take to get ready, where nobody says how many."""
+
+_TOKEN_BYTES = 24
 
 
 class Provider(ABC):
-    """What a client needs of a provider, whichever of the two kinds it is."""
+    """What a client needs of a provider, whichever of the two kinds it is.
+
+    For those who write one: call ``_stop_at_exit`` as soon as something runs, and ``_stopped`` once it is gone. Then
+    nothing outlives the interpreter, however it was left behind.
+    """
+
+    _started_by: int | None = None
+
+    @property
+    def token(self) -> str | None:
+        """What clients of the server must send, once it was started; ``None`` where it asks for nothing.
+
+        A provider whose server does not see its clients come from its own machine, as in a container, makes one with
+        ``token_for`` and passes it as ``OPENENV_TOKEN``.
+        """
+        return None
 
     @abstractmethod
     def launch(self) -> str:
@@ -19,7 +47,7 @@ class Provider(ABC):
 
         Raises:
             ProviderError: The server could not be started, or ended before it was ready.
-            TimeoutError: The server was not ready in time.
+            ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
         """
 
     @abstractmethod
@@ -28,6 +56,33 @@ class Provider(ABC):
 
     def check_alive(self) -> None:  # noqa: B027  # a provider that can't tell has nothing to check
         """Raise ``ProviderError`` if the server was started and has ended; a provider that can't tell does nothing."""
+
+    def logs(self, size: int = LOG_END) -> str:
+        """Return the end of what the server has printed; empty for a provider that can't tell.
+
+        Args:
+            size: How many characters, at most.
+        """
+        return ""
+
+    def _wait_until_healthy(self, base_url: str, timeout_s: float) -> None:
+        try:
+            wait_until_healthy(base_url, timeout_s, self.check_alive)
+        except TimeoutError as error:
+            raise ServerNotReadyError(str(error), self.logs() or None) from error
+
+    def _stop_at_exit(self) -> None:
+        """Have the server shut down when the interpreter ends, unless ``_stopped`` comes first."""
+        self._started_by = os.getpid()
+        atexit.register(self._exit)
+
+    def _stopped(self) -> None:
+        """Note that nothing is left to shut down."""
+        atexit.unregister(self._exit)
+
+    def _exit(self) -> None:
+        if os.getpid() == self._started_by:  # a forked child has its parent's exit functions, but not its servers
+            self.shut_down()
 
 
 class ContainerProvider(Provider):
@@ -59,7 +114,7 @@ class ContainerProvider(Provider):
     def stop_container(self) -> None:
         """Stop and remove the container. Without one this does nothing."""
 
-    def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
+    def wait_for_ready(self, base_url: str, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Block until the server answers ``GET /health``.
 
         Args:
@@ -68,9 +123,9 @@ class ContainerProvider(Provider):
 
         Raises:
             ProviderError: The server ended before it was ready.
-            TimeoutError: The server was not ready in time.
+            ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
         """
-        wait_until_healthy(base_url, timeout_s, self.check_alive)
+        self._wait_until_healthy(base_url, timeout_s)
 
     def launch(self) -> str:
         """Start the image that the provider was made with, and wait until its server is ready; see ``Provider``.
@@ -85,9 +140,30 @@ class ContainerProvider(Provider):
                 "Call it yourself and give the client the address as base_url, or use the client's from_docker_image."
             )
         start: Callable[..., str] = self.start_container
+        return self._launch(start, None)
+
+    def launch_image(self, image: str, *, timeout_s: float | None = None, **options: Any) -> str:
+        """Start an image and wait until its server is ready; on failure nothing is left running.
+
+        Args:
+            image: Name of the image.
+            timeout_s: Seconds that the server may take to get ready; the provider's own default if ``None``.
+            **options: As ``start_container`` takes them.
+
+        Returns:
+            The server's address.
+
+        Raises:
+            ProviderError: The container could not be started, or ended before it was ready.
+            ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
+        """
+        return self._launch(partial(self.start_container, image, **options), timeout_s)
+
+    def _launch(self, start: Callable[[], str], timeout_s: float | None) -> str:
+        waiting = {} if timeout_s is None else {"timeout_s": timeout_s}
         try:
             base_url = start()
-            self.wait_for_ready(base_url)
+            self.wait_for_ready(base_url, **waiting)
         except BaseException:
             self.shut_down()
             raise
@@ -143,11 +219,17 @@ class RuntimeProvider(Provider):
     def stop(self) -> None:
         """Stop the server. Without one this does nothing."""
 
-    def launch(self) -> str:
-        """Start the server and wait until it is ready; see ``Provider``."""
+    def launch(self, timeout_s: float | None = None, **options: Any) -> str:
+        """Start the server and wait until it is ready; see ``Provider``.
+
+        Args:
+            timeout_s: Seconds that it may take to get ready; the provider's own default if ``None``.
+            **options: As ``start`` takes them.
+        """
+        waiting = {} if timeout_s is None else {"timeout_s": timeout_s}
         try:
-            base_url = self.start()
-            self.wait_for_ready()
+            base_url = self.start(**options)
+            self.wait_for_ready(**waiting)
         except BaseException:
             self.stop()
             raise
@@ -157,7 +239,7 @@ class RuntimeProvider(Provider):
         """Stop the server."""
         self.stop()
 
-    def wait_for_ready(self, timeout_s: float = 30.0) -> None:
+    def wait_for_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Block until the server answers ``GET /health``.
 
         Args:
@@ -165,9 +247,9 @@ class RuntimeProvider(Provider):
 
         Raises:
             ProviderError: The server was not started, or ended before it was ready.
-            TimeoutError: The server was not ready in time.
+            ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
         """
-        wait_until_healthy(self.base_url, timeout_s, self.check_alive)
+        self._wait_until_healthy(self.base_url, timeout_s)
 
     def __enter__(self) -> Self:
         self.start()
@@ -177,6 +259,11 @@ class RuntimeProvider(Provider):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def token_for(env_vars: Mapping[str, str]) -> str:
+    """Return the token that a server's environment variables give it; a new one where they give it none."""
+    return env_vars.get(TOKEN_VARIABLE) or secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def _is_required(parameter: Parameter) -> bool:

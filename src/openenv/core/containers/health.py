@@ -33,11 +33,8 @@ def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[]
         ConfigurationError: ``base_url`` is no HTTP address.
         TimeoutError: The server did not answer 200 in time; the message says what it did instead.
     """
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    request = _request(base_url, "/health")
     opener = opener_for(base_url)
-    request = Request(f"{base_url.rstrip('/')}/health")  # noqa: S310  # the scheme was checked above
     deadline = time.monotonic() + timeout_s
     pause = FIRST_PAUSE_S
     while True:
@@ -50,6 +47,28 @@ def wait_until_healthy(base_url: str, timeout_s: float, check_alive: Callable[[]
             raise TimeoutError(f"{base_url} was not ready within {timeout_s:g} s; the last try gave: {refusal}.")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def is_up(base_url: str, timeout_s: float) -> bool:
+    """Ask once whether a server is there: one that has no ``/health``, as some behind a proxy, may answer ``/``.
+
+    Args:
+        base_url: The server's address, ``http://`` or ``https://``.
+        timeout_s: Seconds that each of the two answers may take.
+
+    Raises:
+        ConfigurationError: ``base_url`` is no HTTP address.
+    """
+    requests = [_request(base_url, path) for path in ("/health", "/")]
+    opener = opener_for(base_url)
+    return any(_refusal(opener, request, timeout_s) is None for request in requests)
+
+
+def _request(base_url: str, path: str) -> Request:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    return Request(f"{base_url.rstrip('/')}{path}")  # noqa: S310  # the scheme was checked above
 
 
 def _refusal(opener: OpenerDirector, request: Request, timeout_s: float) -> str | None:

@@ -11,12 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from openenv.core.containers.base import RuntimeProvider
+from openenv.core.addresses import is_loopback, reachable, url_of
+from openenv.core.containers.base import LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.containers.venv_cache import environment_for, variables_of
 from openenv.core.exceptions import ProviderError
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
-LOG_END_BYTES = 4000
 
 
 class LocalProcessProvider(RuntimeProvider):
@@ -35,6 +36,8 @@ class LocalProcessProvider(RuntimeProvider):
         env_vars: Environment variables to set for the server, on top of this process's own.
         log_file: Where to append what the server prints; a temporary file, removed on ``stop``, if ``None``.
         grace_s: Seconds that ``stop`` leaves the server to end by itself.
+        venv: Whether to run it in a Python environment of its own with what the folder asks for, which is built on the
+            first start and kept; see ``venv_cache.environment_for``. It needs a folder.
 
     Example::
 
@@ -50,15 +53,20 @@ class LocalProcessProvider(RuntimeProvider):
         env_vars: Mapping[str, str] | None = None,
         log_file: str | Path | None = None,
         grace_s: float = 5.0,
+        venv: bool = False,
     ) -> None:
         self.environment = str(environment)
         self.max_sessions = max_sessions
         self.env_vars = dict(env_vars or {})
         self.log_file = log_file
         self.grace_s = grace_s
+        self.venv = venv
+        self._host = HOST
+        self._hands_on_listener = True
         self._process: subprocess.Popen[bytes] | None = None
         self._log: BinaryIO | None = None
         self._base_url = ""
+        self._token: str | None = None
 
     @property
     def base_url(self) -> str:
@@ -66,6 +74,11 @@ class LocalProcessProvider(RuntimeProvider):
         if self._process is None:
             raise ProviderError(f"No server for {self.environment!r} is running; call start() first.")
         return self._base_url
+
+    @property
+    def token(self) -> str | None:
+        """What the server was given as ``OPENENV_TOKEN``; ``None`` where it needs none, as on loopback."""
+        return self._token
 
     @property
     def pid(self) -> int | None:
@@ -86,18 +99,28 @@ class LocalProcessProvider(RuntimeProvider):
         Raises:
             ProviderError: The port is taken, or this provider is running a server already.
         """
-        if kwargs:
-            raise ProviderError(f"LocalProcessProvider.start takes port and env_vars, but got {', '.join(kwargs)} too.")
+        self._refuse_options(kwargs)
+        return self._start(port, env_vars or {}, [])
+
+    def _start(self, port: int | None, env_vars: Mapping[str, str], options: list[str]) -> str:
         if self._process is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
+        venv = environment_for(Path(self.environment)) if self.venv else None
+        variables = {**self.env_vars, **env_vars}
+        if not is_loopback(self._host):
+            variables[TOKEN_VARIABLE] = token_for({**os.environ, **variables})
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         self._log = self._open_log()
         try:
-            with socket.create_server((HOST, port or 0), backlog=BACKLOG) as listener:
-                self._process = self._spawn(listener, env_vars or {})
-                self._base_url = f"http://{HOST}:{listener.getsockname()[1]}"
+            with socket.create_server((self._host, port or 0), family=family, backlog=BACKLOG) as listener:
+                self._process = self._spawn(listener, venv, variables, options)
+                bound_port = listener.getsockname()[1]
         except OSError as error:
             self._close_log()
             raise ProviderError(f"The server for {self.environment!r} could not be started: {error}") from error
+        self._stop_at_exit()
+        self._token = variables.get(TOKEN_VARIABLE)
+        self._base_url = url_of(reachable(self._host), bound_port)
         return self._base_url
 
     def stop(self) -> None:
@@ -115,23 +138,23 @@ class LocalProcessProvider(RuntimeProvider):
         if process.stdin is not None:
             process.stdin.close()
         self._close_log()
+        self._stopped()
 
     def check_alive(self) -> None:
         """Raise ``ProviderError`` with the end of the log if the server has ended."""
         if self._process is None or self._process.poll() is None:
             return
         raise ProviderError(
-            f"The server for {self.environment!r} ended with exit status {self._process.returncode}. "
-            f"The end of its log:\n{self.log_end() or '(it printed nothing)'}"
+            f"The server for {self.environment!r} ended with exit status {self._process.returncode}.", self.logs()
         )
 
-    def log_end(self, size: int = LOG_END_BYTES) -> str:
-        """Return the last ``size`` bytes of what the running server has printed; nothing after ``stop``."""
+    def logs(self, size: int = LOG_END) -> str:
+        """Return the end of what the running server has printed, ``size`` bytes at most; nothing after ``stop``."""
         if self._log is None:
             return ""
-        self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - size))
-        return self._log.read().decode(errors="replace").strip()
+        # Not seek and read: the server writes where this file stands, and must not write over what it wrote before.
+        written = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, max(0, written - size)).decode(errors="replace").strip()
 
     def _open_log(self) -> BinaryIO:
         if self.log_file is None:
@@ -144,31 +167,34 @@ class LocalProcessProvider(RuntimeProvider):
             self._log.close()
             self._log = None
 
-    def _spawn(self, listener: socket.socket, env_vars: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self, listener: socket.socket, venv: Path | None, variables: Mapping[str, str], options: list[str]
+    ) -> subprocess.Popen[bytes]:
+        python = sys.executable if venv is None else str(venv / "bin" / "python")
         # -P: the working directory's files must not shadow the modules that the server imports.
-        command = [sys.executable, "-P", "-m", "openenv.cli", "serve", self.environment]
-        command += ["--fd", str(listener.fileno()), "--stop-on-eof"]
+        command = [python, "-P", "-m", "openenv.cli", "serve", self.environment, "--stop-on-eof", *options]
+        host, port = listener.getsockname()[:2]
+        inherited = [listener.fileno()] if self._hands_on_listener else []
+        command += ["--fd", str(listener.fileno())] if inherited else ["--host", host, "--port", str(port)]
         if self.max_sessions is not None:
             command += ["--max-sessions", str(self.max_sessions)]
+        own = {} if venv is None else variables_of(venv)
         return subprocess.Popen(  # noqa: S603  # our own command; the environment is the caller's choice
             command,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **self.env_vars, **env_vars},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            pass_fds=[listener.fileno()],
+            pass_fds=inherited,
             # Ctrl-C in the terminal is for this process, which then stops the server in order.
             start_new_session=True,
         )
 
-
-def _listen(port: int | None) -> socket.socket:
-    try:
-        return socket.create_server((HOST, port or 0), backlog=BACKLOG)
-    except OSError as error:
-        raise ProviderError(
-            f"Can't listen on {HOST}:{port}: {error.strerror}. Choose another port, or none."
-        ) from error
+    def _refuse_options(self, options: Mapping[str, Any]) -> None:
+        if options:
+            raise ProviderError(
+                f"{type(self).__name__}.start takes port and env_vars, but got {', '.join(options)} too."
+            )
 
 
 def _kill_group(group: int) -> None:

@@ -1,0 +1,175 @@
+"""What an environment's folder says that it needs: its ``pyproject.toml`` or ``requirements.txt``, and its lock."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from openenv.core.exceptions import ConfigurationError
+
+PROJECT_FILE = "pyproject.toml"
+LOCK_FILE = "uv.lock"
+OURS = frozenset({"openenv", "openenv-core"})
+"""Distributions that bring the package ``openenv``: the one that runs here takes the place of each."""
+
+_LISTS = ("requirements.txt", "server/requirements.txt")
+# Options of a list that name files, which are meant from the list's own folder.
+_OF_FILE = re.compile(r"(?P<option>-r|-c|-e|--requirement|--constraint|--editable)[ =]\s*(?P<path>[^\s:]+)")
+_FURTHER_LIST = ("-r", "--requirement")
+_CONSTRAINTS = ("-c", "--constraint")
+
+
+class _Line(NamedTuple):
+    """A line of a list as pip takes it, and what it stands for."""
+
+    text: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a folder needs.
+
+    Attributes:
+        file: The file that says so.
+        lines: What it lists, as pip takes it, without OpenEnv itself.
+        extras: Those of OpenEnv's extras that it asks for.
+        pins: What the lock has chosen, as ``name==version``.
+        python: Which Pythons it is made for, as in ``>=3.11``; empty for any.
+        content: All that its environment depends on.
+    """
+
+    file: Path
+    lines: tuple[str, ...]
+    extras: frozenset[str]
+    pins: tuple[str, ...]
+    python: str
+    content: bytes
+
+
+def read_requirements(folder: Path) -> Requirements:
+    """Read what a folder needs. Where there is a ``pyproject.toml`` with a project, that says it.
+
+    Raises:
+        ConfigurationError: No file says so, or one can't be read.
+    """
+    project = _project(folder / PROJECT_FILE)
+    if project is None:
+        return _from_list(folder)
+    file = folder / PROJECT_FILE
+    if "dependencies" in project.get("dynamic", ()):
+        raise ConfigurationError(
+            f"{file}: its dependencies are dynamic, so that only a build would tell them; list them in the file."
+        )
+    lines, extras = _without_ours(project.get("dependencies", ()))
+    lock = folder / LOCK_FILE
+    locked = _read(lock) if lock.is_file() else ""
+    pins = _pins(locked, project["name"], lock) if locked else ()
+    content = f"{_read(file)}{locked}".encode()
+    return Requirements(file, lines, extras, pins, project.get("requires-python", ""), content)
+
+
+def _project(file: Path) -> Mapping[str, Any] | None:
+    document = _toml(_read(file), file) if file.is_file() else {}
+    project = document.get("project")
+    return project if isinstance(project, dict) and "name" in project else None
+
+
+def _from_list(folder: Path) -> Requirements:
+    file = next((folder / name for name in _LISTS if (folder / name).is_file()), None)
+    if file is None:
+        raise ConfigurationError(
+            f"{folder} has neither a {PROJECT_FILE} with a [project] nor a requirements.txt, which would say what its "
+            "own environment needs; add one."
+        )
+    listed = list(_listed(file))
+    lines, extras = _without_ours(line.text for line in listed)
+    return Requirements(file, lines, extras, (), "", "\n".join(line.content for line in listed).encode())
+
+
+def _listed(file: Path, above: tuple[Path, ...] = ()) -> Iterator[_Line]:
+    """Give the lines of a list, and in the place of each list that it names, that one's."""
+    if file.resolve() in above:  # which would never end
+        return
+    for line in _lines(_read(file)):
+        found = _OF_FILE.fullmatch(line)
+        path = file.parent / (found["path"] if found else "")
+        text = f"{found['option']} {path}" if found else line
+        if found and found["option"] in _FURTHER_LIST:
+            yield from _listed(path, (*above, file.resolve()))
+        else:
+            yield _Line(text, _read(path) if found and found["option"] in _CONSTRAINTS else text)
+
+
+def _lines(text: str) -> list[str]:
+    joined = re.sub(r"\s*\\\n\s*", " ", text)
+    listed = (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines())
+    return [line for line in listed if line]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: can't be read ({error}); it says what is needed.") from error
+
+
+def _without_ours(listed: Iterable[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Part what is listed into that of others and the extras of ours."""
+    others, extras = [], set[str]()
+    for line in listed:
+        ours = _ours(line)
+        if ours is None:
+            others.append(line)
+        else:
+            extras |= ours.extras
+    return tuple(others), frozenset(extras)
+
+
+def _ours(line: str) -> Requirement | None:
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:  # an option or a path, which pip reads
+        return None
+    return requirement if canonicalize_name(requirement.name) in OURS else None
+
+
+def _pins(lock: str, root: str, file: Path) -> tuple[str, ...]:
+    """Read what a lock has chosen for a project, but for what only OpenEnv needs: that follows the one that runs here.
+
+    What was chosen by platform, or comes from elsewhere than an index, is left to be chosen again.
+    """
+    packages: dict[str, list[dict[str, Any]]] = {}
+    for package in _toml(lock, file).get("package", ()):
+        packages.setdefault(package["name"], []).append(package)
+    reached = _reachable(packages, canonicalize_name(root))
+    chosen = [packages[name][0] for name in sorted(reached) if len(packages[name]) == 1]
+    return tuple(f"{each['name']}=={each['version']}" for each in chosen if "registry" in each.get("source", {}))
+
+
+def _reachable(packages: Mapping[str, list[dict[str, Any]]], root: str) -> set[str]:
+    reached, waiting = set[str](), [root]
+    while waiting:
+        name = waiting.pop()
+        if name in packages and name not in reached and name not in OURS:
+            reached.add(name)
+            waiting += _needed(packages[name])
+    return reached
+
+
+def _needed(versions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for package in versions:
+        lists = [package.get("dependencies", ()), *package.get("optional-dependencies", {}).values()]
+        yield from (dependency["name"] for listed in lists for dependency in listed)
+
+
+def _toml(text: str, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file}: is not valid TOML; mend this: {error}") from error
