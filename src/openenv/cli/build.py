@@ -1,0 +1,99 @@
+"""``openenv build``: the image of an environment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openenv.cli.key_values import read_variables
+from openenv.images.builder import Build, BuiltImage, build_image
+from openenv.images.compose import write_compose_file
+
+_MEBIBYTE = 2**20
+
+EnvPath = Annotated[Path, typer.Argument(metavar="ENV_PATH", file_okay=False, help="The environment's folder.")]
+Tag = Annotated[
+    str | None, typer.Option("--tag", "-t", help="Name of the image.  [default: openenv-NAME]", show_default=False)
+]
+Context = Annotated[
+    Path | None,
+    typer.Option(
+        "--context",
+        "-c",
+        exists=True,
+        file_okay=False,
+        help="Folder that the Dockerfile copies from.",
+        show_default=False,
+    ),
+]
+DockerfilePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--dockerfile",
+        "-f",
+        exists=True,
+        dir_okay=False,
+        help="The Dockerfile.  [default: server/Dockerfile, or Dockerfile]",
+        show_default=False,
+    ),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Make every layer anew.")]
+BuildArg = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Argument of the Dockerfile; may be given again.", show_default=False),
+]
+BaseImage = Annotated[
+    str | None, typer.Option(help="Image to build on, for a Dockerfile with ARG BASE_IMAGE.", show_default=False)
+]
+Wheels = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        file_okay=False,
+        help="Folder of wheels to install from, and from nowhere else.",
+        show_default=False,
+    ),
+]
+Lock = Annotated[bool, typer.Option("--lock", help="Choose versions anew, and note them in requirements.lock.")]
+Compose = Annotated[bool, typer.Option("--compose", help="Write a compose.yaml that starts the image.")]
+
+
+def build(
+    env_path: EnvPath = Path(),
+    tag: Tag = None,
+    context: Context = None,
+    dockerfile: DockerfilePath = None,
+    no_cache: NoCache = False,
+    build_arg: BuildArg = None,
+    base_image: BaseImage = None,
+    wheels: Wheels = None,
+    lock: Lock = False,
+    compose: Compose = False,
+) -> None:
+    """Build an environment's image with Docker, and say how large it is."""
+    image = build_image(
+        Build(
+            folder=env_path,
+            tag=tag,
+            context=context,
+            dockerfile=dockerfile,
+            base_image=base_image,
+            wheels=wheels,
+            lock=lock,
+            no_cache=no_cache,
+            arguments=read_variables(build_arg or [], "--build-arg"),
+        )
+    )
+    _say(image)
+    if compose:
+        typer.echo(f"Wrote {write_compose_file(env_path, image)}: OPENENV_TOKEN=... docker compose up")
+
+
+def _say(image: BuiltImage) -> None:
+    own = "" if image.base_size is None else f", {_mebibytes(image.size - image.base_size)} of it on top of its base"
+    typer.echo(f"Built {image.tag}: {_mebibytes(image.size)}{own}.")
+    typer.echo(f"Pin it as {image.id}.")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / _MEBIBYTE:.0f} MiB"

@@ -1,0 +1,57 @@
+"""What a Dockerfile takes: its arguments, and the files that it looks for."""
+
+import re
+from pathlib import Path
+
+from openenv.core.exceptions import ConfigurationError
+
+DOCKERFILES = ("server/Dockerfile", "Dockerfile")
+"""Where an environment's folder has it; the first one that is there counts."""
+
+
+class Dockerfile:
+    """A Dockerfile, read.
+
+    Args:
+        path: The file.
+
+    Attributes:
+        path: The file.
+        text: What is in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+
+    @staticmethod
+    def of_folder(folder: Path) -> "Dockerfile":
+        """Find the Dockerfile of an environment's folder.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        for name in DOCKERFILES:
+            if (folder / name).is_file():
+                return Dockerfile(folder / name)
+        raise ConfigurationError(
+            f"{folder} has neither {' nor '.join(DOCKERFILES)}. `openenv init` makes a folder with one to copy."
+        )
+
+    @property
+    def arguments(self) -> set[str]:
+        """The names that ``--build-arg`` may give it."""
+        return set(re.findall(r"(?mi)^\s*ARG\s+(\w+)", self.text))
+
+    def check_takes(self, argument: str) -> None:
+        """Raise ``ConfigurationError`` if it has no such argument."""
+        if argument not in self.arguments:
+            raise ConfigurationError(
+                f"{self.path} takes no {argument}. Begin it with a line such as `ARG {argument}=...`, and use it."
+            )
+
+    def mentions(self, name: str) -> bool:
+        """Say whether it looks for a file or folder: by its name, or as ``nam[e]``, a pattern that may find nothing."""
+        lines = [line for line in self.text.splitlines() if not line.lstrip().startswith("#")]
+        pattern = re.compile(rf"{re.escape(name[:-1])}\[?{re.escape(name[-1])}(?!\w)")
+        return any(pattern.search(line) for line in lines)

@@ -1,0 +1,68 @@
+"""The Compose file, as Compose itself reads it."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.environment_folders import scaffold
+
+from openenv.core.containers.docker.labels import ImageLabels
+from openenv.core.exceptions import ConfigurationError
+from openenv.images.builder import BuiltImage
+from openenv.images.compose import write_compose_file
+
+
+def built(**labels: Any) -> BuiltImage:
+    return BuiltImage("my-image:1", f"sha256:{'0' * 64}", 1, None, ImageLabels(**labels))
+
+
+def as_compose_reads(file: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    command = shutil.which("docker-compose")
+    if command is None:
+        pytest.skip("no docker-compose: sudo apt-get install docker-compose")
+    environment = {**os.environ, **variables}
+    return subprocess.run([command, "--file", str(file), "config"], capture_output=True, text=True, env=environment)
+
+
+def test_it_confines_as_the_provider_does(tmp_path: Path) -> None:
+    file = write_compose_file(scaffold(tmp_path, "my_env"), built(writable=("/tmp", "/home/openenv")))
+    assert file.name == "compose.yaml"
+    read = as_compose_reads(file, OPENENV_TOKEN="secret")
+    assert read.returncode == 0, read.stderr
+    (service,) = yaml.safe_load(read.stdout)["services"].values()
+    assert service["image"] == "my-image:1"
+    assert service["environment"] == {"OPENENV_TOKEN": "secret", "PORT": "8000"}
+    assert service["ports"] == ["127.0.0.1:8000:8000/tcp"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["pids_limit"] == 1024
+    assert service["tmpfs"] == [
+        f"{folder}:rw,exec,nosuid,nodev,mode=1777,size=256m" for folder in ("/tmp", "/home/openenv")
+    ]
+
+
+def test_it_asks_for_a_token(tmp_path: Path) -> None:
+    file = write_compose_file(scaffold(tmp_path, "my_env"), built())
+    read = as_compose_reads(file, OPENENV_TOKEN="")
+    assert read.returncode != 0
+    assert "a token, which clients must send" in read.stderr
+
+
+def test_it_goes_by_the_image_s_labels(tmp_path: Path) -> None:
+    file = write_compose_file(scaffold(tmp_path, "my_env"), built(nested_sandbox=True))
+    (service,) = yaml.safe_load(file.read_text())["services"].values()
+    assert "read_only" not in service
+    assert "seccomp:unconfined" in service["security_opt"]
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "compose.yaml").write_text("mine")
+    with pytest.raises(ConfigurationError, match="is there already"):
+        write_compose_file(folder, built())
+    assert (folder / "compose.yaml").read_text() == "mine"
