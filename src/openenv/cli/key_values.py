@@ -1,0 +1,44 @@
+"""Options of the form ``NAME=VALUE``."""
+
+import os
+import re
+from collections.abc import Iterable
+
+import typer
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def read_variables(items: Iterable[str], option: str) -> dict[str, str]:
+    """Read environment variables, or arguments of a Dockerfile, each ``NAME=VALUE``.
+
+    Raises:
+        BadParameter: One is not of that form.
+    """
+    return dict(_read(item, option) for item in items)
+
+
+def read_secrets(items: Iterable[str], option: str) -> dict[str, str]:
+    """Read secrets, each ``NAME=VALUE`` or, so that no value is seen on the command line, the ``NAME`` of a variable.
+
+    Raises:
+        BadParameter: One is not of that form, or there is no such variable.
+    """
+    return dict(_read(item if "=" in item else _from_environment(item, option), option) for item in items)
+
+
+def _read(item: str, option: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        shown = name if equals else item
+        raise typer.BadParameter(f"{option} takes NAME=VALUE, where NAME is of letters, digits and _; got {shown!r}.")
+    return name, value
+
+
+def _from_environment(name: str, option: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise typer.BadParameter(
+            f"{option} takes NAME=VALUE, or the NAME of one of your environment variables; {name!r} is neither."
+        )
+    return f"{name}={value}"

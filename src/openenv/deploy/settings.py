@@ -1,0 +1,166 @@
+"""What can be chosen about a deployment on Kubernetes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from openenv.core.containers.kubernetes.parts import USER, check_name
+from openenv.core.containers.resources import Resources
+from openenv.core.exceptions import ConfigurationError
+
+PRE_STOP_S = 5
+"""Seconds before a pod is told to end, for everybody to learn that no new connections are to go to it."""
+CLOSE_S = 11
+"""Seconds that a server takes to end once it has drained, at most."""
+_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", "OPENENV_TOKEN", "OPENENV_JOURNAL"}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FULL = 0.7
+"""How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""
+
+
+class Autoscaler(StrEnum):
+    """What adds and removes servers."""
+
+    NONE = "none"
+    PROMETHEUS_ADAPTER = "prometheus-adapter"
+    """Kubernetes' own autoscaler, which learns of sessions by the Prometheus adapter."""
+    KEDA = "keda"
+
+
+class Affinity(StrEnum):
+    """Which of several servers a client's connection goes to."""
+
+    CLIENT_IP = "client-ip"
+    """The one that all connections of the client's address go to."""
+    NONE = "none"
+    """Any."""
+
+
+class Egress(StrEnum):
+    """What environments may connect to."""
+
+    NONE = "none"
+    """Nothing, but for the journal's database."""
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class DeploymentSettings:
+    """What a deployment is to be like.
+
+    Attributes:
+        name: Name of its objects.
+        image: Image of the server.
+        namespace: Where it is to run.
+        replicas: Servers, at least.
+        max_replicas: Servers at most, where something adds and removes them.
+        autoscaler: What does.
+        prometheus_url: Address of Prometheus, for KEDA.
+        monitoring_namespace: Where Prometheus runs, which is let in where there is an autoscaler.
+        max_sessions: Sessions that a server may hold at once; the environment's own default if ``None``.
+        resources: What a server may take.
+        env_vars: Environment variables that anybody may read.
+        secret_env: Environment variables whose values the Secret has, under their names.
+        drain_s: Seconds for episodes to end before a server does.
+        journal: Whether servers share a journal, whose address is in the Secret.
+        affinity: Which server a connection goes to.
+        egress: What environments may connect to.
+        allowed_namespaces: Further namespaces whose pods may connect to the servers.
+        secret: Name of the Secret with the token; the deployment's own if ``None``.
+        token: The token, where the Secret is to be written too.
+        user: Number of the user that servers run as.
+        read_only_root: Whether the image's files can't be written.
+
+    Raises:
+        ConfigurationError: Something of it makes no sense.
+    """
+
+    name: str
+    image: str
+    namespace: str = "default"
+    replicas: int = 1
+    max_replicas: int | None = None
+    autoscaler: Autoscaler = Autoscaler.NONE
+    prometheus_url: str = "http://prometheus-operated.monitoring.svc:9090"
+    monitoring_namespace: str = "monitoring"
+    max_sessions: int | None = None
+    resources: Resources = field(default_factory=lambda: Resources(cpus=1, memory="1g"))
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    secret_env: tuple[str, ...] = ()
+    drain_s: int = 60
+    journal: bool = False
+    affinity: Affinity = Affinity.CLIENT_IP
+    egress: Egress = Egress.NONE
+    allowed_namespaces: tuple[str, ...] = ()
+    secret: str | None = None
+    token: str | None = field(default=None, repr=False)
+    user: int = USER
+    read_only_root: bool = True
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "name")
+        check_name(self.namespace, "namespace")
+        check_name(self.secret_name, "name of a Secret")
+        for namespace in (*self.allowed_namespaces, self.monitoring_namespace):
+            check_name(namespace, "namespace")
+        if not self.image.strip():
+            raise ConfigurationError("Expected the name of an image, got none.")
+        if self.user == 0:
+            raise ConfigurationError("Expected the number of a user other than root, got 0; 1000 is the default.")
+        self._check_variables()
+        self._check_replicas()
+
+    def _check_variables(self) -> None:
+        for name in (*self.env_vars, *self.secret_env):
+            if not _VARIABLE.fullmatch(name):
+                raise ConfigurationError(f"Expected the name of an environment variable, got {name!r}.")
+            if name in _SET_BY_OPTIONS:
+                raise ConfigurationError(f"Expected no {name} among the environment variables: other settings set it.")
+        if twice := self.env_vars.keys() & set(self.secret_env):
+            raise ConfigurationError(f"Expected each variable once, got {', '.join(sorted(twice))} as a secret too.")
+
+    def _check_replicas(self) -> None:
+        if self.replicas < 1:
+            raise ConfigurationError(f"Expected at least 1 replica, got {self.replicas}.")
+        if self.autoscaler is Autoscaler.NONE:
+            if self.max_replicas is not None:
+                raise ConfigurationError(
+                    f"Expected an autoscaler for up to {self.max_replicas} replicas, got none: "
+                    f"choose {Autoscaler.PROMETHEUS_ADAPTER} or {Autoscaler.KEDA}."
+                )
+            return
+        if self.max_sessions is None:
+            raise ConfigurationError(
+                "Expected the number of sessions that a server holds, got none: the autoscaler has to know when it is "
+                "full."
+            )
+        if self.most_replicas < self.replicas:
+            raise ConfigurationError(
+                f"Expected at least as many replicas at most as at least, got {self.most_replicas} and {self.replicas}."
+            )
+
+    @property
+    def selector(self) -> dict[str, str]:
+        """Labels by which its pods are found."""
+        return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/instance": self.name}
+
+    @property
+    def secret_name(self) -> str:
+        """Name of the Secret with the token, and with the journal's address."""
+        return self.secret or self.name
+
+    @property
+    def most_replicas(self) -> int:
+        """Servers at most."""
+        return self.max_replicas if self.max_replicas is not None else 4 * self.replicas
+
+    @property
+    def sessions_per_replica(self) -> int:
+        """Sessions for each server, on average, above which another one is added."""
+        return max(1, int(_FULL * (self.max_sessions or 1)))
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds from when a pod is to end to when it is killed."""
+        return PRE_STOP_S + self.drain_s + CLOSE_S

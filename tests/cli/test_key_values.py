@@ -1,0 +1,24 @@
+"""Options of the form ``NAME=VALUE``."""
+
+import pytest
+import typer
+
+from openenv.cli.key_values import read_secrets, read_variables
+
+
+def test_values_may_be_anything() -> None:
+    assert read_variables(["A=", "B=x=y", "_c1= z ", "A=last"], "-e") == {"A": "last", "B": "x=y", "_c1": " z "}
+
+
+@pytest.mark.parametrize("item", ["A", "=x", "1A=x", "A-B=x", " A=x", ""])
+def test_names_may_not(item: str) -> None:
+    with pytest.raises(typer.BadParameter, match="-e takes NAME=VALUE"):
+        read_variables([item], "-e")
+
+
+def test_a_secret_may_be_a_variables_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "hush=hush")
+    assert read_secrets(["MY_KEY", "B=x"], "--secret") == {"MY_KEY": "hush=hush", "B": "x"}
+    monkeypatch.delenv("MY_KEY")
+    with pytest.raises(typer.BadParameter, match="'MY_KEY' is neither"):
+        read_secrets(["MY_KEY"], "--secret")
