@@ -1,0 +1,261 @@
+"""``openenv push``: publish an environment's folder, as a Space on the Hub or as an image in a registry."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import typer
+from packaging.version import Version
+
+from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
+from openenv.cli.hub import is_interactive, show_progress_to_people_only
+from openenv.cli.key_values import read_secrets, read_variables
+from openenv.core.containers.own_wheel import DISTRIBUTION, pack_openenv
+from openenv.core.containers.spaces import space_url
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.hub.ignoring import read_patterns
+from openenv.hub.names import checked_repo_id
+from openenv.hub.staging import ROOT_DOCKERFILE, Look, missing_files, sizes_of, stage
+from openenv.images.builder import Build, build_image
+from openenv.images.context import WHEELS
+from openenv.images.dockerfile import Dockerfile
+from openenv.images.registry import image_name, push_image
+from openenv.validation.code_checks import offers_only_tools
+from openenv.validation.report import CHECKS, CheckResult, run_check
+from openenv.validation.source import Source, read_source
+
+YOU = "YOU"
+"""Stands for whoever is logged in, where a dry run asks nobody who that is."""
+SETTINGS = ("--private", "--hardware", "--env-var", "--secret")
+"""Options that change a Space, beside its files."""
+
+Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The environment's folder.")]
+RepoId = Annotated[
+    str | None,
+    typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the Space.  [default: yours, named as it is]"),
+]
+BaseImage = Annotated[
+    str | None, typer.Option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
+]
+Interface = Annotated[bool, typer.Option("--interface", help="Show the web page.  [default: on a Space]")]
+NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show no web page.  [default: in a registry]")]
+Registry = Annotated[
+    str | None, typer.Option(help="Publish an image here instead, as in ghcr.io/me; needs docker.", show_default=False)
+]
+Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
+CreatePr = Annotated[bool, typer.Option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
+Exclude = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Globs of files to leave out, one a line."),
+]
+Delete = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Files of the Space to delete; may be given again.", show_default=False),
+]
+Hardware = Annotated[str | None, typer.Option("--hardware", "-H", help="What the Space runs on, as in cpu-upgrade.")]
+Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Spaces to push to, named NAME-1, NAME-2, ...")]
+EnvVar = Annotated[
+    list[str] | None,
+    typer.Option("--env-var", "-e", metavar="NAME=VALUE", help="Variable; may be given again.", show_default=False),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=VALUE]",
+        help="Secret; without a value it is the one of your variable of that name. May be given again.",
+        show_default=False,
+    ),
+]
+SkipValidation = Annotated[bool, typer.Option("--skip-validation", help="Look for tokens and keys only.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What belongs to a Space, beside its files."""
+
+    private: bool
+    create_pr: bool
+    hardware: str | None
+    variables: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
+    delete: tuple[str, ...]
+
+
+def push(
+    directory: Directory = Path(),
+    repo_id: RepoId = None,
+    base_image: BaseImage = None,
+    interface: Interface = False,
+    no_interface: NoInterface = False,
+    registry: Registry = None,
+    private: Private = False,
+    create_pr: CreatePr = False,
+    exclude: Exclude = None,
+    delete: Delete = None,
+    hardware: Hardware = None,
+    count: Count = 1,
+    env_var: EnvVar = None,
+    secret: Secret = None,
+    skip_validation: SkipValidation = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish an environment's folder: as a Space on the Hub, or as an image in a registry.
+
+    It is checked first, as `openenv validate` does. Hidden files, what was built, and outputs/ are left out.
+    """
+    of_a_space = {
+        "--repo-id": repo_id,
+        "--private": private,
+        "--create-pr": create_pr,
+        "--delete": delete,
+        "--hardware": hardware,
+        "--count": count > 1,
+        "--env-var": env_var,
+        "--secret": secret,
+    }
+    _check_together("--no-interface", no_interface, {"--interface": interface})
+    _check_together("--registry", registry, of_a_space)
+    _check_together("--create-pr", create_pr, {name: of_a_space[name] for name in SETTINGS})
+    variables, secrets = read_variables(env_var or [], "--env-var"), read_secrets(secret or [], "--secret")
+    folder, manifest = _folder(directory), _manifest(directory)
+    wanted = _checked_id(repo_id or manifest.name)
+    _check_structure(folder)
+    web_page = interface or not (no_interface or registry)
+    look = Look(manifest.name.replace("_", " ").title(), manifest.port, web_page, base_image)
+    with tempfile.TemporaryDirectory(prefix="openenv-push-") as aside:
+        staged = Path(aside) / folder.name
+        stage(folder, staged, look, read_patterns(exclude) if exclude else ())
+        _check(staged, only_secrets=skip_validation)
+        if registry is not None:
+            _push_image(staged, image_name(registry, manifest.name), dry_run)
+            return
+        _add_own_wheel(staged)
+        variables = {**manifest.variables, **variables}
+        space = _Settings(private, create_pr, hardware, variables, secrets, tuple(delete or ()))
+        message = f"Push {manifest.name} {manifest.version}"
+        _push_spaces(staged, wanted, count, message, space, dry_run)
+
+
+def _check_together(option: str, given: object, others: Mapping[str, object]) -> None:
+    """Refuse options that say opposite things."""
+    conflicting = [name for name, value in others.items() if value]
+    if given and conflicting:
+        raise ConfigurationError(f"{option} does not go with {', '.join(conflicting)}; leave one of them out.")
+
+
+def _folder(directory: Path) -> Path:
+    if not directory.is_dir():
+        raise typer.BadParameter(f"There is no folder {directory}.")
+    return directory.resolve()
+
+
+def _manifest(directory: Path) -> Manifest:
+    if not (directory / MANIFEST_FILE).is_file():
+        raise EnvironmentNotFoundError(f"{directory} holds no {MANIFEST_FILE}; `openenv init NAME` makes one.")
+    return load_manifest(directory)
+
+
+def _checked_id(repo_id: str) -> str:
+    try:
+        return checked_repo_id(repo_id)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _check_structure(folder: Path) -> None:
+    source = read_source(folder)
+    if source.top_folder != source.folder:
+        raise typer.BadParameter(f"{folder} is a part of the package in {source.top_folder}; push that folder.")
+    missing = missing_files(folder, with_client=not offers_only_tools(source))
+    if missing:
+        raise typer.BadParameter(f"{folder} lacks {', '.join(missing)}; `openenv init NAME` shows what each is.")
+    if not (folder / "outputs").is_dir():
+        typer.echo(f"Warning: {folder.name} has no folder outputs/, where runs leave what they write.", err=True)
+
+
+def _check(staged: Path, *, only_secrets: bool) -> None:
+    """Refuse what can't work once it is published, and what would tell everybody a secret."""
+    failed = [result for result in _results(read_source(staged), only_secrets) if result.status == "fail"]
+    for result in failed:
+        typer.echo(f"{result.check_id}:", err=True)
+        for text in (*result.evidence, *(f"→ {remedy}" for remedy in result.remediation)):
+            typer.echo(f"  {text}", err=True)
+    if not failed:
+        return
+    if any(result.check_id == "secrets" for result in failed):
+        raise ConfigurationError("Nothing was pushed. What is no secret after all can be left out with --exclude.")
+    raise ConfigurationError("Nothing was pushed; mend that first. With --skip-validation it is pushed as it is.")
+
+
+def _results(source: Source, only_secrets: bool) -> Iterator[CheckResult]:
+    return (run_check(check, source) for check in CHECKS if check.id == "secrets" or not only_secrets)
+
+
+def _add_own_wheel(staged: Path) -> None:
+    """Send the OpenEnv that runs here along, as long as its version is none that the Space could get elsewhere."""
+    unreleased = Version(version(DISTRIBUTION)).is_prerelease
+    if unreleased and Dockerfile(staged / ROOT_DOCKERFILE).mentions(WHEELS):
+        pack_openenv(staged / WHEELS)
+
+
+def _push_image(staged: Path, image: str, dry_run: bool) -> None:
+    if not dry_run:
+        built = build_image(Build(folder=staged, tag=image, dockerfile=staged / ROOT_DOCKERFILE))
+        push_image(image)
+        typer.echo(f"Pushed {image}, which is {built.id}")
+        return
+    _show_files(f"the image {image}", sizes_of(staged))
+    typer.echo(f"Commands that a push would run:\n  docker build --tag {image} FOLDER\n  docker push {image}")
+
+
+def _push_spaces(
+    staged: Path,
+    wanted: str,
+    count: int,
+    message: str,
+    space: _Settings,
+    dry_run: bool,
+) -> None:
+    from openenv.hub.client import Hub  # with its library, which takes long, and which few commands need
+    from openenv.hub.pushing import Push, calls_of
+    from openenv.hub.pushing import push as push_to
+
+    hub = Hub()
+    show_progress_to_people_only()
+    if not dry_run:
+        hub.log_in(may_prompt=is_interactive())
+    if "/" not in wanted:
+        wanted = f"{YOU if dry_run else hub.user()}/{wanted}"
+    names = [wanted] if count == 1 else [f"{wanted}-{number}" for number in range(1, count + 1)]
+    for name in names:
+        what = Push(staged, name, message, **vars(space))
+        if dry_run:
+            _show_files(f"the Space {name}", sizes_of(staged))
+            typer.echo(f"Calls that a push would make to {hub.endpoint}:")
+            who = ["GET /api/whoami-v2"] if name.startswith(f"{YOU}/") else []
+            typer.echo("\n".join(f"  {line}" for line in (*who, *calls_of(what))))
+            continue
+        pushed = push_to(what, hub)
+        _say_what_came(name, pushed.page, pushed.pull_request, pushed.changed, pushed.opened)
+
+
+def _show_files(what: str, sizes: Mapping[PurePosixPath, int]) -> None:
+    typer.echo(f"Dry run: nothing is sent. {what[:1].upper()}{what[1:]} would have {len(sizes)} files:")
+    for path, size in sizes.items():
+        typer.echo(f"  {size:>10,}  {path}")
+    typer.echo(f"  {sum(sizes.values()):>10,}  bytes in all")
+
+
+def _say_what_came(name: str, page: str, pull_request: str | None, changed: bool, opened: bool) -> None:
+    if pull_request is not None:
+        typer.echo(f"Proposed to {name}: {pull_request}")
+        return
+    typer.echo(f"Pushed {name}: {page}" if changed else f"Nothing has changed in {name}: {page}")
+    typer.echo(f"  once it is built   openenv play {space_url(name)}")
+    if opened:
+        typer.echo("Whoever can see the Space can play there: it asks nobody for a token (OPENENV_AUTH=none).")
+        typer.echo("To ask for one, push with --secret OPENENV_TOKEN and -e OPENENV_AUTH=token.")

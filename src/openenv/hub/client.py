@@ -1,0 +1,168 @@
+"""The Hub as its own library speaks to it, with errors that say what to do, and patience where waiting helps."""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from json import JSONDecodeError
+from typing import Any, TypeVar
+
+from openenv.core.exceptions import HubError
+from openenv.hub.library import (
+    DeviceCodeError,
+    HfApi,
+    HfHubHTTPError,
+    HTTPError,
+    OIDCError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+    get_token,
+    login,
+)
+
+ResultT = TypeVar("ResultT")
+
+TOKENS_PAGE = "https://huggingface.co/settings/tokens"
+LONGEST_WAIT_S = 60.0
+"""Seconds for which the Hub may ask to wait; beyond them that is an error."""
+
+DELAYS_S = (0.5, 1.0, 2.0, 4.0)
+"""Seconds to wait before each further attempt, where the Hub does not say how long."""
+
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Hub:
+    """The Hugging Face Hub, for one account.
+
+    Args:
+        token: A token of that account; the one of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
+        endpoint: The Hub's address; what ``HF_ENDPOINT`` says if ``None``, else ``https://huggingface.co``.
+
+    Attributes:
+        api: The library's own client, whose calls go through ``ask``.
+        endpoint: The Hub's address.
+    """
+
+    def __init__(self, token: str | None = None, endpoint: str | None = None) -> None:
+        self.api = HfApi(endpoint, token, library_name="openenv", library_version=version("openenv-core"))
+        self.endpoint: str = self.api.endpoint
+        self._token = token
+
+    def ask(self, doing: str, call: Callable[[], ResultT], *, repeatable: bool = True) -> ResultT:
+        """Ask the Hub for something; again, after a while, where it has too much to do or the connection went.
+
+        Args:
+            doing: What is to be done, for errors: "create the Space me/echo".
+            call: Asks.
+            repeatable: Whether asking twice does no more than asking once.
+
+        Returns:
+            What the call returns.
+
+        Raises:
+            HubError: The Hub refuses, or can't be reached.
+        """
+        for delay_s in (*DELAYS_S, None):
+            try:
+                return call()
+            except HTTPError as error:
+                wait_s = None if delay_s is None else _wait_s(error, delay_s, repeatable)
+                if wait_s is None:
+                    raise self._told(doing, error) from error
+                time.sleep(wait_s)
+            except JSONDecodeError as error:
+                raise HubError(f"Could not {doing}: what answers at {self.endpoint} is no Hub.") from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def log_in(self, *, may_prompt: bool) -> None:
+        """See that there is a token to ask the Hub with.
+
+        Args:
+            may_prompt: Whether there is a person who can be asked to log in.
+
+        Raises:
+            HubError: There is none.
+        """
+        try:
+            if self._token or get_token():
+                return
+            if may_prompt:
+                login()
+        except (DeviceCodeError, OIDCError, HTTPError, ValueError) as error:
+            raise HubError(f"Could not log in to the Hub: {error}") from error
+        if not get_token():
+            raise HubError(
+                "This needs an account on the Hub, and nobody is logged in. Log in with `hf auth login`, or set "
+                f"HF_TOKEN to a token that may write: {TOKENS_PAGE}"
+            )
+
+    def user(self) -> str:
+        """Return the name of the account.
+
+        Raises:
+            HubError: The Hub does not know the token, or can't be reached.
+        """
+        told: dict[str, Any] = self.ask("ask the Hub who you are", self.api.whoami)
+        return str(told["name"])
+
+    def page_of(self, repo_id: str, kind: str = "space") -> str:
+        """Return the address of a repository's page."""
+        return f"{self.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{repo_id}"
+
+    def _told(self, doing: str, error: HTTPError) -> HubError:
+        status = _status(error)
+        if isinstance(error, RevisionNotFoundError):
+            reason = "there is no such branch, tag or commit"
+        elif isinstance(error, RepositoryNotFoundError) or status == 404:
+            reason = "there is none of that name, or it is private and your token may not see it"
+        elif status is None:
+            reason = f"{self.endpoint} can't be reached ({error}). Check the network, and HF_ENDPOINT if it is set"
+        else:
+            reason = f"{_reason(status, error)} (status {status}){_said(error)}"
+        return HubError(f"Could not {doing}: {reason}.", status)
+
+
+def _wait_s(error: HTTPError, delay_s: float, repeatable: bool) -> float | None:
+    """How long to wait before asking again; ``None`` where that is no use, or may do harm."""
+    status = _status(error)
+    if status == 429:  # of all answers, the one that says for certain that nothing was done
+        asked_s = _asked_to_wait_s(error)
+        wait_s = delay_s if asked_s is None else asked_s
+        return wait_s if wait_s <= LONGEST_WAIT_S else None
+    return delay_s if repeatable and (status is None or status in _PASSING) else None
+
+
+def _status(error: HTTPError) -> int | None:
+    return error.response.status_code if isinstance(error, HfHubHTTPError) else None
+
+
+def _asked_to_wait_s(error: HTTPError) -> float | None:
+    asked = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
+    return float(asked) if asked.isdigit() else None
+
+
+def _reason(status: int, error: HTTPError) -> str:
+    if status == 429:
+        asked_s = _asked_to_wait_s(error)
+        return "you ask the Hub too often; " + (f"come back in {asked_s:g} s" if asked_s else "come back later")
+    if status >= 500:
+        return "the Hub is in trouble; try again later, and see https://status.huggingface.co"
+    return {
+        401: "the Hub does not know your token; log in with `hf auth login --force`, or correct HF_TOKEN",
+        402: "the Hub wants to be paid for that; free accounts have no Docker Spaces on free hardware",
+        403: f"your token may not do that; make one that may: {TOKENS_PAGE}",
+        409: "somebody else has it already, or is changing it right now",
+        412: "somebody else has changed it meanwhile; try again",
+        413: "that is more than the Hub takes at once; leave large files out with --exclude",
+    }.get(status, "the Hub refuses")
+
+
+def _said(error: HTTPError) -> str:
+    """What the Hub itself said."""
+    said = error.server_message if isinstance(error, HfHubHTTPError) else None
+    return f". It says: {said.rstrip('.')}" if said else ""
+
+
+def as_items(values: Mapping[str, str]) -> list[dict[str, str]] | None:
+    """Bring variables or secrets into the form that the Hub takes; ``None`` where there are none."""
+    return [{"key": key, "value": value} for key, value in values.items()] or None

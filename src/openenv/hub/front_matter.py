@@ -1,0 +1,73 @@
+"""The front matter of a Space's README: what the Hub reads of it."""
+
+import re
+from typing import Any
+
+import yaml
+
+from openenv.core.exceptions import ConfigurationError
+
+WEB_PATH = "/web"
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n((?:.*\n)*?)---[ \t]*(?:\n|\Z)")
+_LOOK = {"emoji": "🎮", "colorFrom": "blue", "colorTo": "green"}
+
+
+def with_front_matter(readme: str, *, title: str, port: int, web_page: bool) -> str:
+    """Return a README with all that the Hub needs to run a Space; what it says already stays.
+
+    Args:
+        readme: The README.
+        title: The Space's title, where it has none.
+        port: The server's port, where it names none.
+        web_page: Whether the Space opens on the server's web page.
+
+    Raises:
+        ConfigurationError: Its front matter is not what it must be.
+
+    Example:
+        >>> print(with_front_matter("# Go", title="Go", port=8000, web_page=False))
+        ---
+        title: Go
+        emoji: 🎮
+        colorFrom: blue
+        colorTo: green
+        sdk: docker
+        pinned: false
+        app_port: 8000
+        tags:
+        - openenv
+        ---
+        <BLANKLINE>
+        # Go
+    """
+    found = _FRONT_MATTER.match(readme)
+    given = {} if found is None else _read(found[1])
+    wanted = _completed(given, title, port, web_page)
+    if wanted == given:
+        return readme
+    rest = readme if found is None else readme[found.end() :]
+    matter = yaml.safe_dump(wanted, sort_keys=False, allow_unicode=True)
+    return f"---\n{matter}---\n\n{rest.lstrip()}"
+
+
+def _read(matter: str) -> dict[str, Any]:
+    try:
+        keys = yaml.safe_load(matter)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"README.md: its front matter is not valid YAML; mend this: {error}") from error
+    if not isinstance(keys, dict):
+        raise ConfigurationError("README.md: expected keys and values in its front matter, such as `title: My env`.")
+    return keys
+
+
+def _completed(given: dict[str, Any], title: str, port: int, web_page: bool) -> dict[str, Any]:
+    tags = given.get("tags") or []
+    tags = tags if isinstance(tags, list) else [tags]
+    usual = {"title": title, **_LOOK, "sdk": "docker", "pinned": False, "app_port": port}
+    tagged = tags if "openenv" in tags else [*tags, "openenv"]
+    keys = {**usual, **given, "sdk": "docker", "tags": tagged}
+    if web_page:
+        keys.setdefault("base_path", WEB_PATH)
+    elif keys.get("base_path") == WEB_PATH:
+        del keys["base_path"]
+    return keys

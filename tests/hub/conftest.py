@@ -1,0 +1,5 @@
+"""The Hub that these tests ask."""
+
+from tests.hub_fixtures import hub, impatient
+
+__all__ = ["hub", "impatient"]

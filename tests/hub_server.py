@@ -1,0 +1,423 @@
+"""A Hub on this machine: the few endpoints of it that pushing, pulling and forking use."""
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TOKEN = "hf_ada"
+USER = "ada"
+ORGANIZATION = "club"
+MAX_REGULAR_BYTES = 1_000_000
+MAX_LARGE_BYTES = 3_000_000
+
+Files = dict[str, bytes]
+
+
+class Request(NamedTuple):
+    """What came in."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def line(self) -> str:
+        """Method and path."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+
+class Answer(NamedTuple):
+    """What goes out."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = {}
+
+
+@dataclass
+class Fault:
+    """What goes wrong, and how often.
+
+    Attributes:
+        where: Method and path, as a regular expression.
+        answer: What is answered instead; ``None`` cuts the connection.
+        times: How often.
+        done: Whether it is done all the same, and only the answer is lost.
+    """
+
+    where: str
+    answer: Answer | None = None
+    times: int = 1
+    done: bool = False
+
+
+@dataclass
+class Repo:
+    """A repository: what its commits hold, and the settings of a Space."""
+
+    private: bool = False
+    hardware: str | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, Files] = field(default_factory=lambda: {"0" * 40: {".gitattributes": b"*.bin filter=lfs\n"}})
+    messages: list[str] = field(default_factory=list)
+    head: str = "0" * 40
+    pull_requests: list[Files] = field(default_factory=list)
+
+    @property
+    def files(self) -> Files:
+        """What its main branch holds."""
+        return self.commits[self.head]
+
+    def at(self, revision: str) -> str | None:
+        """The commit that a revision stands for."""
+        commit = self.head if revision == "main" else revision
+        return commit if commit in self.commits else None
+
+
+class HubServer:
+    """The Hub: its repositories by kind and id, what was asked of it, and what is to go wrong."""
+
+    def __init__(self) -> None:
+        self.repos: dict[tuple[str, str], Repo] = {}
+        self.requests: list[Request] = []
+        self.faults: list[Fault] = []
+        self.large: dict[str, bytes] = {}
+        self.url = ""
+        self._lock = threading.RLock()
+
+    def space(self, repo_id: str) -> Repo:
+        """Return a Space."""
+        return self.repos["space", repo_id]
+
+    def lines(self) -> list[str]:
+        """Method and path of each request, in order."""
+        return [request.line for request in self.requests]
+
+    def add(self, repo_id: str, files: Files, kind: str = "space", **settings: Any) -> Repo:
+        """Make a repository that holds some files."""
+        repo = Repo(**settings)
+        repo.head = secrets.token_hex(20)
+        repo.commits[repo.head] = dict(files)
+        self.repos[kind, repo_id] = repo
+        return repo
+
+    def answer(self, request: Request) -> Answer | None:
+        """Answer a request; ``None`` cuts the connection."""
+        with self._lock:
+            self.requests.append(request)
+            for fault in self.faults:
+                if fault.times and re.fullmatch(fault.where, request.line):
+                    fault.times -= 1
+                    if fault.done:
+                        self._route(request)
+                    return fault.answer
+            return self._route(request)
+
+    def _route(self, request: Request) -> Answer:
+        for pattern, handle in ROUTES:
+            found = re.fullmatch(pattern, request.line)
+            if found:
+                return handle(self, request, *map(unquote, found.groups()))
+        return Answer(404, {"error": f"no such endpoint: {request.line}"})
+
+    def _known(self, request: Request) -> bool:
+        return request.headers.get("authorization") == f"Bearer {TOKEN}"
+
+    def _seen(self, request: Request, kind: str, repo_id: str) -> Repo | None:
+        repo = self.repos.get((kind, repo_id))
+        return repo if repo is not None and (self._known(request) or not repo.private) else None
+
+    def _may_write(self, request: Request, repo_id: str) -> Answer | None:
+        if not self._known(request):
+            return Answer(401, {"error": "Invalid username or password."})
+        if repo_id.partition("/")[0] not in (USER, ORGANIZATION):
+            return Answer(403, {"error": "You don't have the rights to do that in this namespace."})
+        return None if ("space", repo_id) in self.repos else MISSING
+
+    def whoami(self, request: Request) -> Answer:
+        """Who the token stands for."""
+        known = self._known(request)
+        return Answer(200, {"name": USER, "orgs": [{"name": ORGANIZATION}]}) if known else Answer(401, {"error": "?"})
+
+    def validate(self, request: Request) -> Answer:
+        """Look at a README's front matter."""
+        good = request.json["repoType"] != "space" or "sdk: docker" in request.json["content"]
+        errors = [] if good else [{"message": '"sdk" is required'}]
+        return Answer(200 if good else 400, {"errors": errors, "warnings": []})
+
+    def create(self, request: Request) -> Answer:
+        """Make a Space."""
+        asked = request.json
+        repo_id = f"{asked['organization'] or USER}/{asked['name']}"
+        refusal = self._may_write(request, repo_id)
+        if refusal is not None and refusal is not MISSING:
+            return refusal
+        url = {"url": f"{self.url}/spaces/{repo_id}"}
+        if ("space", repo_id) in self.repos:
+            return Answer(409, {**url, "error": "You already created this Space"})
+        assert (asked["type"], asked["sdk"]) == ("space", "docker")
+        self.repos["space", repo_id] = _made(asked)
+        return Answer(200, url)
+
+    def duplicate(self, request: Request, source: str) -> Answer:
+        """Make a Space from another."""
+        old, target = self._seen(request, "space", source), request.json["repository"]
+        refusal = self._may_write(request, target)
+        if old is None or (refusal is not None and refusal is not MISSING):
+            return refusal or MISSING
+        url = {"url": f"{self.url}/spaces/{target}"}
+        if ("space", target) in self.repos:
+            return Answer(409, {**url, "error": "This Space exists already"})
+        new = _made(request.json)
+        new.variables = {**old.variables, **new.variables}
+        new.commits, new.head = dict(old.commits), old.head
+        self.repos["space", target] = new
+        return Answer(200, url)
+
+    def info(self, request: Request, kind: str, repo_id: str, revision: str = "main") -> Answer:
+        """Tell of a repository."""
+        repo = self._seen(request, kind, repo_id)
+        if repo is None:
+            return MISSING
+        commit = repo.at(revision)
+        if commit is None:
+            return Answer(404, {"error": "Invalid rev id"}, {"X-Error-Code": "RevisionNotFound"})
+        known = {"id": repo_id, "sha": commit, "private": repo.private, "siblings": []}
+        return Answer(200, {**known, "tags": [], "downloads": 0, "likes": 0})
+
+    def tree(self, request: Request, kind: str, repo_id: str, revision: str) -> Answer:
+        """List the files of a commit."""
+        repo = self._seen(request, kind, repo_id)
+        commit = None if repo is None else repo.at(revision)
+        if repo is None or commit is None:
+            return MISSING
+        files = repo.commits[commit]
+        return Answer(200, [_listed(path, content) for path, content in files.items()])
+
+    def resolve(self, request: Request, kind: str, repo_id: str, revision: str, path: str) -> Answer:
+        """Give a file, or from one of its bytes on."""
+        repo = self._seen(request, kind, repo_id)
+        commit = None if repo is None else repo.at(revision)
+        if repo is None or commit is None or path not in repo.commits[commit]:
+            return MISSING
+        content = repo.commits[commit][path]
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{_git_oid(content)}"'}
+        first = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))
+        return Answer(206 if first else 200, content[int(first[1]) if first else 0 :], headers)
+
+    def settings(self, request: Request, repo_id: str) -> Answer:
+        """Make a Space private or public."""
+        refusal = self._may_write(request, repo_id)
+        if refusal is None:
+            self.space(repo_id).private = request.json["visibility"] == "private"
+        return refusal or Answer(200, {})
+
+    def variables(self, request: Request, repo_id: str) -> Answer:
+        """Tell a Space's variables, or set one."""
+        refusal = self._may_write(request, repo_id)
+        if refusal is None and request.method == "POST":
+            self.space(repo_id).variables[request.json["key"]] = request.json["value"]
+        return refusal or Answer(200, {key: {"value": value} for key, value in self.space(repo_id).variables.items()})
+
+    def secrets(self, request: Request, repo_id: str) -> Answer:
+        """Tell the names of a Space's secrets, or set one."""
+        refusal = self._may_write(request, repo_id)
+        if refusal is None and request.method == "POST":
+            self.space(repo_id).secrets[request.json["key"]] = request.json["value"]
+        return refusal or Answer(200, {key: {} for key in self.space(repo_id).secrets})
+
+    def hardware(self, request: Request, repo_id: str) -> Answer:
+        """Run a Space on other hardware."""
+        refusal = self._may_write(request, repo_id)
+        if refusal is None:
+            self.space(repo_id).hardware = request.json["flavor"]
+        return refusal or Answer(200, {"stage": "BUILDING", "hardware": {"current": None, "requested": None}})
+
+    def preupload(self, request: Request, repo_id: str) -> Answer:
+        """Say which files are to come as large ones, and which are there already."""
+        if self._seen(request, "space", repo_id) is None:
+            return MISSING
+        return Answer(200, {"files": [self._mode(self.space(repo_id), file) for file in request.json["files"]]})
+
+    def _mode(self, repo: Repo, file: Mapping[str, Any]) -> dict[str, Any]:
+        large = file["size"] > MAX_REGULAR_BYTES or b"\0" in base64.b64decode(file["sample"])
+        there = repo.files.get(file["path"])
+        oid = None if there is None else hashlib.sha256(there).hexdigest() if large else _git_oid(there)
+        mode = "lfs" if large else "regular"
+        return {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+
+    def batch(self, request: Request, _repo_id: str) -> Answer:
+        """Say where large files are to go."""
+        objects = []
+        for each in request.json["objects"]:
+            if each["size"] > MAX_LARGE_BYTES:
+                objects.append({**each, "error": {"code": 422, "message": "This file is larger than allowed"}})
+            elif each["oid"] in self.large:
+                objects.append(each)
+            else:
+                objects.append({**each, "actions": {"upload": {"href": f"{self.url}/large/{each['oid']}"}}})
+        return Answer(200, {"objects": objects, "transfer": "basic"})
+
+    def store(self, request: Request, oid: str) -> Answer:
+        """Take a large file."""
+        assert hashlib.sha256(request.body).hexdigest() == oid
+        self.large[oid] = request.body
+        return Answer(200, {})
+
+    def commit(self, request: Request, repo_id: str) -> Answer:
+        """Change files."""
+        proposed = "create_pr" in request.query
+        refusal = None if proposed and self._known(request) else self._may_write(request, repo_id)
+        if refusal is not None:
+            return refusal
+        repo = self.space(repo_id)
+        lines = [json.loads(line) for line in request.body.splitlines()]
+        files = self._changed(repo.files, [(line["key"], line["value"]) for line in lines[1:]])
+        oid = secrets.token_hex(20)
+        url = f"{self.url}/spaces/{repo_id}"
+        if proposed:
+            repo.pull_requests.append(files)
+        else:
+            repo.commits[oid], repo.head = files, oid
+            repo.messages.append(lines[0]["value"]["summary"])
+        pull_request = f"{url}/discussions/{len(repo.pull_requests)}" if proposed else None
+        return Answer(200, {"commitUrl": f"{url}/commit/{oid}", "commitOid": oid, "pullRequestUrl": pull_request})
+
+    def _changed(self, files: Files, operations: list[tuple[str, dict[str, Any]]]) -> Files:
+        changed = dict(files)
+        for key, value in operations:
+            if key == "deletedFile":
+                del changed[value["path"]]
+            else:
+                content = self.large[value["oid"]] if key == "lfsFile" else base64.b64decode(value["content"])
+                changed[value["path"]] = content
+        return changed
+
+
+MISSING = Answer(404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"})
+
+_ID = "([^/]+/[^/]+)"
+ROUTES: list[tuple[str, Callable[..., Answer]]] = [
+    ("GET /api/whoami-v2", HubServer.whoami),
+    ("POST /api/validate-yaml", HubServer.validate),
+    ("POST /api/repos/create", HubServer.create),
+    (f"POST /api/spaces/{_ID}/duplicate", HubServer.duplicate),
+    (f"GET /api/(space|model|dataset)s/{_ID}", HubServer.info),
+    (f"GET /api/(space|model|dataset)s/{_ID}/revision/([^/]+)", HubServer.info),
+    (f"GET /api/(space|model|dataset)s/{_ID}/tree/([^/]+)", HubServer.tree),
+    (f"(?:GET|HEAD) /(space|dataset)s/{_ID}/resolve/([^/]+)/(.+)", HubServer.resolve),
+    (
+        f"(?:GET|HEAD) /()(?!spaces/|datasets/){_ID}/resolve/([^/]+)/(.+)",
+        lambda hub, request, _, *rest: hub.resolve(request, "model", *rest),
+    ),
+    (f"PUT /api/spaces/{_ID}/settings", HubServer.settings),
+    (f"(?:GET|POST) /api/spaces/{_ID}/variables", HubServer.variables),
+    (f"(?:GET|POST) /api/spaces/{_ID}/secrets", HubServer.secrets),
+    (f"POST /api/spaces/{_ID}/hardware", HubServer.hardware),
+    (f"POST /api/spaces/{_ID}/preupload/main", HubServer.preupload),
+    (f"POST /spaces/{_ID}.git/info/lfs/objects/batch", HubServer.batch),
+    ("PUT /large/([0-9a-f]{64})", HubServer.store),
+    (f"POST /api/spaces/{_ID}/commit/main", HubServer.commit),
+]
+
+
+def _made(asked: Mapping[str, Any]) -> Repo:
+    return Repo(
+        private=asked.get("visibility") == "private",
+        hardware=asked.get("hardware"),
+        variables={each["key"]: each["value"] for each in asked.get("variables", [])},
+        secrets={each["key"]: each["value"] for each in asked.get("secrets", [])},
+    )
+
+
+def _listed(path: str, content: bytes) -> dict[str, Any]:
+    return {"type": "file", "path": path, "size": len(content), "oid": _git_oid(content)}
+
+
+def _git_oid(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: HubServer
+
+    def _answer(self) -> None:
+        address = urlsplit(self.path)
+        body = self._body()
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.hub.answer(Request(self.command, address.path, parse_qs(address.query), headers, body))
+        if answer is None:
+            self._cut()
+            return
+        content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        self.send_response(answer.status)
+        kind = "application/octet-stream" if isinstance(answer.body, bytes) else "application/json"
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **answer.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815  # as they are looked for
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as it is called
+        """Say nothing: the tests look at ``requests``."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of connections that went."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def hub_server() -> Iterator[HubServer]:
+    """Run a Hub for a while."""
+    hub = HubServer()
+    handler = type("Handler", (_Handler,), {"hub": hub})
+    with _Server(("127.0.0.1", 0), handler) as server:
+        hub.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield hub
+        finally:
+            server.shutdown()
+            thread.join()
