@@ -1,0 +1,150 @@
+"""``openenv serve --fleet``: many servers of an environment behind one address, until the process is told to end."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from types import FrameType
+
+import typer
+
+from openenv.adapters.targets import AdaptedEnvironment
+from openenv.auto.package import EnvironmentPackage
+from openenv.cli.announcement import Announcement, make_token_for
+from openenv.core.addresses import is_loopback
+from openenv.core.containers.resources import Resources
+from openenv.core.env_server.app import Looks
+from openenv.core.env_server.security import TOKEN_VARIABLE
+from openenv.core.exceptions import OpenEnvError
+from openenv.fleet.autoscaling import Autoscaling
+from openenv.fleet.cluster import ADDRESS_VARIABLE
+from openenv.fleet.fleet import Fleet
+
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens on it: it stands for addresses that others reach
+_LOOK_EVERY_S = 0.1
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """What a command line says of a fleet.
+
+    Attributes:
+        replicas: How many servers to begin with.
+        min_replicas: The fewest; ``None`` for as many as there are to begin with.
+        max_replicas: The most; the same.
+        cpus: Processors that Ray sets aside for each.
+        memory: The same for memory.
+    """
+
+    replicas: int
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    cpus: float | None = None
+    memory: str | None = None
+
+    @property
+    def autoscaling(self) -> Autoscaling | None:
+        """The bounds, where there are any."""
+        if self.min_replicas is None and self.max_replicas is None:
+            return None
+        fewest = self.replicas if self.min_replicas is None else self.min_replicas
+        most = max(self.replicas, fewest) if self.max_replicas is None else self.max_replicas
+        return Autoscaling(fewest, most)
+
+    @property
+    def resources(self) -> Resources | None:
+        """What each server needs, where something is said of it."""
+        return None if self.cpus is None and self.memory is None else Resources(cpus=self.cpus, memory=self.memory)
+
+
+def serve_fleet(
+    environment: str | EnvironmentPackage | AdaptedEnvironment,
+    host: str,
+    port: int,
+    options: FleetOptions,
+    looks: Looks,
+) -> None:
+    """Serve an environment with a fleet: SIGTERM lets episodes end first, Ctrl-C does not, SIGHUP updates all servers.
+
+    Args:
+        environment: The environment, or its name.
+        host: Address to listen on.
+        port: Port to listen on.
+        options: What the fleet is to be.
+        looks: How its servers show themselves.
+    """
+    is_shared = bool(os.environ.get(ADDRESS_VARIABLE))  # by machines of which clients must reach each one
+    made = make_token_for(_ANY_ADDRESS if is_shared else host)
+    fleet = Fleet(
+        environment,
+        replicas=options.replicas,
+        host=host,
+        port=port,
+        autoscaling=options.autoscaling,
+        resources=options.resources,
+        **looks,
+    )
+    told: SimpleQueue[int] = SimpleQueue()
+    try:
+        fleet.start()
+        for number in (*_STOPPING, signal.SIGHUP):
+            signal.signal(number, lambda number, _frame: told.put(number))
+        bound, bound_port = fleet.bound
+        announcement = Announcement(fleet.name, bound, bound_port, looks["tls"] is not None, made)
+        _announce(fleet, announcement, is_shared=is_shared)
+        stopped_by = _serve_until_told(fleet, told)
+    finally:
+        for number in _STOPPING:  # until nothing is left of what was started
+            signal.signal(number, _be_patient)
+        fleet.close()
+    if stopped_by == signal.SIGINT:
+        typer.echo()
+        raise typer.Exit(130)
+    signal.signal(stopped_by, signal.SIG_DFL)
+    signal.raise_signal(stopped_by)
+
+
+def _serve_until_told(fleet: Fleet, told: "SimpleQueue[int]") -> int:
+    """Serve until a signal says otherwise, and return which one; what it asks for has been done then."""
+    while (number := told.get()) == signal.SIGHUP:
+        _until_told(told, partial(_update, fleet))
+    if number == signal.SIGTERM:
+        _until_told(told, fleet.drain)
+    return number
+
+
+def _until_told(told: "SimpleQueue[int]", work: Callable[[], None]) -> None:
+    """Do something for as long as it takes, or until the next signal."""
+    working = Thread(target=work, daemon=True)
+    working.start()
+    while working.is_alive() and told.empty():
+        working.join(_LOOK_EVERY_S)
+
+
+def _update(fleet: Fleet) -> None:
+    typer.echo("Updating: each server is replaced by a new one.")
+    try:
+        fleet.update()
+    except OpenEnvError as error:
+        typer.echo(f"Error: {error}", err=True)
+    else:
+        typer.echo("Updated.")
+
+
+def _announce(fleet: Fleet, announcement: Announcement, *, is_shared: bool) -> None:
+    status = fleet.status()
+    announcement.show(fleet.way_in)
+    typer.echo()
+    servers = "1 server" if len(status.replicas) == 1 else f"{len(status.replicas)} servers"
+    typer.echo(f"{servers} with {status.capacity:,} places for sessions: {fleet.address}/fleet")
+    if is_shared and is_loopback(announcement.host) and announcement.made:
+        typer.echo("They may be on other machines. Their clients need this token, which is not shown again:")
+        typer.echo(f"  export {TOKEN_VARIABLE}={fleet.token}")
+
+
+def _be_patient(_signal: int, _frame: FrameType | None) -> None:
+    """Let the end that has begun go on."""

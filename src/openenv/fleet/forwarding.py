@@ -1,0 +1,148 @@
+"""HTTP requests that a fleet hands on to one of its servers, whose answer it hands back as it comes.
+
+Sessions over HTTP and agents' streams go this way, and what is asked about the environment. Those over WebSockets do
+not: their clients are sent to the server itself.
+"""
+
+import logging
+import ssl
+from collections.abc import AsyncIterator
+
+import httpx
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from openenv.core.addresses import reachable, url_of
+from openenv.core.env_server.tls import TLS
+from openenv.core.exceptions import SessionCapacityError
+from openenv.fleet.replica import Replica
+
+logger = logging.getLogger(__name__)
+
+_OF_ONE_CONNECTION = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+# The guard of the fleet has looked at these; the server is asked by the fleet, on its own account.
+_FOR_THE_GUARD = frozenset({"host", "origin", "authorization", "x-api-key"})
+# Less than the servers keep a connection on which nothing is asked, which they then close without asking.
+_KEEP_ALIVE_S = 2.0
+
+
+class Forwarding:
+    """Hands requests on.
+
+    Args:
+        token: What the servers want to be shown; ``None`` for nothing.
+        tls: Their certificate; ``None`` where they have none.
+    """
+
+    def __init__(self, token: str | None, tls: TLS | None) -> None:
+        self._is_https = tls is not None
+        self._own = [] if token is None else [("authorization", f"Bearer {token}")]
+        # No limits: a step takes as long as it takes, and streams of agents stay open.
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=10.0),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_KEEP_ALIVE_S),
+            trust_env=False,
+            verify=_trust_in(tls),
+        )
+
+    async def hand_on(self, replica: Replica, request: Request, send: Send) -> None:
+        """Have a server answer a request, or say why it does not.
+
+        Args:
+            replica: The server.
+            request: The request.
+            send: Takes the answer.
+        """
+        try:
+            response = await self._ask(replica, request)
+            await response(request.scope, request.receive, send)
+        except ClientDisconnect:
+            logger.debug("a client has gone")
+        except httpx.TransportError as error:  # amid the answer: its client sees that it is not whole
+            logger.warning("%s has gone amid an answer: %r", replica, error)
+
+    async def _ask(self, replica: Replica, request: Request) -> Response:
+        """Return what a server begins to answer, or why there will be no answer."""
+        try:
+            asked = self._http.build_request(
+                request.method,
+                self._url(replica, request.scope),
+                headers=self._headers(request),
+                content=request.stream() if _has_body(request) else None,
+            )
+            return _Answer(await self._http.send(asked, stream=True))
+        except (httpx.InvalidURL, UnicodeDecodeError) as error:  # no path: it might lead away from the server
+            return JSONResponse({"detail": f"The request's target can't be handed on: {error}"}, 400)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            logger.info("%s could not be reached: %r", replica, error)
+            return no_server()
+        except httpx.TransportError as error:
+            logger.warning("%s has gone before it answered: %r", replica, error)
+            detail = "The server has gone before it answered. It may have done what it was asked."
+            return JSONResponse({"detail": detail}, 502)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._http.aclose()
+
+    def _url(self, replica: Replica, scope: Scope) -> httpx.URL:
+        assert replica.started is not None
+        host = replica.started.node if replica.plan.host is None else reachable(replica.plan.host)
+        query = scope["query_string"]
+        target = scope["raw_path"] + (b"?" if query else b"") + query
+        return httpx.URL(url_of(host, replica.started.port, https=self._is_https), raw_path=target)
+
+    def _headers(self, request: Request) -> list[tuple[str, str]]:
+        given = [
+            (name, value)
+            for name, value in request.headers.items()
+            if name not in _OF_ONE_CONNECTION | _FOR_THE_GUARD and not name.startswith(("sec-fetch-", "x-forwarded-"))
+        ]
+        return given + self._own
+
+
+def no_server() -> Response:
+    """Say that there is nobody to answer for now."""
+    detail = "No server of this fleet takes clients at the moment; try again in some seconds."
+    return JSONResponse({"detail": detail, "code": SessionCapacityError.code}, 503, {"Retry-After": "1"})
+
+
+def _has_body(request: Request) -> bool:
+    return "content-length" in request.headers or "transfer-encoding" in request.headers
+
+
+class _Answer(StreamingResponse):
+    """A server's answer, handed back as it comes."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__(_body(answer), answer.status_code)
+        self.raw_headers = [
+            (name, value) for name, value in answer.headers.raw if name.decode().lower() not in _OF_ONE_CONNECTION
+        ]
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._answer.aclose()
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    async for part in answer.aiter_raw():
+        yield part
+
+
+def _trust_in(tls: TLS | None) -> ssl.SSLContext | bool:
+    """Trust the servers' own certificate, by whatever name they are reached."""
+    if tls is None:
+        return False
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(tls.certfile)
+    return context

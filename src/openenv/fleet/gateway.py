@@ -1,0 +1,187 @@
+"""The one address of a fleet: it chooses a server for each client and gets out of the way.
+
+A WebSocket's handshake is answered with a redirect to the server that is least loaded; all else goes straight between
+the client and that server. HTTP requests are handed on.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Scope, Send
+
+from openenv.core.addresses import is_any, url_of
+from openenv.core.env_server.exposition import Family, Sample
+from openenv.core.env_server.operations import OperatorRoutes, Report
+from openenv.core.env_server.protocol import SESSIONS_HEADER
+from openenv.core.env_server.security import Access, answer_handshake, protect
+from openenv.core.env_server.session_ids import worker_of
+from openenv.core.env_server.types import ServerMode
+from openenv.core.env_server.workers.relay import named_session
+from openenv.fleet.forwarding import Forwarding, no_server
+from openenv.fleet.replica import Replica
+from openenv.fleet.replicas import Placed, Replicas
+from openenv.fleet.status import FleetStatus, Phase
+
+# As long as a client waits for a connection, which is 10 seconds by default, less some.
+_PATIENCE_S = 8.0
+_COUNT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
+_HOST_NAME = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+# Longest body that is looked into for the session that an agent names there.
+_LONGEST_NAMING_BODY = 1024 * 1024
+_CAPACITY = "openenv_sessions_capacity"
+
+
+class Gateway:
+    """Answers at a fleet's address.
+
+    Args:
+        replicas: The fleet's servers.
+        forwarding: Hands HTTP requests on.
+        describe: Describes the fleet.
+    """
+
+    def __init__(self, replicas: Replicas, forwarding: Forwarding, describe: Callable[[], FleetStatus]) -> None:
+        self._replicas = replicas
+        self._forwarding = forwarding
+        self._describe = describe
+        self._placements = _Placements(replicas)
+
+    def app(self, access: Access, mode: ServerMode) -> FastAPI:
+        """Build the application.
+
+        Args:
+            access: Who may use the fleet.
+            mode: In production, sessions are not listed.
+        """
+        app = FastAPI(title="OpenEnv fleet", openapi_url=None)
+        app.include_router(OperatorRoutes(self._reports).router(mode))
+        app.add_api_route("/health", self.health)
+        app.add_api_route("/ready", self.ready)
+        app.add_api_route("/fleet", self.fleet)
+        for path in ("/ws", "/mcp"):
+            app.router.routes.append(WebSocketRoute(path, self._placements))
+        app.router.default = self._hand_on
+        protect(app, access)
+        return app
+
+    async def health(self) -> dict[str, str]:
+        """Say that the fleet's address answers."""
+        return {"status": "healthy"}
+
+    async def ready(self) -> Response:
+        """Say whether some server takes sessions."""
+        is_ready = bool(self._replicas.those(Phase.SERVING))
+        return JSONResponse({"status": "ready" if is_ready else "draining"}, 200 if is_ready else 503)
+
+    async def fleet(self) -> FleetStatus:
+        """Describe the fleet and its servers."""
+        return self._describe()
+
+    async def _reports(self, question: Report) -> Mapping[str, Report | None]:
+        reports = await self._replicas.ask(question)
+        if question["about"] != "metrics":
+            return reports
+        for report in reports.values():
+            if report is not None:  # what each server has room for is not what the fleet has
+                report["metrics"] = [family for family in report["metrics"] if family[0] != _CAPACITY]
+        return {**reports, "fleet": {"metrics": self._figures()}}
+
+    def _figures(self) -> list[Family]:
+        status = self._describe()
+        phases = Counter(replica.phase for replica in status.replicas)
+        replicas = [Sample("openenv_fleet_replicas", {"phase": phase}, phases[phase]) for phase in Phase]
+        placements = [Sample("openenv_fleet_placements_total", {}, self._placements.count)]
+        replaced = [Sample("openenv_fleet_replaced_total", {}, self._replicas.replaced)]
+        return [
+            Family(_CAPACITY, "gauge", "Sessions that may be open at once.", [Sample(_CAPACITY, {}, status.capacity)]),
+            Family("openenv_fleet_replicas", "gauge", "Servers of the fleet.", replicas),
+            Family("openenv_fleet_placements", "counter", "Handshakes answered with a server's address.", placements),
+            Family("openenv_fleet_replaced", "counter", "Servers replaced since they died or hung.", replaced),
+        ]
+
+    async def _hand_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what has no route here."""
+        if scope["type"] == "websocket":
+            await answer_handshake(Response(status_code=404), scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            holder = await _holder_in_body(request) or _holder(scope)
+        except ClientDisconnect:
+            return
+        placed = await self._replicas.place(1, holder, _PATIENCE_S)
+        if placed is None:
+            await no_server()(scope, receive, send)
+        else:
+            await self._forwarding.hand_on(placed.replica, request, send)
+
+
+class _Placements:
+    """Answers handshakes of WebSockets with the address of a server."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self.count = 0
+        self._replicas = replicas
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        placed = await self._replicas.place(_wanted(scope), _holder(scope), _PATIENCE_S)
+        if placed is None:
+            await answer_handshake(no_server(), scope, receive, send)
+            return
+        self.count += 1
+        await answer_handshake(_redirect(placed, scope), scope, receive, send)
+
+
+def _redirect(placed: Placed, scope: Scope) -> Response:
+    headers = {SESSIONS_HEADER: str(placed.sessions), "Cache-Control": "no-store"}
+    query = scope["query_string"].decode("latin-1")
+    url = f"{_socket_url(placed.replica, scope)}{scope['path']}{'?' if query else ''}{query}"
+    return RedirectResponse(url, 307, headers)
+
+
+def _socket_url(replica: Replica, scope: Scope) -> str:
+    """The address of a server, as the client can reach it."""
+    assert replica.started is not None
+    host = replica.started.host
+    if is_any(host):  # the client knows an address that leads here
+        named = HTTPConnection(scope).url.hostname or ""
+        host = named if _HOST_NAME.fullmatch(named) else replica.started.node
+    return url_of(host, replica.started.port).replace("http", scope["scheme"], 1)
+
+
+def _wanted(scope: Scope) -> int:
+    """For how many sessions a client connects."""
+    sent = HTTPConnection(scope).headers.get(SESSIONS_HEADER, "")
+    return int(sent) if _COUNT.fullmatch(sent) else 1
+
+
+def _holder(scope: Scope) -> int | None:
+    """Number of the replica that holds, or held, the session that a call names."""
+    return _number_in(named_session(scope))
+
+
+def _number_in(session_id: Any) -> int | None:
+    number = worker_of(session_id) if isinstance(session_id, str) else None
+    return int(number) if number is not None and _COUNT.fullmatch(number) else None
+
+
+async def _holder_in_body(request: Request) -> int | None:
+    """The same for an agent's request, which may name its session in its body."""
+    length = request.headers.get("content-length", "")
+    if request.method != "POST" or request.url.path != "/mcp" or not _COUNT.fullmatch(length):
+        return None
+    if int(length) > _LONGEST_NAMING_BODY:
+        return None
+    try:
+        document = from_json(await request.body())
+    except ValueError:
+        return None
+    parameters = document.get("params") if isinstance(document, dict) else None
+    return _number_in(parameters.get("session_id")) if isinstance(parameters, dict) else None

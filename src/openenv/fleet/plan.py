@@ -1,0 +1,126 @@
+"""What the servers of a fleet are to be: described here, made in processes of Ray's."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+from openenv.adapters.targets import AdaptedEnvironment, find_target
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.containers.resources import Resources
+from openenv.core.env_server.app import create_app
+from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.logs import LogFormat
+from openenv.core.env_server.settings import ServerSettings, limit_variable
+from openenv.core.env_server.tls import TLS
+from openenv.core.exceptions import ConfigurationError
+
+FOUND = (EnvironmentPackage, AdaptedEnvironment)
+"""What ``find_target`` finds by a name."""
+
+SESSIONS_VARIABLE = "MAX_CONCURRENT_ENVS"
+_DEFAULT_SESSIONS = 64
+# Variables of the program that starts a fleet which its servers get too.
+_HANDED_ON = "OPENENV_"
+# Settings that have no variable; each environment's own application has them.
+_NOT_HERE = frozenset({"reset_observation_cls", "max_message_size_mb"})
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """What a server of a fleet is to be.
+
+    Attributes:
+        environment: Name or folder of an environment, ``PREFIX:ID``, what ``find_target`` finds by such, or what makes
+            environments, such as a class.
+        host: Address to listen on; ``None`` for that of the machine that Ray chooses.
+        variables: Environment variables of its process.
+        resources: What Ray sets aside for it; it is placed where there is as much.
+        runtime_env: What Ray brings to its process, in Ray's own words.
+        log_level: Least severe log message that is shown.
+        log_format: How to write the log.
+        tls: The certificate to serve ``wss`` with.
+    """
+
+    environment: Any
+    host: str | None
+    variables: Mapping[str, str] = field(repr=False)
+    resources: Resources
+    runtime_env: Mapping[str, Any] | None = field(default=None, repr=False)
+    log_level: str = "warning"
+    log_format: LogFormat | None = None
+    tls: TLS | None = None
+
+    def make_app(self) -> FastAPI:
+        """Make the application; its variables have to be set.
+
+        Raises:
+            ConfigurationError: The environment is not as it must be.
+            EnvironmentNotFoundError: There is none of that name.
+        """
+        if isinstance(self.environment, str):
+            return find_target(self.environment).app()
+        if isinstance(self.environment, FOUND):
+            return self.environment.app()
+        concurrent = getattr(EnvironmentFactory(self.environment).learn_class(), "SUPPORTS_CONCURRENT_SESSIONS", False)
+        sessions = int(os.environ.get(SESSIONS_VARIABLE, _DEFAULT_SESSIONS if concurrent else 1))
+        return create_app(self.environment, max_concurrent_envs=sessions)
+
+
+def name_of(environment: Any) -> str:
+    """Say what an environment is called, given as a plan has it."""
+    if isinstance(environment, str):
+        return Path(environment).name
+    return environment.name if isinstance(environment, FOUND) else EnvironmentFactory(environment).name
+
+
+def environment_of(given: Any) -> Any:
+    """Bring what a user gave for an environment into a form that means the same in another process.
+
+    Args:
+        given: A name, a folder, a class, a function or a partial.
+
+    Raises:
+        ConfigurationError: It is one instance, which several servers can't share.
+    """
+    if isinstance(given, FOUND):
+        return given
+    if isinstance(given, Path):
+        return str(given.resolve())
+    if isinstance(given, str):
+        return str(Path(given).resolve()) if Path(given, "openenv.yaml").is_file() else given
+    if EnvironmentFactory(given).shared is not None:
+        raise ConfigurationError("Expected a class or a function, which each server of a fleet calls; got an instance.")
+    return given
+
+
+def variables_of(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
+    """Write settings as environment variables, in which the servers of a fleet get them.
+
+    Args:
+        settings: The settings.
+        max_sessions: Sessions at once of one server.
+
+    Raises:
+        ConfigurationError: One of them has no variable.
+    """
+    unknown = settings.keys() & _NOT_HERE
+    if unknown:
+        raise ConfigurationError(
+            f"{', '.join(sorted(unknown))} can't be set for a fleet; set it in the environment's own application."
+        )
+    given: dict[str, Any] = {limit_variable(name): value for name, value in settings.items()}
+    given[SESSIONS_VARIABLE] = max_sessions
+    own = {
+        name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON) or name == SESSIONS_VARIABLE
+    }
+    return own | {name: _written(value) for name, value in given.items() if value is not None}
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(value) if isinstance(value, str | int | float | os.PathLike) else ",".join(value)

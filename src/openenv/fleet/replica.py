@@ -1,0 +1,194 @@
+"""One server of a fleet, as the fleet sees it."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from openenv.core.env_server.operations import Report
+from openenv.core.exceptions import OpenEnvError, ProviderError
+from openenv.fleet.placement import Load
+from openenv.fleet.plan import ServerPlan
+from openenv.fleet.replica_server import CALLS_AT_ONCE, ReplicaServer, Started
+from openenv.fleet.status import Phase, ReplicaStatus
+
+logger = logging.getLogger(__name__)
+
+# Clients that were sent to a server, and have not taken their places after so long, will not come any more.
+_ON_THEIR_WAY_S = 8.0
+# How long a server may need for an answer about what goes on, and to end.
+_ANSWER_TIMEOUT_S = 2.0
+_END_TIMEOUT_S = 11.0
+
+
+class Replica:
+    """One server of a fleet.
+
+    Args:
+        plan: What it is to be.
+        number: Its number.
+
+    Attributes:
+        number: Its number.
+        plan: What it is to be.
+        phase: Where it stands.
+        load: How full it was when it was asked last.
+        asked_at: When that was, by the monotonic clock.
+        started: Where it serves; ``None`` before.
+        heir: The replica that takes its place, to which its clients are sent.
+    """
+
+    def __init__(self, plan: ServerPlan, number: int) -> None:
+        self.number = number
+        self.plan = plan
+        self.phase = Phase.STARTING
+        self.load = Load(0, 0)
+        self.asked_at = 0.0
+        self.started: Started | None = None
+        self.heir: Replica | None = None
+        self._actor: Any = None
+        self._granted: deque[tuple[float, int]] = deque()
+        self._opened = 0
+
+    def __str__(self) -> str:
+        place = "" if self.started is None else f" (process {self.started.pid} at {self.started.node})"
+        return f"replica {self.number}{place}"
+
+    @property
+    def expected_load(self) -> Load:
+        """How full it is once all have come that were sent to it."""
+        return Load(self.load.taken + sum(count for _, count in self._granted), self.load.capacity)
+
+    def grant(self, count: int) -> None:
+        """Note that clients are on their way, for so many places."""
+        self._granted.append((time.monotonic(), count))
+
+    def status(self) -> ReplicaStatus:
+        """Describe it."""
+        started = self.started
+        return ReplicaStatus(
+            number=self.number,
+            phase=self.phase,
+            address="" if started is None else f"{started.host}:{started.port}",
+            sessions=self.load.taken,
+            capacity=self.load.capacity,
+            pid=0 if started is None else started.pid,
+            node="" if started is None else started.node,
+        )
+
+    async def start(self, timeout_s: float) -> None:
+        """Have Ray find a place for it and start it there.
+
+        Args:
+            timeout_s: Seconds that this may take.
+
+        Raises:
+            ProviderError: There is no place, or it could not start.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                self.started = await self._begin().start.remote()
+        except TimeoutError as error:
+            raise ProviderError(f"{self} was not ready within {timeout_s:g} s.") from error
+        except RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, OpenEnvError) else error
+            raise ProviderError(f"{self} could not start: {cause}") from error
+        except RayError as error:
+            raise ProviderError(f"{self} ended before it was ready: {error}") from error
+        assert self.started is not None
+        self.load = Load(0, self.started.capacity)
+        self.phase = Phase.SERVING
+
+    async def look(self, timeout_s: float) -> bool:
+        """Ask how full it is; return ``False`` where its server has ended.
+
+        Raises:
+            RayError: Its process has ended.
+            TimeoutError: It did not answer in time: it hangs.
+        """
+        asked_at = time.monotonic()
+        async with asyncio.timeout(timeout_s):
+            occupancy = await self._actor.occupancy.remote()
+        if occupancy is None:
+            return False
+        self._note_arrivals(occupancy.opened - self._opened)
+        self.load, self._opened = occupancy
+        self.asked_at = asked_at
+        return True
+
+    async def answer(self, question: Report) -> Report | None:
+        """Put a question to it; ``None`` where it gives no answer in time."""
+        if self._actor is None:
+            return None
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                answer: Report = await self._actor.answer.remote(question)
+        except (TimeoutError, RayError):
+            return None
+        return answer
+
+    async def drain(self) -> None:
+        """Have it take no new sessions and end once the episodes under way have ended."""
+        self.phase = Phase.DRAINING
+        with suppress(RayError):
+            await self._actor.drain.remote()
+
+    async def end(self) -> None:
+        """End it in order; by force if that takes too long."""
+        self.phase = Phase.ENDED
+        if self._actor is not None and self.started is not None:
+            with suppress(TimeoutError, RayError):
+                async with asyncio.timeout(_END_TIMEOUT_S):
+                    await self._actor.end.remote()
+                    self.let_go()
+        self.kill()
+
+    def kill(self) -> None:
+        """End it at once, whatever it does: a stopped process too."""
+        self.phase = Phase.ENDED
+        if self._actor is None:
+            return
+        here: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        if self.started is not None and self.started.node == here:
+            with suppress(ProcessLookupError):  # Ray would first wait for a process that hangs
+                os.kill(self.started.pid, signal.SIGKILL)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Have Ray end the process, whose server has ended."""
+        if ray.is_initialized():  # else its processes have ended, and to ask it would start another one
+            ray.kill(self._actor)
+        self._actor = None
+
+    def _note_arrivals(self, count: int) -> None:
+        """Forget grants: those of clients that have come since, and those that are too old."""
+        while self._granted and (count > 0 or self._granted[0][0] < time.monotonic() - _ON_THEIR_WAY_S):
+            at, granted = self._granted.popleft()
+            if count < granted and at >= time.monotonic() - _ON_THEIR_WAY_S:
+                self._granted.appendleft((at, granted - count))
+                return
+            count -= granted
+
+    def _begin(self) -> Any:
+        if not ray.is_initialized():  # to ask for an actor would start another one
+            raise ProviderError(f"{self} could not start: Ray has ended.")
+        resources = self.plan.resources
+        settings: dict[str, Any] = {
+            "num_cpus": resources.cpus or 0,
+            "num_gpus": resources.gpus,
+            "memory": resources.memory_bytes,
+            "runtime_env": self.plan.runtime_env,
+        }
+        self._actor = (
+            ray.remote(ReplicaServer)
+            .options(max_concurrency=CALLS_AT_ONCE, max_restarts=0, scheduling_strategy="SPREAD", **settings)
+            .remote(self.plan, self.number)
+        )
+        return self._actor

@@ -1,0 +1,292 @@
+"""The servers of a fleet: started, looked after, replaced, and taken away."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+from ray.exceptions import RayError
+
+from openenv.core.env_server.operations import Report
+from openenv.core.exceptions import ProviderError
+from openenv.fleet.placement import granted, least_loaded
+from openenv.fleet.plan import ServerPlan
+from openenv.fleet.replica import Replica
+from openenv.fleet.status import Phase
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.5
+# A replica that takes another's place may fail to start; then it is tried again, each time a little later.
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 15.0
+# Replicas that have ended and are remembered for their heirs.
+_MOST_REMEMBERED = 10_000
+_TAKES_CLIENTS_BACK = (Phase.SERVING, Phase.RETIRING, Phase.DRAINING)
+
+
+class Placed(NamedTuple):
+    """Where a client is sent.
+
+    Attributes:
+        replica: The server.
+        sessions: How many of its sessions to open there; 0 where no server has a place.
+    """
+
+    replica: Replica
+    sessions: int
+
+
+class Replicas:
+    """The servers of a fleet. All of its methods belong to one event loop.
+
+    Args:
+        plan: What they are to be.
+        start_timeout_s: Seconds that a server may need until it is ready.
+        hang_s: Seconds without an answer after which a server counts as one that hangs, and is replaced.
+        room: Says what Ray has left, for errors.
+
+    Attributes:
+        plan: What those are to be that are started from now on.
+        refused: Sessions that found no place since this was last set to 0.
+        replaced: How many servers were replaced because they had died or hung.
+    """
+
+    def __init__(self, plan: ServerPlan, *, start_timeout_s: float, hang_s: float, room: Callable[[], str]) -> None:
+        self.plan = plan
+        self.refused = 0
+        self.replaced = 0
+        self._start_timeout_s = start_timeout_s
+        self._hang_s = hang_s
+        self._room = room
+        self._numbers = count(1)
+        self._replicas: dict[int, Replica] = {}
+        self._ended: OrderedDict[int, Replica] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._replacements: dict[Replica, asyncio.Task[None]] = {}
+        self._closing = False
+
+    def __iter__(self) -> Iterator[Replica]:
+        """Iterate over those that have not ended, in the order of their numbers."""
+        return iter(list(self._replicas.values()))
+
+    def those(self, *phases: Phase) -> list[Replica]:
+        """List those that stand in one of some phases."""
+        return [replica for replica in self if replica.phase in phases]
+
+    @property
+    def count(self) -> int:
+        """How many take new sessions, or will once they have replaced one that has died."""
+        return len(self.those(Phase.SERVING)) + len(self._replacements)
+
+    async def start(self) -> Replica:
+        """Start one.
+
+        Raises:
+            ProviderError: Ray has no place for it, or it could not start.
+        """
+        replica = self._new()
+        await self._start(replica)
+        return replica
+
+    async def retire(self, replica: Replica, *, at_once: bool) -> None:
+        """Take one away, once no episode is under way.
+
+        Args:
+            replica: The replica.
+            at_once: Whether to have its server drain now; else only once it holds no session.
+        """
+        if replica.phase is not Phase.SERVING:
+            return
+        replica.phase = Phase.RETIRING
+        while not (at_once or self._closing) and replica.load.taken and replica.phase is Phase.RETIRING:
+            await self._change(_LOOK_EVERY_S)
+        if replica.phase is Phase.RETIRING:
+            await replica.drain()
+        while replica.number in self._replicas and replica.phase is Phase.DRAINING:
+            await self._change(_LOOK_EVERY_S)
+
+    def bring_back(self, most: int) -> int:
+        """Have some serve on that were to go once they hold no session; return how many."""
+        back = [replica for replica in self.those(Phase.RETIRING) if replica.plan is self.plan][:most]
+        for replica in back:
+            replica.phase = Phase.SERVING
+        return len(back)
+
+    async def stop_replacing(self, most: int) -> int:
+        """Give some up that are about to take the place of ones that have died; return how many."""
+        stopped = {replica: self._replacements.pop(replica) for replica in list(self._replacements)[:most]}
+        for replica, task in stopped.items():
+            task.cancel()
+            replica.heir = None
+        await asyncio.gather(*stopped.values(), return_exceptions=True)
+        return len(stopped)
+
+    async def outdated(self) -> list[Replica]:
+        """List those that serve and were started by another plan; those that are being started are waited for."""
+        while any(replica.plan is not self.plan for replica in self.those(Phase.STARTING)):
+            await self._change(_LOOK_EVERY_S)
+        return [replica for replica in self.those(Phase.SERVING) if replica.plan is not self.plan]
+
+    async def place(self, wanted: int, holder: int | None, patience_s: float) -> Placed | None:
+        """Choose a server for a client; ``None`` where there is none in time.
+
+        Args:
+            wanted: For how many sessions it connects.
+            holder: Number of the replica that held the sessions which it takes up; ``None`` for new ones.
+            patience_s: Seconds to wait for a server that is being started.
+        """
+        came_at = time.monotonic()
+        gives_up_at = came_at + patience_s
+        while (placed := self._known_place(wanted, holder, came_at)) is None and not self._closing:
+            remaining_s = gives_up_at - time.monotonic()
+            if remaining_s <= 0:
+                break
+            await self._change(remaining_s)
+        return placed or self._place(wanted, holder)
+
+    async def ask(self, question: Report) -> Mapping[str, Report | None]:
+        """Put a question to all that serve: their answers by their numbers, ``None`` for one that gave none in time."""
+        asked = self.those(*_TAKES_CLIENTS_BACK)
+        answers = await asyncio.gather(*(replica.answer(question) for replica in asked))
+        return {str(replica.number): answer for replica, answer in zip(asked, answers, strict=True)}
+
+    async def drain(self) -> None:
+        """Let all episodes that are under way end; no further replica takes the place of any."""
+        self._closing = True
+        await asyncio.gather(*(self.retire(replica, at_once=True) for replica in self))
+        while self.those(Phase.RETIRING, Phase.DRAINING):
+            await self._change(_LOOK_EVERY_S)
+
+    async def close(self) -> None:
+        """End all of them."""
+        self._closing = True
+        self._tell_changed()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(replica.end() for replica in self))
+        self._replicas.clear()
+
+    def _known_place(self, wanted: int, holder: int | None, came_at: float) -> Placed | None:
+        """Choose a server, but not one without a place as long as there may be one: what is known is a moment old."""
+        placed = self._place(wanted, holder)
+        if placed is None or placed.sessions > 0 or holder is not None:
+            return placed
+        is_full = all(not replica.load.free and replica.asked_at > came_at for replica in self.those(Phase.SERVING))
+        return placed if is_full else None
+
+    def _place(self, wanted: int, holder: int | None) -> Placed | None:
+        back = None if holder is None else self._heir(holder)
+        if back is not None and back.phase is not Phase.ENDED:
+            return Placed(back, 0) if back.phase in _TAKES_CLIENTS_BACK else None
+        serving = self.those(Phase.SERVING)
+        if not serving:
+            return None
+        loads = [replica.expected_load for replica in serving]
+        chosen = least_loaded(loads)
+        # Sessions that come from elsewhere stay together: their client moves with all of them at once.
+        sessions = granted(loads, chosen, wanted) if holder is None else min(wanted, loads[chosen].free)
+        if holder is None:
+            self.refused = max(self.refused, wanted - sum(replica.load.free for replica in serving))
+        if sessions:
+            serving[chosen].grant(sessions)
+        return Placed(serving[chosen], sessions)
+
+    def _heir(self, number: int) -> Replica | None:
+        """Return the replica of a number, or what has taken its place; ``None`` where it is not known."""
+        replica = self._replicas.get(number) or self._ended.get(number)
+        while replica is not None and replica.phase is Phase.ENDED and replica.heir is not None:
+            replica = replica.heir
+        return replica
+
+    async def _start(self, replica: Replica) -> None:
+        if self._closing:
+            raise ProviderError("The fleet is about to end, and starts no further server.")
+        self._replicas[replica.number] = replica
+        try:
+            await replica.start(self._start_timeout_s)
+        except BaseException as error:
+            replica.kill()
+            self._forget(replica)
+            if isinstance(error.__cause__, TimeoutError):
+                raise ProviderError(
+                    f"{error} Ray may have no room for it: {self._room()}. Ask for fewer replicas, or less for each."
+                ) from error
+            raise
+        self._run(self._watch(replica))
+        self._tell_changed()
+
+    async def _watch(self, replica: Replica) -> None:
+        """Look after one until it has ended, and replace it if it was not to end."""
+        try:
+            while await replica.look(self._hang_s):
+                self._tell_changed()
+                await asyncio.sleep(_LOOK_EVERY_S)
+            how = "has ended"
+            replica.let_go()
+        except RayError:
+            how = "has died"
+        except TimeoutError:
+            how = f"has not answered for {self._hang_s:g} s"
+        was_to_end = replica.phase is not Phase.SERVING or self._closing
+        if not was_to_end:
+            replica.heir = self._new()
+        replica.kill()
+        self._forget(replica)
+        if replica.heir is not None and not was_to_end:
+            logger.warning("%s %s; replica %d takes its place", replica, how, replica.heir.number)
+            self.replaced += 1
+            self._replacements[replica] = self._run(self._replace(replica))
+
+    async def _replace(self, replica: Replica) -> None:
+        """Start the heir of one that has died; where that does not work, start another one a little later."""
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while not (self._closing or replica.heir is None or await self._started(replica, replica.heir)):
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                replica.heir = self._new()
+        finally:
+            self._replacements.pop(replica, None)
+
+    async def _started(self, replica: Replica, heir: Replica) -> bool:
+        try:
+            await self._start(heir)
+        except ProviderError as error:
+            logger.error("%s could not be replaced: %s", replica, error)
+            return False
+        return True
+
+    def _new(self) -> Replica:
+        return Replica(self.plan, next(self._numbers))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _forget(self, replica: Replica) -> None:
+        self._replicas.pop(replica.number, None)
+        self._ended[replica.number] = replica
+        if len(self._ended) > _MOST_REMEMBERED:
+            self._ended.popitem(last=False)
+        self._tell_changed()
+
+    async def _change(self, timeout_s: float) -> None:
+        """Wait until something has changed, or some time has passed."""
+        changed = self._changed
+        try:
+            async with asyncio.timeout(timeout_s):
+                await changed.wait()
+        except TimeoutError:
+            return
+
+    def _tell_changed(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
