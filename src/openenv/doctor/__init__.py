@@ -1,0 +1,7 @@
+"""What this machine can do for environments, and what brings what it can't: ``openenv doctor``.
+
+A *probe* is a function that tries one thing and returns a ``Finding`` (``finding.py``). They are in ``machine.py``
+(room, ports, files), ``programs.py`` (what has to be installed beside Python), ``confinement.py`` (the sandbox and the
+browser, which are really started) and ``packages.py`` (what has to be installed with pip). ``checkup.py`` runs them all
+at once. ``needs.py`` tells which of them an environment depends on.
+"""

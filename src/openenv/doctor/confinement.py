@@ -1,0 +1,58 @@
+"""Probes of what keeps code and pages in: the sandbox and the browser, which are really started."""
+
+import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+
+from openenv.core.exceptions import ConfigurationError, SandboxUnavailableError
+from openenv.core.sandbox.cgroup import VARIABLE as CGROUP
+from openenv.core.sandbox.sandbox import Sandbox
+from openenv.doctor.finding import Finding, Status
+from openenv.doctor.programs import TIMEOUT_S
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+_PAGE = "data:text/html,<p>it works"
+
+
+def sandbox() -> Finding:
+    """Run a line of Python in a sandbox: namespaces, filters of system calls, limits, a control group if one is set."""
+    used_for = "code that a model wrote (coding, terminal)"
+    try:
+        with Sandbox() as started:
+            ran = started.python("print(6 * 7)")
+    except SandboxUnavailableError as error:
+        remedy = "sudo apt-get install bubblewrap libseccomp2"
+        return Finding("sandbox", Status.MISSING, f"{error}", used_for, remedy)
+    except ConfigurationError as error:  # the control group that was set aside
+        return Finding("sandbox", Status.MISSING, f"{error}", used_for, f"unset {CGROUP}")
+    if ran.stdout.strip() != "42":
+        return Finding("sandbox", Status.MISSING, f"it started, and failed: {ran.stderr.strip()}", used_for)
+    memory = "a control group" if os.environ.get(CGROUP) else "limits of its own"
+    told = f"bubblewrap, with filters of system calls; memory is bounded by {memory}"
+    return Finding("sandbox", Status.READY, told, used_for)
+
+
+def browser() -> Finding:
+    """Have a Chromium show a page."""
+    used_for = "environments with web pages (browsergym)"
+    command = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if command is None:
+        remedy = "sudo apt-get install chromium" if find_spec("playwright") is None else "playwright install chromium"
+        return Finding("browser", Status.MISSING, "there is no Chromium on the path", used_for, remedy)
+    options = ["--headless", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    try:
+        shown = subprocess.run(  # noqa: S603  # a browser found on PATH
+            [command, *options, "--dump-dom", _PAGE],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("browser", Status.UNSURE, f"{command} had not shown a page after {TIMEOUT_S:g} s", used_for)
+    if "it works" in shown.stdout:
+        return Finding("browser", Status.READY, f"{command} shows pages", used_for)
+    told = shown.stderr.strip().splitlines()
+    return Finding("browser", Status.MISSING, f"{command} shows no page: {told[-1] if told else ''}", used_for)

@@ -1,0 +1,60 @@
+"""What an environment needs of the machine that serves it."""
+
+from functools import partial
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.containers.requirements import read_requirements
+from openenv.core.exceptions import ConfigurationError
+from openenv.doctor.checkup import Probe, probes
+from openenv.doctor.finding import Finding, Status
+from openenv.doctor.packages import missing
+
+_SANDBOX = "openenv.core.sandbox"
+_BROWSER = "playwright"
+
+
+def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
+    """Return the probes of what an environment needs: its packages, OpenEnv's extras, a sandbox, a browser.
+
+    Raises:
+        ConfigurationError: Its folder says nothing readable of what it requires.
+    """
+    known = probes()
+    requirements = read_requirements(package.folder)
+    needed: dict[str, Probe] = {"packages": partial(packages_of, package.folder, requirements.lines)}
+    needed |= {name: known[name] for extra in sorted(requirements.extras) if (name := f"extra {extra}") in known}
+    if any(_name_of(line) == _BROWSER for line in requirements.lines):
+        needed["browser"] = known["browser"]
+    if _imports(package.folder, _SANDBOX):
+        needed["sandbox"] = known["sandbox"]
+    return needed
+
+
+def packages_of(folder: Path, lines: tuple[str, ...]) -> Finding:
+    """Look whether what an environment requires is installed."""
+    told = missing([Requirement(line) for line in lines if _name_of(line)])
+    if told:
+        remedy = f"pip install -e {folder}  # or: openenv serve {folder} --venv"
+        return Finding("packages", Status.MISSING, told, "its own code", remedy)
+    told = f"all that it requires: {', '.join(lines)}" if lines else "it requires none but OpenEnv"
+    return Finding("packages", Status.READY, told, "its own code")
+
+
+def _name_of(line: str) -> str:
+    """Return the name in a requirement; empty where it is none, but an option or a path."""
+    try:
+        return Requirement(line).name
+    except InvalidRequirement:
+        return ""
+
+
+def _imports(folder: Path, module: str) -> bool:
+    """Whether a file of the environment, its tests aside, names a module."""
+    files = [file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts]
+    try:
+        return any(module in file.read_text(encoding="utf-8") for file in files)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{folder} can't be read: {error}") from error

@@ -1,0 +1,77 @@
+"""Probes of programs that are installed beside Python: Docker, uv, and what drives a GPU."""
+
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+from openenv.core.containers.docker.unavailable import advice
+from openenv.core.containers.installer import find_uv
+from openenv.doctor.finding import Finding, Status
+
+TIMEOUT_S = 1.6
+
+
+def docker() -> Finding:
+    """Ask Docker's engine for its version, as whoever runs this may."""
+    used_for = "environments in containers, images"
+    command = shutil.which("docker")
+    if command is None:
+        return Finding("docker", Status.MISSING, "there is no docker command", used_for, advice(None))
+    try:
+        asked = said_by(command, "version", "--format", "{{.Server.Version}}")
+    except subprocess.TimeoutExpired:
+        return Finding("docker", Status.UNSURE, f"its engine did not answer within {TIMEOUT_S:g} s", used_for)
+    if asked.returncode == 0:
+        return Finding("docker", Status.READY, f"engine {asked.stdout.strip()}", used_for)
+    told = asked.stderr.strip().splitlines()
+    return Finding("docker", Status.MISSING, told[-1] if told else "no answer", used_for, advice(asked.stderr))
+
+
+def uv() -> Finding:
+    """Look for uv."""
+    used_for = "an environment's packages, in seconds instead of minutes"
+    command = find_uv()
+    if command is None:
+        return Finding("uv", Status.MISSING, "not found; pip does it, more slowly", used_for, "pip install uv")
+    asked = said_by(command, "--version")
+    return Finding("uv", Status.READY, asked.stdout.strip(), used_for)
+
+
+def gpu() -> Finding:
+    """Ask for GPUs, and whether PyTorch was built for them."""
+    used_for = "training models of more than a few million parameters"
+    torch = _torch()
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return Finding("gpu", Status.MISSING, f"no nvidia-smi, so no NVIDIA GPU; {torch}", used_for)
+    try:
+        asked = said_by(command, "--query-gpu=name,memory.total", "--format=csv,noheader")
+    except subprocess.TimeoutExpired:
+        return Finding("gpu", Status.UNSURE, f"nvidia-smi did not answer within {TIMEOUT_S:g} s; {torch}", used_for)
+    if asked.returncode != 0:
+        told = (asked.stdout + asked.stderr).strip().splitlines()
+        return Finding("gpu", Status.MISSING, f"{told[0] if told else 'nvidia-smi failed'}; {torch}", used_for)
+    names = "; ".join(asked.stdout.strip().splitlines())
+    if "for CPUs only" in torch:
+        return Finding("gpu", Status.UNSURE, f"{names}; {torch}", used_for, "pip install --force-reinstall torch")
+    return Finding("gpu", Status.READY, f"{names}; {torch}", used_for)
+
+
+def said_by(*command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program.
+
+    Raises:
+        subprocess.TimeoutExpired: It took too long, and was ended.
+    """
+    return subprocess.run(  # noqa: S603  # programs found on PATH
+        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+
+
+def _torch() -> str:
+    """Say which PyTorch is installed, without the seconds that importing it takes."""
+    try:
+        installed = version("torch")
+    except PackageNotFoundError:
+        return "PyTorch is not installed"
+    return f"PyTorch {installed}{', for CPUs only' if installed.endswith('+cpu') else ''}"
