@@ -10,7 +10,7 @@ from tests.servers import RunningServer
 import openenv
 from openenv import GenericEnvClient
 from openenv.auto.making import is_adapted, is_url
-from openenv.core.exceptions import EnvironmentNotFoundError, ProviderError, ServerCapacityError
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError, ServerCapacityError
 
 
 def test_a_folder_gives_its_typed_client_with_a_server_of_its_own(tmp_path: Path) -> None:
@@ -62,6 +62,15 @@ def test_the_servers_settings_reach_it(tmp_path: Path) -> None:
         client.reset()
         with client.new_session() as second, pytest.raises(ServerCapacityError):
             second.reset()
+
+
+def test_an_environment_of_its_own_is_asked_of_the_folder(tmp_path: Path) -> None:
+    folder = public_environment(tmp_path)  # which does not say what it needs
+    client = openenv.make(folder, venv=True).sync()
+    with pytest.raises(ConfigurationError, match=r"tally_env has neither a pyproject\.toml"):
+        client.reset()
+    with pytest.raises(ConfigurationError, match="venv needs an environment's folder"):
+        openenv.make("gymnasium:CartPole-v1", venv=True)
 
 
 def test_client_settings_reach_the_client() -> None:

@@ -1,9 +1,11 @@
 """What an environment's package hands out; ``test_classes`` covers how its classes are found."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from tests.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
+from tests.public_folders import PUBLIC_FOLDERS
 
 from openenv.auto import EnvironmentPackage
 from openenv.core.env_client import EnvClient
@@ -11,6 +13,26 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.mcp_client import MCPToolClient
 
 described = EnvironmentPackage.from_folder
+
+OTHER = """
+from models import PushObservation
+from openenv_core.env_server import Environment, State
+
+
+class OtherEnvironment(Environment):
+    def reset(self):
+        return PushObservation(hint="other")
+
+    def step(self, action):
+        return PushObservation()
+
+    @property
+    def state(self):
+        return State()
+
+
+RelicEnvironment = OtherEnvironment
+"""
 
 
 def names(package: EnvironmentPackage) -> list[str]:
@@ -40,6 +62,22 @@ def test_a_public_environment_needs_none_of_our_keys(tmp_path: Path) -> None:
     package = described(public_environment(tmp_path))
     assert names(package) == ["TallyGameEnv", "AddAction", "TallyObservation", "TallyEnvironment"]
     assert package.make_player(1) is None
+
+
+@pytest.mark.filterwarnings("ignore:openenv_core is now:DeprecationWarning")
+def test_absolute_imports_of_several_folders_are_not_mixed_up(tmp_path: Path) -> None:
+    for name in ("relic_env", "other_env"):
+        PUBLIC_FOLDERS["relic_env"](tmp_path / name)
+    other = (tmp_path / "other_env" / "relic_env").rename(tmp_path / "other_env" / "other_env")
+    (other / "pyproject.toml").unlink()
+    write_files(other, {"server/relic_environment.py": OTHER})
+    (other / "server" / "__init__.py").unlink()
+    path, modules = list(sys.path), {"models", "server"}
+    classes = [described(folder).environment_class() for folder in (tmp_path / "relic_env" / "relic_env", other)]
+    assert [cls.__name__ for cls in classes] == ["RelicEnvironment", "OtherEnvironment"]
+    assert str(other) not in set(sys.path) - set(path)
+    assert modules.isdisjoint(sys.modules)
+    assert described(other).environment_class() is classes[1]
 
 
 def test_without_a_client_one_is_made_for_the_environment(tmp_path: Path) -> None:
@@ -97,3 +135,18 @@ def test_the_application_of_a_public_environment_imports_either_way(tmp_path: Pa
     app = folder / "server" / "app.py"
     app.write_text(app.read_text().replace("from ..models", "from models"))
     assert described(folder).app().title == "OpenEnv Environment HTTP API"
+
+
+def test_an_application_may_be_named_with_or_without_a_manifest(tmp_path: Path) -> None:
+    folder = public_environment(tmp_path)
+    write_files(folder, {"server/other.py": "from .app import app as second\n"})
+    named = EnvironmentPackage.from_app(folder, "server.other:second")
+    assert (named.name, named.manifest.app, named.manifest.port) == ("tally_env", "server.other:second", 8000)
+    (folder / "openenv.yaml").unlink()
+    bare = EnvironmentPackage.from_app(folder, "server.other:second")
+    assert (bare.name, bare.module) == ("tally_env", "tally_env")
+    assert bare.app() is named.app()
+    with pytest.raises(ConfigurationError, match=r"Expected an application as module:attribute, .* got 'server.app'"):
+        EnvironmentPackage.from_app(folder, "server.app")
+    with pytest.raises(ConfigurationError, match=r"There is no folder .*nowhere"):
+        EnvironmentPackage.from_app(tmp_path / "nowhere", "server.app:app")

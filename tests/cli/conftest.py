@@ -5,8 +5,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from tests.hub_fixtures import hub, impatient
+
+from openenv.cli.__main__ import main
+
+__all__ = ["hub", "impatient"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -27,5 +33,31 @@ def openenv(tmp_path: Path) -> Run:
             # Rich folds its lines at this width.
             env={**environment, "COLUMNS": "300"},
         )
+
+    return run
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def openenv_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Ended]:
+    """Run the command in this process, which spares it the start: ``openenv_here("push", folder)``."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["openenv", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)
 
     return run

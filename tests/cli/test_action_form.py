@@ -81,6 +81,46 @@ def test_an_omitted_field_is_left_to_the_server(monkeypatch: pytest.MonkeyPatch)
     assert Typing(monkeypatch, Open, "", "7").form.ask() == {"size": 7}
 
 
+def test_deprecated_fields_are_left_out_unless_they_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old(Action):
+        move: str
+        unread: str = Field(default="", json_schema_extra={"deprecated": True})
+        needed: str = Field(json_schema_extra={"deprecated": True})
+
+    assert Typing(monkeypatch, Old, "go", "on").form.ask() == {"move": "go", "needed": "on"}
+
+
+def test_a_text_goes_on_in_the_next_line_after_a_backslash(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Code(Action):
+        code: str
+
+    typing = Typing(monkeypatch, Code, "?", "for i in range(2):\\", "    if i:\\", "        print(i)  ")
+    assert typing.form.ask() == {"code": "for i in range(2):\n    if i:\n        print(i)"}
+    assert "... >" in typing.seen
+    assert "goes on in the next line" in typing.seen
+
+
+def test_only_a_text_goes_on_in_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Move(Action):
+        way: Literal["left", "right"]
+
+    typing = Typing(monkeypatch, Move, "?", "left\\", "left")
+    assert typing.form.ask() == {"way": "left"}
+    assert "goes on in the next line" not in typing.seen
+
+
+def test_a_scale_is_told_by_its_ends_and_choices_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Many(Action):
+        row: int = Field(ge=1, le=9, description="The row.")
+        size: Literal[4, 9]
+
+    typing = Typing(monkeypatch, Many, "?", "9", "4")
+    assert typing.form.ask() == {"row": 9, "size": 4}
+    assert "row  The row; 1 to 9\n" in typing.seen
+    assert "row (1 to 9) >" in typing.seen
+    assert "size (4, 9) >" in typing.seen
+
+
 def test_an_action_without_fields_takes_enter(monkeypatch: pytest.MonkeyPatch) -> None:
     typing = Typing(monkeypatch, Action, "", "q")
     assert typing.form.ask() == {}

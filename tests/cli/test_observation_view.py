@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.text import Text
 
-from openenv.cli.observation_view import observation_view
+from openenv.cli.observation_view import observation_view, unsaid_fields, unsaid_lines
 
 
 def shown(observation: dict[str, Any], schema: dict[str, Any] | None = None, **settings: Any) -> str:
@@ -20,6 +21,12 @@ def shown(observation: dict[str, Any], schema: dict[str, Any] | None = None, **s
 
 def test_text_wins_over_the_other_fields() -> None:
     assert shown({"text": "a [bold]board[/bold]\nof two lines", "other": 1}) == "a [bold]board[/bold]\nof two lines\n"
+
+
+def test_empty_lines_at_the_end_are_not_shown() -> None:
+    assert shown({"text": "a\n\nb\n\n"}) == "a\n\nb\n"
+    assert shown({"stdout": "42\n", "exit_code": 0}).split() == ["stdout", "42", "exit_code", "0"]
+    assert len(shown({"stdout": "42\n", "exit_code": 0}).splitlines()) == 2
 
 
 def test_fields_are_a_line_each_without_the_bookkeeping() -> None:
@@ -67,6 +74,20 @@ def test_a_terminal_is_not_taken_over() -> None:
         assert "\x1b[2J" not in text
         assert "\x1b[1;1H" not in text
         assert "cleared" in text
+
+
+def test_below_a_picture_is_what_it_does_not_show() -> None:
+    picture = Text.from_ansi("\x1b[31m>>> 6 * 7\x1b[0m\n42")
+    observation = {"stdout": "42\n", "stderr": "", "part": "6 * 7", "exit_code": 0, "done": False}
+    assert unsaid_fields(observation, picture) == {"part": "6 * 7", "exit_code": 0}
+
+
+def test_above_a_picture_are_the_lines_that_it_does_not_show() -> None:
+    picture = Text.from_ansi("\x1b[1m1\x1b[0m  .\n\n1 left.")
+    task = unsaid_lines("\x1b[32mFill\x1b[0m it:\n\n1 .\n1 left.\nHint: 2.\n\n", picture)
+    assert task.plain == "Fill it:\n\nHint: 2."
+    assert task.spans
+    assert not unsaid_lines("1 .\n\n1   left.\n", picture)
 
 
 _values = st.recursive(

@@ -143,8 +143,8 @@ def test_an_episode_of_catch(openenv: Any) -> None:
     assert (played.returncode, played.stderr) == (0, "")
     assert "new episode, seed 1" in played.stdout
     assert played.stdout.count("move (left, stay, right)") == 9
-    assert re.search(r"paddle +· · · · ●  4", played.stdout)
-    assert re.search(r"row +· · · · · · · · · ●  9", played.stdout)
+    assert "│  ball 4 · paddle 4 · row 9" in played.stdout  # below the board
+    assert re.search(r"│ +\.\.\.\.x +│", played.stdout)
     assert "The episode is over: 1 in 9 steps." in played.stdout
     assert played.stdout.rstrip().endswith("Bye.")
 
@@ -158,9 +158,75 @@ def test_a_game_of_wordle(openenv: Any) -> None:
     assert "4 guesses left." not in played.stdout
 
 
-def test_fields_are_asked_for_one_by_one_with_their_defaults(openenv: Any, stubborn: Path) -> None:
-    played = openenv("play", stubborn, "--seed", 3, typed=lines("lef", "", "", "", "3", "hello there", "left", "9", ""))
-    assert "seed 3" in played.stdout
+def test_what_a_person_has_no_use_for_is_not_asked(openenv: Any) -> None:
+    played = openenv("play", "openspiel", "--seed", 1, typed=lines("?", "1", "0", "q"))
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "step 2" in played.stdout
+    assert "game_name" not in played.stdout
+    assert "game_params" not in played.stdout
+
+
+def test_a_picture_that_repeats_the_text_is_shown_once(openenv: Any) -> None:
+    played = openenv("play", "openspiel", "--seed", 1, typed=lines("q"))
+    assert played.stdout.count("You are player 0 of catch.") == 1
+    assert played.stdout.count("Legal actions:") == 1
+    played = openenv("play", "sudoku", "--seed", 1, typed=lines("q"))
+    assert played.stdout.count("C1 C2 C3") == 1
+    assert "Hints: R1C2" in played.stdout  # which only the text has
+
+
+def test_what_came_of_a_move_is_said_beside_the_picture(openenv: Any) -> None:
+    played = openenv("play", "sudoku", "--seed", 1, typed=lines("1", "2", "9", "1", "2", "3", "q"))
+    assert "row (1 to 9) > 1\n" in played.stdout
+    assert "Wrong: 9 cannot stand in row 1, column 2" in played.stdout
+    assert "Right: 3 stands in row 1, column 2." in played.stdout
+
+
+def test_actions_go_by_the_names_that_agents_have_for_them(openenv: Any) -> None:
+    played = openenv("play", "echo", typed=lines("echo", "hello", "echo_message", "hi", "q"))
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "action (echo, echo_message, echo_with_length) > echo\n" in played.stdout
+    assert re.search(r"echoed_message +hello +│", played.stdout)
+    assert re.search(r"│ +hi +│", played.stdout)
+
+
+def test_a_reset_takes_parameters(openenv: Any) -> None:
+    options = ("--seed", 2, "--reset", "env_id=TicTacToe-v0", "--reset", "opponents=random", "--reset", "max_turns=4")
+    played = openenv("play", "textarena", *options, typed=lines("4", "q"))
+    assert (played.returncode, played.stderr) == (0, "")
+    assert "3 | O | 5" in played.stdout
+    assert "Player 1 placed their symbol (X)" in played.stdout
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        ("hard", "--reset 'hard': expected NAME=VALUE, as in difficulty=hard."),
+        ("=hard", "--reset '=hard': expected NAME=VALUE, as in difficulty=hard."),
+        ("seed=3", "--reset 'seed=3': the seed is given with --seed."),
+    ],
+)
+def test_what_is_no_parameter_is_refused(openenv_here: Any, parameter: str, said: str) -> None:
+    played = openenv_here("play", "sudoku", "--reset", parameter)
+    assert played.returncode == 1
+    assert said in played.stderr
+    assert len(played.stderr.splitlines()) == 1
+
+
+def test_a_parameter_that_the_environment_refuses_is_one_line(openenv: Any) -> None:
+    played = openenv("play", "sudoku", "--reset", "difficulty=[1]")
+    assert played.returncode == 1
+    assert "difficulty is [1]; expected one of very-easy" in played.stderr
+    assert len(played.stderr.splitlines()) == 1
+
+
+def test_fields_are_asked_for_one_by_one_with_their_defaults_and_then_the_next_episode(
+    openenv: Any, stubborn: Path
+) -> None:
+    played = openenv(
+        "play", stubborn, "--seed", 3, typed=lines("lef", "", "", "", "3", "hello there", "left", "9", "", "", "q")
+    )
+    assert [seed for seed in range(3, 6) if f"seed {seed}" in played.stdout] == [3, 4]  # a new episode has the next
     assert "move (left, leap, wait) > lef\n" in played.stdout
     assert "times [2] > \n" in played.stdout
     for said in ("left 2 None", "left 3 hello there", "left 9 None"):
@@ -168,13 +234,6 @@ def test_fields_are_asked_for_one_by_one_with_their_defaults(openenv: Any, stubb
     assert "move (left, leap, wait) [left] > \n" in played.stdout
     assert "times [3] > 9\n" in played.stdout
     assert "The episode is over: 1.5 in 3 steps." in played.stdout
-
-
-def test_a_new_episode_has_the_next_seed(openenv: Any, stubborn: Path) -> None:
-    played = openenv("play", stubborn, "--seed", 41, typed=lines("left", "9", "", "", "q"))
-    assert "seed 41" in played.stdout
-    assert "seed 42" in played.stdout
-    assert "seed 43" not in played.stdout
 
 
 def test_refused_ambiguous_and_failing_actions_are_asked_for_again(openenv: Any, stubborn: Path) -> None:
@@ -204,29 +263,26 @@ def test_tools_are_chosen_by_name(openenv: Any, with_tools: Any) -> None:
     for shown in ("a is 3, none", "b is 'three', mine", "Failed: KeyError: 'zz'", "│  a b", "total 2"):
         assert shown in played.stdout, played.stdout
     assert "The episode is over: 2 in 5 steps." in played.stdout
+    assert "tool  keep, look, submit" not in played.stdout  # they are listed with what they do
     assert played.stdout.count("keep  Keep a value.") == 2  # at the beginning, and when asked for
 
 
 def test_unions_and_tools_are_chosen_together(openenv: Any, with_tools: Any) -> None:
-    typed = lines("S", "Shout", "hey", "Whisper", "psst", "false", "sing", "", "q")
+    typed = lines("s", "shout", "hey", "whisper", "psst", "false", "sing", "", "q")
     played = openenv("play", with_tools("Mixed"), "--seed", 1, typed=typed)
     assert (played.returncode, played.stderr) == (0, "")
-    assert "action (Shout, Whisper, sing) > S\n" in played.stdout
-    for shown in ("expected one of Shout, Whisper, sing; got 'S'", "HEY", "psst False", "la"):
+    assert "action (shout, whisper, sing) > s\n" in played.stdout
+    for shown in ("expected one of shout, whisper, sing; got 's'", "HEY", "psst False", "la"):
         assert shown in played.stdout, played.stdout
 
 
-def test_help_is_shown_on_demand(openenv: Any, tmp_path: Path) -> None:
-    played = openenv("play", scaffold(tmp_path, "my_env"), typed=lines("?", "\\?", "\\q", "q"))
+def test_help_is_shown_on_demand_and_the_end_of_the_input_ends_the_game(openenv: Any, tmp_path: Path) -> None:
+    played = openenv("play", scaffold(tmp_path, "my_env"), typed=lines("?", "\\?", "\\q"))
+    assert played.returncode == 0
+    assert played.stdout.rstrip().endswith("Bye.")
     assert played.stdout.count("The text to echo") == 2
     assert re.search(r"echoed_message +\? +│", played.stdout)
     assert re.search(r"echoed_message +q +│", played.stdout)
-
-
-def test_the_end_of_the_input_ends_the_game(openenv: Any, tmp_path: Path) -> None:
-    played = openenv("play", scaffold(tmp_path, "my_env"))
-    assert played.returncode == 0
-    assert played.stdout.rstrip().endswith("Bye.")
 
 
 def test_a_running_server_is_played_by_its_address(openenv: Any, counter_server: RunningServer) -> None:
@@ -274,7 +330,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read until a text is shown."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while text not in self.text:
             ready, _, _ = select.select([self._screen], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, self.text

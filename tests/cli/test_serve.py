@@ -22,11 +22,12 @@ from tests.cli.conftest import Run
 from tests.environment_folders import public_environment, scaffold
 from tests.processes import children_of, wait_until_gone
 from tests.servers import eventually
+from tests.wheels import make_wheel
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
 from openenv.core import MCPToolClient
-from openenv.core.env_server.journal_file import open_journal, prepare_journal
+from openenv.core.env_server.journal.sqlite import open_journal, prepare_journal
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
@@ -84,6 +85,8 @@ def test_it_says_how_to_play_and_stop(tmp_path: Path) -> None:
     assert f"openenv play {server.url}" in text
     assert f"{server.url}/docs" in text
     assert "Ctrl-C" in text
+    assert "token" not in text, "that is for other machines, which can't come here"
+    assert "machines" not in text
 
 
 @pytest.mark.parametrize(
@@ -123,13 +126,22 @@ def test_the_journal_s_bounds_have_options(tmp_path: Path, bound: tuple[str, int
     prepare_journal(path)
     with closing(open_journal(path)) as journal:
         old = [(time.time() - 100, "[]", "x" * 500_000)] * 10
-        journal.executemany("INSERT INTO batch (at, notes, answers) VALUES (?, ?, ?)", old)
+        journal.executemany("INSERT INTO batch (run, at, notes, answers) VALUES (1, ?, ?, ?)", old)
         with (
             serving("echo", "-p", 0, "--journal", path, *bound, cwd=tmp_path) as server,
             GenericEnvClient(base_url=server.url).sync() as client,
         ):
             client.reset()
             eventually(lambda: journal.execute("SELECT count(*) FROM batch").fetchone()[0] < 8, "pruning")
+
+
+def test_a_journal_may_be_the_address_of_a_database(openenv: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ended = openenv("serve", "echo", "-p", 0, "--journal", f"postgresql://me:hidden-pass@127.0.0.1:{port}/episodes")
+    assert ended.returncode == 1
+    assert f"The journal postgresql://me@127.0.0.1:{port}/episodes can't be used" in ended.stderr
+    assert "hidden-pass" not in ended.stdout + ended.stderr
 
 
 def test_limits_have_options(tmp_path: Path) -> None:
@@ -157,22 +169,37 @@ def test_names_and_public_folders_are_served(tmp_path: Path) -> None:
             assert client.step(action).reward is not None
 
 
+def test_an_application_may_be_named(tmp_path: Path) -> None:
+    folder = public_environment(tmp_path)
+    (folder / "openenv.yaml").unlink()
+    with (
+        serving(folder, "-p", 0, "--app", "server.app:app", cwd=tmp_path) as server,
+        GenericEnvClient(base_url=server.url).sync() as client,
+    ):
+        client.reset()
+        assert client.step({"amount": 2}).observation["total"] == 2
+
+
+def test_a_folder_is_served_in_an_environment_of_its_own(tmp_path: Path, offline: Path) -> None:
+    make_wheel(offline, "dice-lore", "6.0")
+    folder = scaffold(tmp_path, "my_env")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text().replace("dependencies = [", "dependencies = ['dice-lore', ", 1))
+    app = folder / "server" / "app.py"
+    app.write_text(f"import dice_lore\n{app.read_text()}")
+
+    with serving("--venv", "-p", 0, cwd=folder) as server:
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            client.reset()
+            assert client.step({"message": "hello"}).reward == 0.5
+        assert server.end(signal.SIGINT) == 130
+
+
 def test_the_port_may_come_from_the_environment(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with serving("echo", cwd=tmp_path, variables={"PORT": str(port)}) as server:
         assert server.url == f"http://127.0.0.1:{port}"
-
-
-def test_max_sessions_is_the_limit(tmp_path: Path) -> None:
-    with (
-        serving("echo", "-p", 0, "--max-sessions", 1, cwd=tmp_path) as server,
-        GenericEnvClient(base_url=server.url).sync() as first,
-        GenericEnvClient(base_url=server.url).sync() as second,
-    ):
-        first.reset()
-        with pytest.raises(ServerCapacityError, match="1/1"):
-            second.reset()
 
 
 def test_isolation_runs_environments_in_other_processes(tmp_path: Path) -> None:
@@ -187,12 +214,6 @@ def test_isolation_runs_environments_in_other_processes(tmp_path: Path) -> None:
         (process,) = children_of(template)
         assert server.end(signal.SIGTERM) == -signal.SIGTERM
         wait_until_gone(template, process)
-
-
-def test_sessions_per_process_needs_isolation(openenv: Any) -> None:
-    ended = openenv("serve", "echo", "--sessions-per-process", 2)
-    assert ended.returncode == 2
-    assert "it needs --isolation process" in ended.stderr
 
 
 def test_a_taken_port_is_told_before_anything_is_announced(openenv: Any) -> None:
@@ -215,11 +236,9 @@ def test_a_host_that_is_not_ours_is_told(openenv: Any) -> None:
 class TestOffLoopback:
     """What a person is told; tests/core/env_server/test_security_network.py has other machines come."""
 
-    def printed(
-        self, tmp_path: Path, *options: object, host: str = "0.0.0.0", environment: object = "echo", **variables: str
-    ) -> str:
+    def printed(self, tmp_path: Path, *options: object, environment: object = "echo", **variables: str) -> str:
         variables = {"OPENENV_TOKEN": "", **variables}
-        options = ("--host", host, *options)
+        options = ("--host", "0.0.0.0", *options)
         with serving(environment, "-p", 0, *options, cwd=tmp_path, variables=variables) as server:
             assert server.url.startswith("http://127.0.0.1:")
             assert health(server.url) == {"status": "healthy"}
@@ -267,11 +286,6 @@ class TestOffLoopback:
         text = self.printed(tmp_path, *options, environment=folder)
         assert re.search(rf"Other machines reach it at http://\S+:\d+;? {re.escape(told)}", text), text
         assert "export" not in text
-
-    def test_on_this_machine_it_says_nothing_of_it(self, tmp_path: Path) -> None:
-        text = self.printed(tmp_path, host="127.0.0.1")
-        assert "token" not in text
-        assert "machines" not in text
 
 
 def test_names_and_origins_may_be_given_more_than_once(tmp_path: Path) -> None:
@@ -344,10 +358,10 @@ def test_it_stops_when_its_input_ends(tmp_path: Path, capfd: pytest.CaptureFixtu
 def test_it_starts_anew_when_a_file_changes(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
     with serving("my_env", "-p", 0, "--reload", cwd=tmp_path, start_new_session=True) as server:
-        eventually(lambda: greeting(server.url) == "My Env environment ready!", "the server is ready", 30)
+        eventually(lambda: greeting(server.url) == "My Env environment ready!", "the server is ready")
         environment = folder / "server" / "my_env_environment.py"
         environment.write_text(environment.read_text().replace("My Env environment ready!", "Changed."))
-        eventually(lambda: greeting(server.url) == "Changed.", "the change is served", 30)
+        eventually(lambda: greeting(server.url) == "Changed.", "the change is served")
         os.killpg(server.process.pid, signal.SIGTERM)
 
 
@@ -400,16 +414,18 @@ def group_is_gone(group: int) -> bool:
     return False
 
 
-def test_reload_and_workers_exclude_each_other(openenv: Any) -> None:
-    ended = openenv("serve", "echo", "--reload", "--workers", 2)
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--reload", "--workers", 2], "--reload starts one process anew"),
+        (["--reload", "--fd", 0], "--reload opens its own socket"),
+        (["--sessions-per-process", 2], "it needs --isolation process"),
+    ],
+)
+def test_options_that_do_not_go_together(openenv_here: Any, options: list[object], told: str) -> None:
+    ended = openenv_here("serve", "echo", *options)
     assert ended.returncode == 2
-    assert "--reload starts one process anew" in ended.stderr
-
-
-def test_reload_and_a_given_socket_exclude_each_other(openenv: Any) -> None:
-    ended = openenv("serve", "echo", "--reload", "--fd", 0)
-    assert ended.returncode == 2
-    assert "--reload opens its own socket" in ended.stderr
+    assert told in " ".join(ended.stderr.split())
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -5,6 +5,7 @@ from openenv._lazy import lazy_exports
 __all__, __getattr__ = lazy_exports(
     __name__,
     {
+        "openenv.auto.auto_env": ("AutoAction", "AutoEnv"),
         "openenv.auto.discovery": ("find_environment", "list_environments"),
         "openenv.auto.making": ("make",),
         "openenv.auto.manifest": ("Manifest", "load_manifest"),

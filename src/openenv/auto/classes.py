@@ -97,13 +97,18 @@ def _only_class(package: Package, base: type, key: str, modules: tuple[str, ...]
 
 def _own_classes(package: Package, module: ModuleType, base: type) -> list[type]:
     """The subclasses in a module that the package itself defines, without those that others of them extend."""
-    top = package.module.partition(".")[0]
     own = {
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, base) and value.__module__.partition(".")[0] == top
+        if isinstance(value, type) and issubclass(value, base) and _is_own(package, value.__module__)
     }
     return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]
+
+
+def _is_own(package: Package, module: str) -> bool:
+    """Whether a module is the package's, also by the bare name that it has for those who start in the folder."""
+    top = module.partition(".")[0]
+    return top == package.module.partition(".")[0] or bool(_existing(package, (top,)))
 
 
 def _usual_name(package: Package, base: type) -> str:

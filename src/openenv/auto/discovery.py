@@ -4,11 +4,13 @@ import difflib
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import distributions, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
+from openenv.auto.catalog import catalog_entry, load_catalog
 from openenv.auto.manifest import MANIFEST_FILE
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
@@ -17,6 +19,11 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 ENTRY_POINT_GROUP = "openenv.environments"
 PUBLIC_PREFIX = "openenv-"
 """Public environments register nothing; their distributions' names begin so."""
+
+DEEPEST = 3
+"""Levels of folders that ``list_folders`` looks into."""
+
+PASSED_OVER = frozenset({"__pycache__", "build", "dist", "node_modules", "venv"})
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +70,36 @@ def list_environments() -> list[EnvironmentPackage]:
         except OpenEnvError as error:
             logger.warning("left out the environment %r: %s", registration.name, error)
     return packages
+
+
+def list_folders(root: Path) -> list[EnvironmentPackage]:
+    """Return the environments in the folders below a folder, and in itself. Nothing of an environment is imported.
+
+    Args:
+        root: The folder. Hidden folders and those of build tools are passed over, and what lies deeper than
+            ``DEEPEST`` levels.
+
+    Returns:
+        The environments, by folder. One that is broken is left out, with a warning in the log.
+    """
+    packages = []
+    for folder in sorted(_folders_with_manifest(root, DEEPEST)):
+        try:
+            packages.append(EnvironmentPackage.from_folder(folder))
+        except OpenEnvError as error:
+            logger.warning("left out the environment in %s: %s", folder, error)
+    return packages
+
+
+def _folders_with_manifest(folder: Path, levels: int) -> Iterator[Path]:
+    if (folder / MANIFEST_FILE).is_file():
+        yield folder
+    if levels:
+        with suppress(PermissionError):
+            for below in folder.iterdir():
+                passed_over = below.name.startswith(".") or below.name in PASSED_OVER
+                if not passed_over and below.is_dir() and not below.is_symlink():
+                    yield from _folders_with_manifest(below, levels - 1)
 
 
 def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
@@ -129,11 +166,15 @@ def _missing_folder(folder: Path) -> str:
 
 
 def _unknown_name(name: str, registrations: list[Registration]) -> str:
+    published = catalog_entry(name)
+    if published is not None:
+        return f"The environment {published.name!r} is not installed; install it: {published.install_command}"
     names = [each.name for each in registrations]
-    close = difflib.get_close_matches(environment_key(name), names, n=3, cutoff=0.5)
+    known = {*names, *(entry.name for entry in load_catalog())}
+    close = difflib.get_close_matches(environment_key(name), known, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     installed = ", ".join(names) or "none"
     return (
         f"No environment is called {name!r}.{hint} Installed are: {installed}. To add one, install its package "
-        f"(pip install FOLDER_OR_URL), or give the folder that holds its {MANIFEST_FILE}."
+        f"(pip install FOLDER_OR_URL), or give the folder that holds its {MANIFEST_FILE}; `openenv list` shows more."
     )

@@ -2,6 +2,8 @@
 
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -74,6 +76,38 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
             f"{module} needs the module {missing!r}, which is not installed; "
             f"install the environment with what it depends on: pip install -e {top_folder}"
         ) from error
+
+
+@contextmanager
+def bare_names(folder: Path) -> Iterator[None]:
+    """Let a folder's modules be imported by their bare names for the time of the block, as in ``from models import X``.
+
+    Public environments do that, or fall back on it: their containers start in their folder. What was loaded so is
+    forgotten afterwards, as the next folder has modules of the same names.
+
+    Args:
+        folder: The folder.
+    """
+    if str(folder) in sys.path:
+        yield
+        return
+    before = set(sys.modules)
+    sys.path.append(str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            if _has_bare_name(name, folder):
+                del sys.modules[name]
+
+
+def _has_bare_name(name: str, folder: Path) -> bool:
+    """Whether a module was loaded from a folder as one that lies at the top, and not as part of a package."""
+    module, top = sys.modules[name], name.partition(".")[0]
+    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    tops = (folder / top, folder / f"{top}.py")
+    return any(Path(place).is_relative_to(own) for place in places if place is not None for own in tops)
 
 
 def _ensure_package(name: str, folder: Path) -> None:

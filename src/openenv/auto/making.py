@@ -8,6 +8,7 @@ from typing import Any
 from openenv.auto.discovery import find_environment
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
+from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
 
 _URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
@@ -20,6 +21,7 @@ def make(
     environment: str | Path | None = None,
     max_sessions: int | None = None,
     env_vars: Mapping[str, str] | None = None,
+    venv: bool = False,
     **client_kwargs: Any,
 ) -> EnvClient[Any, Any, Any]:
     """Make a client for an environment, with a server of its own unless a URL is given.
@@ -34,6 +36,8 @@ def make(
             client. Without it actions and observations are dicts.
         max_sessions: Sessions that the started server may hold at once; the environment's own default if ``None``.
         env_vars: Environment variables to set for the started server.
+        venv: Whether to run it in a Python environment of its own, with what the environment's folder asks for; it is
+            built on the first start, and kept.
         **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
     Returns:
@@ -41,7 +45,7 @@ def make(
 
     Raises:
         EnvironmentNotFoundError: No such environment.
-        ConfigurationError: The environment's manifest is not as it must be.
+        ConfigurationError: The environment's manifest is not as it must be, or ``venv`` is asked for without a folder.
 
     Example::
 
@@ -52,10 +56,12 @@ def make(
         client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
         return client_class(base_url=str(name_or_path_or_url), **client_kwargs)
     if is_adapted(name_or_path_or_url):
+        if venv:
+            raise ConfigurationError(f"venv needs an environment's folder, and {name_or_path_or_url} has none.")
         provider = LocalProcessProvider(name_or_path_or_url, max_sessions=max_sessions, env_vars=env_vars)
         return GenericEnvClient(provider=provider, **client_kwargs)
     package = find_environment(name_or_path_or_url)
-    provider = LocalProcessProvider(package.folder, max_sessions=max_sessions, env_vars=env_vars)
+    provider = LocalProcessProvider(package.folder, max_sessions=max_sessions, env_vars=env_vars, venv=venv)
     return package.client_class()(provider=provider, **client_kwargs)
 
 

@@ -1,5 +1,6 @@
 """The manifest of an environment's folder: ``openenv.yaml``."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,9 @@ ModuleAttribute = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w.]*:[A
 ClassReference = Annotated[str, StringConstraints(pattern=r"^([A-Za-z_][\w.]*:)?[A-Za-z_]\w*$")]
 # YAML reads 1.0 as a number.
 Version = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value)]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+# YAML reads 1 as a number and true as a truth value; this gives what was written.
+Variable = Annotated[str, BeforeValidator(lambda value: json.dumps(value) if isinstance(value, int | float) else value)]
 
 
 class Manifest(BaseModel):
@@ -44,6 +48,9 @@ class Manifest(BaseModel):
     client: ModuleAttribute | None = Field(default=None, description="the client's class, as in client:MyEnv")
     player: ModuleAttribute | None = Field(
         default=None, description="a function that makes a scripted player, as in player:make_player"
+    )
+    variables: dict[VariableName, Variable] = Field(
+        default={}, description="names and values of a Space's environment variables, as in {LEVEL: easy}"
     )
 
 

@@ -1,5 +1,12 @@
 """The forms of an environment's name."""
 
+import re
+from pathlib import Path
+
+from openenv.core.containers.spaces import SPACE_ID
+
+_SPACE = re.compile(rf"(https?://(www\.)?huggingface\.co/(spaces/)?)?(?P<id>{SPACE_ID})/?", re.ASCII)
+
 
 def environment_key(name: str) -> str:
     """Bring the forms of a name to one.
@@ -20,3 +27,14 @@ def class_prefix(name: str) -> str:
     """
     words = (name.removesuffix("_env") or name).split("_")
     return "".join(word[:1].upper() + word[1:] for word in words)
+
+
+def space_id(name: str) -> str | None:
+    """Return the id of the Space that a name or an address names; ``None`` where it names none.
+
+    Example:
+        >>> space_id("openenv/echo-env"), space_id("https://huggingface.co/spaces/openenv/echo-env"), space_id("echo")
+        ('openenv/echo-env', 'openenv/echo-env', None)
+    """
+    found = _SPACE.fullmatch(name)
+    return None if found is None or Path(name).exists() else found["id"]

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from openenv.auto.classes import find_class, load_attribute
-from openenv.auto.importing import import_from_folder, module_path
-from openenv.auto.manifest import Manifest, load_manifest
+from openenv.auto.importing import bare_names, import_from_folder, module_path
+from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.interfaces import Environment
@@ -58,6 +58,31 @@ class EnvironmentPackage:
         folder = folder.resolve()
         manifest = load_manifest(folder)
         return cls(name or manifest.name, module_path(folder)[0], folder, manifest)
+
+    @classmethod
+    def from_app(cls, folder: Path, app: str) -> "EnvironmentPackage":
+        """Describe the environment that an application in a folder serves, whether or not there is a manifest.
+
+        Args:
+            folder: The folder.
+            app: The application, as ``module:attribute`` from the folder.
+
+        Raises:
+            ConfigurationError: There is no such folder, it can't be a package, or that is no application's name.
+        """
+        folder = folder.expanduser().resolve()
+        if not folder.is_dir():
+            raise ConfigurationError(f"There is no folder {folder}; give the one that {app} is in.")
+        module = module_path(folder)[0]
+        has_manifest = (folder / MANIFEST_FILE).is_file()
+        keys = load_manifest(folder).model_dump(exclude_unset=True) if has_manifest else {"name": module}
+        try:
+            manifest = Manifest.model_validate({**keys, "app": app})
+        except ValidationError as error:
+            raise ConfigurationError(
+                f"Expected an application as module:attribute, as in server.app:app, got {app!r}."
+            ) from error
+        return cls(manifest.name, module, folder, manifest)
 
     @property
     def description(self) -> str:
@@ -110,7 +135,7 @@ class EnvironmentPackage:
         """Return the class that the environment takes where there are several: it may be a union of them."""
         try:
             environment = self.environment_class()
-        except ConfigurationError:
+        except (ConfigurationError, ImportError):
             raise several from None
         return environment_types(environment).action
 
@@ -121,7 +146,8 @@ class EnvironmentPackage:
             ConfigurationError: Several classes could be it, or none.
         """
         app_module = self.manifest.app.partition(":")[0]
-        found = find_class(self, Environment, "environment", (app_module,))
+        with bare_names(self.folder):
+            found = find_class(self, Environment, "environment", (app_module,))
         if found is None:
             raise ConfigurationError(
                 f"{self.folder}: no Environment class is imported by {app_module}; "

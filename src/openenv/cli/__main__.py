@@ -24,8 +24,15 @@ COMMANDS = {
     "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
     "train": Command("openenv.cli.train:train", "Train a language model on an environment with GRPO."),
     "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
-    "list": Command("openenv.cli.list:list_installed", "List the installed environments."),
+    "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
+    "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),
+    "doctor": Command("openenv.cli.doctor:doctor", "Say what this machine can do, and what brings what it can't."),
     "validate": Command("openenv.cli.validate:validate", "Check an environment's folder without running it."),
+    "build": Command("openenv.cli.build:build", "Build the image of an environment."),
+    "deploy": Command("openenv.cli.deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
+    "push": Command("openenv.cli.push:push", "Publish an environment's folder, as a Space on the Hub."),
+    "pull": Command("openenv.cli.pull:pull", "Get an environment's folder from the Hub."),
+    "fork": Command("openenv.cli.fork:fork", "Make a Space of your own from another's."),
 }
 
 

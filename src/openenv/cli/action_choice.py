@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.cli.action_form import ActionForm
+from openenv.core.env_server.derived_tools import tool_names
 from openenv.core.exceptions import ConfigurationError
 
 _LIST_TOOLS, _CALL_TOOL = "list_tools", "call_tool"
@@ -40,14 +41,22 @@ class Kind:
         return {**fields, **self.constants}
 
 
-def action_kinds(schema: Mapping[str, Any]) -> list[Kind]:
-    """Find the kinds of actions in an action's JSON Schema: several in a union; none where it only calls tools."""
+def action_kinds(schema: Mapping[str, Any], taken: frozenset[str] = frozenset()) -> list[Kind]:
+    """Find the kinds of actions in an action's JSON Schema: several in a union; none where it only calls tools.
+
+    Args:
+        schema: The schema.
+        taken: The names of tools beside them.
+    """
     definitions = schema.get("$defs", {})
     members = schema.get("oneOf", schema.get("anyOf"))
     if members is None:
-        return [] if _calls_tools(schema) else [_kind(schema.get("title", "action"), schema, definitions)]
-    named = {member["$ref"].rpartition("/")[2]: member for member in members if "$ref" in member}
-    return [_kind(name, definitions[name], definitions) for name in named]
+        classes = {} if _calls_tools(schema) else {schema.get("title", "Action"): schema}
+    else:
+        references = [member["$ref"].rpartition("/")[2] for member in members if "$ref" in member]
+        classes = {name: definitions[name] for name in references}
+    names = tool_names(list(classes), taken)  # agents call them the same
+    return [_kind(name, fields, definitions) for name, fields in zip(names, classes.values(), strict=True)]
 
 
 def tool_kinds(tools: Sequence[Mapping[str, Any]]) -> list[Kind]:
@@ -105,12 +114,10 @@ class ChoiceForm(ActionForm):
         super().remember(chosen)
         return self._kinds[name].step(self._forms[name].ask())
 
-    def show_help(self) -> None:
-        """List the kinds with what each does."""
+    def _explain(self) -> None:
         for kind in self._kinds.values():
             lines = kind.description.splitlines() or [""]
             self._console.print(f"[bold]{escape(kind.name)}[/]  {escape(lines[0])}")
-        super().show_help()
 
     def remember(self, action: Mapping[str, Any]) -> None:
         """Keep nothing: the name is kept already, and the fields of the next call are rarely the same."""

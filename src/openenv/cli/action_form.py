@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.adapters.text import ActionText
+from openenv.auto.fields import values_of
 
 QUIT, HELP, LITERAL = "q", "?", "\\"
 MAX_LISTED = 12
@@ -24,13 +25,17 @@ class ActionForm:
     Args:
         schema: The action's JSON Schema.
         console: Where to ask.
-        left_out: Fields that nobody is asked for.
+        left_out: Fields that nobody is asked for. Neither are those that the schema calls deprecated, if they have a
+            default.
     """
 
     def __init__(self, schema: Mapping[str, Any], console: Console, left_out: Collection[str] = ("metadata",)) -> None:
-        properties = [name for name in schema.get("properties", {}) if name not in left_out]
         required = schema.get("required", ())
-        self._fields = [FormField(name, schema, name in required) for name in properties]
+        self._fields = [
+            FormField(name, schema, name in required)
+            for name, field in schema.get("properties", {}).items()
+            if name not in left_out and (name in required or not field.get("deprecated"))
+        ]
         self._console = console
 
     def ask(self) -> dict[str, Any]:
@@ -56,19 +61,20 @@ class ActionForm:
         Raises:
             QuitGameError: The person typed ``q``, or the input has ended.
         """
-        if self._line(question) == QUIT:
+        if self._line(question).strip() == QUIT:
             raise QuitGameError
 
     def show_help(self) -> None:
         """Explain the fields and what else can be typed."""
-        for field in self._fields:
-            self._console.print(f"[bold]{escape(field.name)}[/]  {escape(field.explanation)}")
+        self._explain()
         self._console.print(
-            f"Enter takes the value in brackets. {QUIT} quits, {HELP} shows this; "
-            f"to send these two as they are, type {LITERAL}{QUIT} or {LITERAL}{HELP}.",
+            f"{QUIT} quits, {HELP} shows this, Enter takes what stands in [ ]; "
+            f"{LITERAL}{QUIT} and {LITERAL}{HELP} are just text.",
             style="dim",
             markup=False,
         )
+        if any(field.is_free_text for field in self._fields):
+            self._console.print(f"A text goes on in the next line after a {LITERAL} at its end.", style="dim")
 
     def remember(self, action: Mapping[str, Any]) -> None:
         """Offer an action's values the next time.
@@ -80,14 +86,20 @@ class ActionForm:
             if field.name in action:
                 field.remember(action[field.name])
 
+    def _explain(self) -> None:
+        for field in self._fields:
+            self._console.print(f"[bold]{escape(field.name)}[/]  {escape(field.explanation)}")
+
     def _ask_field(self, field: "FormField") -> Any:
         while True:
-            text = self._line(field.prompt)
+            text = self._line(field.prompt).strip()
             if text == HELP and not field.has_choice(HELP):
                 self.show_help()
                 continue
             if text == QUIT and not field.has_choice(QUIT):
                 raise QuitGameError
+            while field.is_free_text and text.endswith(LITERAL):
+                text = f"{text.removesuffix(LITERAL)}\n{self._line('...').rstrip()}"
             answer, problem = field.read(text.removeprefix(LITERAL) if text in (r"\q", r"\?") else text)
             if problem is None:
                 return answer
@@ -95,7 +107,7 @@ class ActionForm:
 
     def _line(self, prompt: str) -> str:
         try:
-            text = self._console.input(f"[bold cyan]{escape(prompt)}[/] > ").strip()
+            text = self._console.input(f"[bold cyan]{escape(prompt)}[/] > ")
         except (EOFError, KeyboardInterrupt) as error:
             self._console.print()
             if isinstance(error, KeyboardInterrupt):
@@ -140,8 +152,13 @@ class FormField:
     @property
     def explanation(self) -> str:
         """What the field is about."""
-        parts = [self._schema.get("description", ""), self._range or str(self._schema.get("type", "JSON"))]
+        parts = [self._schema.get("description", "").rstrip("."), self._range or values_of(self._schema)]
         return "; ".join(part for part in parts if part)
+
+    @property
+    def is_free_text(self) -> bool:
+        """Whether it takes any text."""
+        return self._text.is_free_text
 
     def has_choice(self, text: str) -> bool:
         """Whether a text is one of the values that the field lists."""
@@ -168,15 +185,16 @@ class FormField:
 
     def remember(self, value: Any) -> None:
         """Offer a value the next time, unless it is free text, which is rarely wanted twice."""
-        if not self._text.is_free_text:
+        if not self.is_free_text:
             self._offered = _typed(value)
 
     @property
     def _range(self) -> str:
         choices = self._text.choices
-        if 0 < len(choices) <= MAX_LISTED:
-            return ", ".join(choices)
-        return f"{choices[0]} to {choices[-1]}" if choices else ""
+        is_scale = self._schema.get("type") == "integer" and self._schema.keys().isdisjoint(("enum", "const"))
+        if len(choices) > MAX_LISTED or (choices and is_scale):
+            return f"{choices[0]} to {choices[-1]}"
+        return ", ".join(choices)
 
     def _completed(self, text: str) -> str:
         if text in self._text.choices:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import typer
 
-from openenv.core.addresses import is_loopback, url_of
+from openenv.core.addresses import is_any, is_loopback, reachable, url_of
 from openenv.core.env_server.security import TOKEN_VARIABLE, WayIn, needs_new_token, new_token
 
-_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # the addresses that stand for all of a machine's
 # An address that is kept for documentation: nobody is there, and nothing is sent.
 _SOMEWHERE = ("192.0.2.1", 9)
 
@@ -39,7 +38,7 @@ class Announcement:
         Args:
             way_in: What the server wants to be shown by peers from other machines.
         """
-        url = url_of(_ANY.get(self.host, self.host), self.port, https=self.https)
+        url = url_of(reachable(self.host), self.port, https=self.https)
         typer.echo(f"Serving {self.name} at {url}")
         typer.echo(f"  play it   openenv play {url}")
         typer.echo(f"  watch it  openenv top {url}")
@@ -50,10 +49,10 @@ class Announcement:
 
     def _show_the_way(self, way_in: WayIn) -> None:
         """Say how other machines reach it."""
-        host = _address_for_others() if self.host in _ANY else self.host
+        host = _address_for_others() if is_any(self.host) else self.host
         url = url_of(host, self.port, https=self.https)
         typer.echo()
-        who = "Other machines reach" if self.host in _ANY else "You and other machines reach"
+        who = "Other machines reach" if is_any(self.host) else "You and other machines reach"
         if way_in is WayIn.NOTHING:
             typer.echo(f"{who} it at {url}; nobody is asked for a token.")
         elif way_in is WayIn.TOKEN_OF_APPLICATION:

@@ -10,6 +10,7 @@ from rich.text import Text
 from openenv.adapters.text import observation_fields
 
 MAX_SCALE = 20
+MAX_LINE = 76
 HERE, ELSEWHERE = "●", "·"
 
 
@@ -29,12 +30,53 @@ def observation_view(observation: Mapping[str, Any], schema: Mapping[str, Any]) 
     if fields.keys() == {"tool_name", "result", "error"}:
         return _tool_view(fields)
     if isinstance(fields.get("text"), str):
-        return Text.from_ansi(fields["text"])
+        return Text.from_ansi(_plain(fields["text"]))
     properties: Mapping[str, Any] = schema.get("properties", {})
     table = Table.grid(padding=(0, 2))
     for name, value in fields.items():
         table.add_row(Text(name, style="dim"), Text.from_ansi(_scale(value, properties.get(name, {})) or _plain(value)))
     return table
+
+
+def observation_line(observation: Mapping[str, Any]) -> Text | None:
+    """Make an observation readable on one line, below a picture that shows more; ``None`` where it takes several.
+
+    Args:
+        observation: The observation's fields.
+    """
+    fields = observation_fields(observation)
+    shown = [f"{name} {_plain(value)}" for name, value in fields.items()]
+    line = " · ".join(shown)
+    return None if len(line) > MAX_LINE or "\n" in line else Text.from_ansi(line, style="dim")
+
+
+def unsaid_fields(observation: Mapping[str, Any], picture: Text) -> dict[str, Any]:
+    """Return the fields of an observation that a picture does not show: without texts of which it has every line.
+
+    Args:
+        observation: The observation's fields.
+        picture: A picture that is text.
+    """
+    fields = observation_fields(observation)
+    return {name: value for name, value in fields.items() if not isinstance(value, str) or unsaid_lines(value, picture)}
+
+
+def unsaid_lines(text: str, picture: Text) -> Text:
+    """Return those lines of a text, with their colours, that a picture does not show; how they are spaced is no matter.
+
+    Args:
+        text: The text.
+        picture: A picture that is text.
+    """
+    said = {_unspaced(line) for line in picture.split("\n")} - {""}
+    lines = [line for line in Text.from_ansi(text.strip("\n")).split("\n") if _unspaced(line) not in said]
+    while lines and not _unspaced(lines[-1]):
+        lines.pop()
+    return Text("\n").join(lines)
+
+
+def _unspaced(line: Text) -> str:
+    return " ".join(line.plain.split())
 
 
 def _tool_view(fields: Mapping[str, Any]) -> Text:
@@ -56,7 +98,7 @@ def _scale(value: Any, field: Mapping[str, Any]) -> str | None:
 
 def _plain(value: Any) -> str:
     if isinstance(value, str):
-        return value
+        return value.rstrip("\n")
     if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
         return " ".join(map(str, value))
     return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,11 +1,13 @@
 """``openenv play``: a person plays in the terminal."""
 
+import json
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
@@ -13,26 +15,44 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url
 from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.action_form import ActionForm, QuitGameError
-from openenv.cli.observation_view import observation_view
+from openenv.cli.hub import TrustRemoteCode, local_target
+from openenv.cli.observation_view import observation_line, observation_view, unsaid_fields, unsaid_lines
+from openenv.cli.picture_view import Pictures
 from openenv.core.client_types import StepResult
 from openenv.core.containers.local_process import LocalProcessProvider
-from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
+from openenv.core.env_server.pictures import TEXT
+from openenv.core.exceptions import ConfigurationError, EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a URL.")]
+Target = Annotated[
+    str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, a URL, or a Space.")
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
+ResetParameters = Annotated[
+    list[str] | None,
+    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
+]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
 
 
-def play(environment: Target = ".", seed: Seed = None, url: Url = None) -> None:
+def play(
+    environment: Target = ".",
+    seed: Seed = None,
+    reset: ResetParameters = None,
+    url: Url = None,
+    trust_remote_code: TrustRemoteCode = False,
+) -> None:
     """Play an environment yourself, in the terminal."""
+    parameters = dict(_parameter(text) for text in reset or ())
     console = Console(highlight=False)
-    client = _client(environment, url).sync()
+    if url is None:
+        environment = local_target(environment, trusted=trust_remote_code)
+    client = _client(environment, url, console).sync()
     try:
         with console.status("Connecting"):
             client.connect()
-        game = Game(client, client.schemas(), console)
+        game = Game(client, client.schemas(), console, parameters)
         game.play(secrets.randbelow(10_000) if seed is None else seed)
     except QuitGameError:
         console.print("Bye.", style="dim")
@@ -47,18 +67,25 @@ class Game:
         client: A connected client that speaks dicts.
         schemas: JSON Schemas of the ``action`` and the ``observation``.
         console: Where to ask and to show what happens.
+        parameters: Of each reset, beside the seed.
     """
 
     def __init__(
-        self, client: SyncEnvClient[Any, Any, Any], schemas: Mapping[str, dict[str, Any]], console: Console
+        self,
+        client: SyncEnvClient[Any, Any, Any],
+        schemas: Mapping[str, dict[str, Any]],
+        console: Console,
+        parameters: Mapping[str, Any],
     ) -> None:
         self._client = client
-        self._kinds = action_kinds(schemas["action"])
+        self._parameters = parameters
+        self._action_schema = schemas["action"]
         self._may_list = refuses_listing(schemas["action"])
         self._offered: list[Kind] = []
         self._form: ActionForm
         self._observation_schema = schemas["observation"]
         self._console = console
+        self._pictures = Pictures(client)
 
     def play(self, seed: int) -> None:
         """Play one episode after another, until the person quits.
@@ -75,10 +102,12 @@ class Game:
             seed += 1
 
     def _play_episode(self, seed: int) -> None:
-        result = self._client.reset(seed=seed)
-        self._offer(self._kinds + tool_kinds(self._listed_tools()))
+        result = self._client.reset(seed=seed, **self._parameters)
+        self._pictures.begin_episode()
+        tools = tool_kinds(self._listed_tools())
+        self._offer(action_kinds(self._action_schema, frozenset(tool.name for tool in tools)) + tools)
         steps, total = 0, result.reward or 0.0
-        self._show(result, f"new episode, seed {seed}", total)
+        self._show(result, f"new episode, seed {seed}", total, first=True)
         while not result.done:
             action = self._form.ask()
             try:
@@ -93,7 +122,7 @@ class Game:
             steps += 1
             total += result.reward or 0.0
             self._show(result, f"step {steps}", total)
-        self._console.print(f"[bold]The episode is over: {total:g} in {steps} steps.[/]")
+        self._console.print(f"[bold]The episode is over: {total:g} in {steps} step{'s' * (steps != 1)}.[/]")
 
     def _listed_tools(self) -> list[dict[str, Any]]:
         """The tools that there are for this episode; a server without any refuses to list them."""
@@ -112,10 +141,31 @@ class Game:
             self._offered, self._form = kinds, form_of(kinds, self._console)
             self._form.show_help()
 
-    def _show(self, result: StepResult[Any], title: str, total: float) -> None:
+    def _show(self, result: StepResult[Any], title: str, total: float, *, first: bool = False) -> None:
         facts = [title] if result.reward is None else [title, f"reward {result.reward:g}", f"total {total:g}"]
-        view = observation_view(result.observation, self._observation_schema)
+        view = self._view(result.observation, first)
         self._console.print(Panel(view, title=" · ".join(facts), expand=False, padding=(0, 2)))
+
+    def _view(self, observation: Any, first: bool) -> RenderableType:
+        """Show the observation and the picture.
+
+        Where the picture is text, it stands for the observation's text, which is for models: of that the first picture
+        is shown with what it does not say itself, such as the task. What other observations have beside it goes below.
+        """
+        view = observation_view(observation, self._observation_schema)
+        picture = self._pictures.take()
+        if picture is None:
+            return view
+        shown = self._pictures.view(picture)
+        if picture.media_type != TEXT:
+            return Group(view, "", shown)
+        if isinstance(observation.get("text"), str):
+            task = unsaid_lines(observation["text"], shown) if first else Text()
+            return Group(task, "", shown) if task else shown
+        beside = unsaid_fields(observation, shown)
+        if not beside:
+            return shown
+        return Group(shown, "", observation_line(beside) or observation_view(beside, self._observation_schema))
 
     def _complain(self, error: ServerError) -> None:
         refused = isinstance(error, RequestRejectedError)
@@ -124,8 +174,25 @@ class Game:
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
-def _client(environment: str, url: str | None) -> GenericEnvClient:
+def _parameter(text: str) -> tuple[str, Any]:
+    """Read a parameter of the reset. Its value is JSON, or else a text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals or name == "seed":
+        instead = "the seed is given with --seed" if name == "seed" else "expected NAME=VALUE, as in difficulty=hard"
+        raise ConfigurationError(f"--reset {text!r}: {instead}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _client(environment: str, url: str | None, console: Console) -> GenericEnvClient:
+    """Make a client, and say what is played, where a manifest says so."""
     if url is not None or is_url(environment):
         return GenericEnvClient(base_url=url or environment)
-    served = environment if is_adapted(environment) else find_environment(environment).folder
-    return GenericEnvClient(provider=LocalProcessProvider(served))
+    if is_adapted(environment):
+        return GenericEnvClient(provider=LocalProcessProvider(environment))
+    package = find_environment(environment)
+    if package.description:
+        console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
+    return GenericEnvClient(provider=LocalProcessProvider(package.folder))

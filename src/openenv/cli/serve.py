@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,8 +15,12 @@ import typer
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.announcement import Announcement, make_token_for
+from openenv.cli.fleet import FleetOptions, serve_fleet
+from openenv.cli.hub import TrustRemoteCode, local_target
 from openenv.cli.targets import find_mcp_server, find_target
+from openenv.core.containers.venv_cache import environment_for, variables_of
 from openenv.core.env_server.app import Looks, listen, run_app, run_workers
+from openenv.core.env_server.journal.stores import is_address
 from openenv.core.env_server.security import Access, way_in_of
 from openenv.core.env_server.settings import limit_variable
 from openenv.core.env_server.tls import TLS
@@ -24,8 +29,19 @@ STOP_GRACE_S = 10.0
 HERE = "."
 SERVED = "OPENENV_SERVED"
 """With ``--reload``: the environment to serve, for the processes that are started anew."""
+SERVED_APP = "OPENENV_SERVED_APP"
+"""With ``--reload`` and ``--app``: its application."""
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or PREFIX:ID.")]
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a Space.")]
+App = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:NAME", help="Application in the folder.  [default: the manifest's]", show_default=False
+    ),
+]
+Venv = Annotated[
+    bool, typer.Option("--venv", help="Run in a Python environment of its own, with what the folder asks for.")
+]
 McpServer = Annotated[
     str | None,
     typer.Option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.", show_default=False),
@@ -75,8 +91,12 @@ ResumeWindowS = Annotated[
 ]
 DrainS = Annotated[float | None, typer.Option(min=0, help="Seconds for episodes to end after SIGTERM.  [default: 5]")]
 Journal = Annotated[
-    Path | None,
-    typer.Option(dir_okay=False, help="File from which sessions go on after the server was killed.  [default: none]"),
+    str | None,
+    typer.Option(
+        metavar="FILE|postgresql://...",
+        help="File, or database, from which sessions go on after the server was killed.  [default: none]",
+        show_default=False,
+    ),
 ]
 JournalMaxAgeS = Annotated[
     float | None, typer.Option(min=1, help="Seconds for which the journal keeps sessions.  [default: a week]")
@@ -101,6 +121,19 @@ SslKeyfilePassword = Annotated[
     str | None,
     typer.Option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.", show_default=False),
 ]
+FleetKind = Annotated[
+    Literal["ray"] | None,
+    typer.Option("--fleet", help="Serve with many servers behind one address, on Ray.", show_default=False),
+]
+Replicas = Annotated[int, typer.Option(min=1, help="With --fleet: servers to begin with.")]
+MinReplicas = Annotated[int | None, typer.Option(min=1, help="With --fleet: the fewest.  [default: --replicas]")]
+MaxReplicas = Annotated[
+    int | None, typer.Option(min=1, help="With --fleet: the most; added as sessions need them.  [default: --replicas]")
+]
+ReplicaCpus = Annotated[float | None, typer.Option(min=0.01, help="With --fleet: processors that each server needs.")]
+ReplicaMemory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="With --fleet: memory that each server needs, as 2g.")
+]
 Fd = Annotated[int | None, typer.Option(min=0, help="Number of an inherited listening socket, for --host and --port.")]
 StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.")]
 
@@ -110,12 +143,21 @@ def serve(
     port: Port = 8000,
     host: Host = "127.0.0.1",
     reload: Reload = False,
+    app: App = None,
+    venv: Venv = False,
+    trust_remote_code: TrustRemoteCode = False,
     mcp_server: McpServer = None,
     mcp_env: McpEnv = None,
     tasks: Tasks = None,
     reward: Reward = None,
     max_sessions: MaxSessions = None,
     workers: Workers = 1,
+    fleet: FleetKind = None,
+    replicas: Replicas = 1,
+    min_replicas: MinReplicas = None,
+    max_replicas: MaxReplicas = None,
+    replica_cpus: ReplicaCpus = None,
+    replica_memory: ReplicaMemory = None,
     isolation: Isolation = None,
     sessions_per_process: SessionsPerProcess = None,
     max_sessions_per_client: MaxSessionsPerClient = None,
@@ -142,12 +184,16 @@ def serve(
     stop_on_eof: StopOnEof = False,
 ) -> None:
     """Serve an environment on this machine until Ctrl-C."""
-    if reload and fd is not None:
-        raise typer.BadParameter("--reload opens its own socket; leave out --fd.")
-    if reload and workers > 1:
-        raise typer.BadParameter("--reload starts one process anew; leave out --workers, or --reload.")
+    if reload:
+        _check_reload(fd, workers)
+    fleet_options = FleetOptions(replicas, min_replicas, max_replicas, replica_cpus, replica_memory)
+    _check_fleet(fleet, fleet_options, alone=workers == 1 and not reload and fd is None)
     if sessions_per_process is not None and (isolation or os.environ.get("OPENENV_ISOLATION")) != "process":
         raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
+    given = environment
+    environment = local_target(given, trusted=trust_remote_code)
+    if venv:
+        _go_on_in_venv(Path(environment), given)
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
@@ -166,7 +212,7 @@ def serve(
         MAX_CONCURRENT_ENVS=max_sessions,
         OPENENV_ISOLATION=isolation,
         OPENENV_SESSIONS_PER_PROCESS=sessions_per_process,
-        OPENENV_JOURNAL=journal and journal.absolute(),
+        OPENENV_JOURNAL=journal and _journal_place(journal),
         OPENENV_AUTH=auth,
         OPENENV_ALLOWED_HOSTS=",".join(allowed_host) if allowed_host else None,
         OPENENV_ALLOWED_ORIGINS=",".join(allowed_origin) if allowed_origin else None,
@@ -177,7 +223,7 @@ def serve(
         os.environ.setdefault(limit_variable("drain_s"), "0")
     if telemetry:
         os.environ["OPENENV_TELEMETRY"] = "1"
-    package = _target(environment, mcp_server, tasks, reward, mcp_env or [])
+    package = _target(environment, app, mcp_server, tasks, reward, mcp_env or [])
     looks: Looks = {
         "log_level": log_level,
         "log_format": log_format,
@@ -186,26 +232,66 @@ def serve(
     if reload:
         if not isinstance(package, EnvironmentPackage):
             raise typer.BadParameter(f"--reload watches an environment's folder, and {package.name} has none.")
+        _hand_on(**{SERVED: package.folder, SERVED_APP: app})
         _serve_reloading(package, host, port, looks)
         return
-    with _listener(host, port, fd) as listener:
+    if fleet is not None:
+        by_name = isinstance(package, EnvironmentPackage) and app is None
+        serve_fleet(environment if by_name else package, host, port, fleet_options, looks)
+        return
+    _serve_here(package, _listener(host, port, fd), workers, looks)
+
+
+def _serve_here(
+    package: EnvironmentPackage | AdaptedEnvironment, listener: socket.socket, workers: int, looks: Looks
+) -> None:
+    with listener:
         bound, bound_port = listener.getsockname()[:2]
         announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, make_token_for(bound))
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **looks)
             return
-        app = package.app()
-        announcement.show(way_in_of(app))
-        run_app(app, listener=listener, **looks)
+        application = package.app()
+        announcement.show(way_in_of(application))
+        run_app(application, listener=listener, **looks)
+
+
+def _check_fleet(fleet: str | None, options: FleetOptions, *, alone: bool) -> None:
+    if fleet is None and options != FleetOptions(1):
+        raise typer.BadParameter("--replicas, and what else is said of them, needs --fleet ray.")
+    if fleet is not None and not alone:
+        raise typer.BadParameter("A fleet's servers are processes already; leave out --workers, --reload and --fd.")
+
+
+def _check_reload(fd: int | None, workers: int) -> None:
+    if fd is not None:
+        raise typer.BadParameter("--reload opens its own socket; leave out --fd.")
+    if workers > 1:
+        raise typer.BadParameter("--reload starts one process anew; leave out --workers, or --reload.")
+
+
+def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
+    """Become the same command in the folder's own Python environment, which is built first where there is none."""
+    venv = environment_for(folder)
+    os.environ.update(variables_of(venv))
+    python = str(venv / "bin" / "python")
+    # A Space is in the folder by now, and what downloads Spaces may not be in the venv.
+    arguments = [str(folder) if argument == given else argument for argument in sys.argv[1:] if argument != "--venv"]
+    os.execv(python, [python, "-P", "-m", "openenv.cli", *arguments])  # noqa: S606  # no shell is the point
 
 
 def _target(
-    environment: str, mcp_server: str | None, tasks: Path | None, reward: str | None, mcp_env: list[str]
+    environment: str,
+    app: str | None,
+    mcp_server: str | None,
+    tasks: Path | None,
+    reward: str | None,
+    mcp_env: list[str],
 ) -> EnvironmentPackage | AdaptedEnvironment:
     if mcp_server is None:
         if tasks or reward or mcp_env:
             raise typer.BadParameter("--tasks, --reward and --mcp-env say more of --mcp-server, which is missing.")
-        return find_target(environment)
+        return find_target(environment, app)
     if environment != HERE:
         raise typer.BadParameter(f"--mcp-server serves the tools of an MCP server; leave out {environment}.")
     return find_mcp_server(mcp_server, tasks, reward, mcp_env)
@@ -218,6 +304,11 @@ def _hand_on(**variables: object) -> None:
             os.environ[name] = str(value)
 
 
+def _journal_place(journal: str) -> str:
+    """Name a file so that it is found from any folder."""
+    return journal if is_address(journal) else str(Path(journal).absolute())
+
+
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:
     """Open the socket here rather than in uvicorn: a taken port is then told before anything is announced."""
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
@@ -228,7 +319,6 @@ def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: L
         port = listener.getsockname()[1]
     announcement = Announcement(package.name, host, port, looks["tls"] is not None, make_token_for(host))
     announcement.show(Access.of({}).way_in)
-    os.environ[SERVED] = str(package.folder)
     run_app(
         "openenv.cli.served:app",
         host=host,

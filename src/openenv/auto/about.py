@@ -1,0 +1,197 @@
+"""What an environment is, for people: its actions, observations, reward and reset, and an example to copy."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from openenv.auto.fields import FieldAbout, fields_of
+from openenv.auto.package import EnvironmentPackage
+from openenv.auto.readme import Readme, read_readme
+from openenv.core.env_server.environment_types import EnvironmentTypes, environment_types
+from openenv.core.env_server.mcp_types import Tool
+from openenv.core.env_server.tool_schemas import ToolSignature, described_schema
+from openenv.core.env_server.tools import class_tools
+from openenv.core.env_server.types import State
+from openenv.core.exceptions import ConfigurationError
+
+_BESIDE = frozenset({"metadata", "done", "reward"})
+_OF_EVERY_STATE = frozenset({"episode_id", "step_count"})
+
+
+@dataclass(frozen=True)
+class Part:
+    """An action, a tool, an observation or a state.
+
+    Attributes:
+        name: Its name.
+        description: What it is.
+        fields: Its fields, without those that every such part has.
+    """
+
+    name: str
+    description: str
+    fields: list[FieldAbout]
+
+
+@dataclass(frozen=True)
+class About:
+    """What an environment is.
+
+    Attributes:
+        name: The name that it goes by.
+        description: One sentence.
+        summary: A paragraph; empty where nobody wrote one.
+        version: Its version; empty where it has none.
+        module: Import path of its package; empty where it has none.
+        folder: Where it lies; empty where it has no folder.
+        actions: The kinds of actions.
+        tools: The tools.
+        observation: What comes back.
+        state: What can be asked for at any time.
+        reset: The parameters of a reset; ``None`` where they can't be known, as of a server elsewhere.
+        reward: What is rewarded; empty where nobody wrote it down.
+        end: When an episode is over; empty likewise.
+        player: Of its scripted player; empty where it has none.
+        example: A program to copy; empty where there is none.
+    """
+
+    name: str
+    description: str = ""
+    summary: str = ""
+    version: str = ""
+    module: str = ""
+    folder: str = ""
+    actions: list[Part] = field(default_factory=list)
+    tools: list[Part] = field(default_factory=list)
+    observation: Part | None = None
+    state: Part | None = None
+    reset: list[FieldAbout] | None = None
+    reward: str = ""
+    end: str = ""
+    player: str = ""
+    example: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+def about_package(package: EnvironmentPackage) -> About:
+    """Tell what a package's environment is. This imports its classes, and what the server needs.
+
+    Raises:
+        ConfigurationError: The manifest or the classes are not as they must be.
+    """
+    readme = read_readme(package.folder)
+    environment = package.environment_class()
+    told = about_class(package.name, environment, readme, _types_of(package, environment))
+    player = readme.sections.get("the player", "") if package.manifest.player else ""
+    return replace(
+        told,
+        description=package.description or told.description,
+        version=package.version,
+        module=package.module,
+        folder=str(package.folder),
+        player=player or ("It has one." if package.manifest.player else ""),
+    )
+
+
+def about_class(
+    name: str, environment: type, readme: Readme | None = None, types: EnvironmentTypes | None = None
+) -> About:
+    """Tell what an environment's class is.
+
+    Args:
+        name: The name that it goes by.
+        environment: The class.
+        readme: What its README says.
+        types: The classes that it speaks in, where it does not say so itself.
+
+    Raises:
+        ConfigurationError: It does not say what its actions and observations are.
+    """
+    readme = readme or Readme()
+    types = types or environment_types(environment)
+    schemas = {
+        role: model.model_json_schema()
+        for role, model in (("action", types.action), ("observation", types.observation), ("state", types.state))
+    }
+    told = about_schemas(name, schemas, [tool.described for tool in class_tools(environment).values()])
+    doc = inspect.cleandoc(environment.__doc__ or "")
+    return replace(
+        told,
+        description=doc.split("\n\n")[0].replace("\n", " "),
+        summary=readme.summary or doc,
+        reset=reset_fields(environment),
+        reward=readme.facts.get("reward", ""),
+        end=readme.facts.get("end", ""),
+        example=readme.example,
+    )
+
+
+def about_schemas(name: str, schemas: Mapping[str, Mapping[str, Any]], tools: list[Tool]) -> About:
+    """Tell what an environment is by what its server publishes.
+
+    Args:
+        name: The name that it goes by.
+        schemas: JSON Schemas of ``action``, ``observation`` and ``state``.
+        tools: Its tools.
+    """
+    return About(
+        name,
+        actions=_actions(schemas["action"]),
+        tools=[_part(tool.name, {**tool.input_schema, "description": tool.description}, frozenset()) for tool in tools],
+        observation=_titled(schemas["observation"], _BESIDE),
+        state=_titled(schemas["state"], _OF_EVERY_STATE),
+    )
+
+
+def reset_fields(environment: type) -> list[FieldAbout]:
+    """List the parameters of an environment's ``reset``.
+
+    Raises:
+        ConfigurationError: One of them can't be passed by its name.
+    """
+    reset: Any = environment.reset  # type: ignore[attr-defined]  # every environment has one
+    signature = ToolSignature(reset, "reset", is_method=True)
+    given = inspect.signature(reset).parameters
+    schema = signature.parameters
+    properties = {
+        name: {**described, "default": _json_default(given[name].default)}
+        for name, described in schema.get("properties", {}).items()
+    }
+    return fields_of({**schema, "properties": properties})
+
+
+def _types_of(package: EnvironmentPackage, environment: type) -> EnvironmentTypes:
+    """The classes that an environment speaks in; public ones leave it to their application to say so."""
+    try:
+        return environment_types(environment)
+    except ConfigurationError:
+        return EnvironmentTypes(package.action_class(), package.observation_class(), State)
+
+
+def _json_default(default: Any) -> Any:
+    return default if isinstance(default, str | int | float | bool) else None
+
+
+def _actions(schema: Mapping[str, Any]) -> list[Part]:
+    """The kinds of actions: several in a union; none where it only calls tools."""
+    definitions = schema.get("$defs", {})
+    members = schema.get("oneOf", schema.get("anyOf"))
+    if members is None:
+        properties = schema.get("properties", {})
+        only_tools = "tool_name" in properties and properties.get("type", {}).get("const") == "call_tool"
+        return [] if only_tools else [_titled(schema, _BESIDE)]
+    names = [member["$ref"].rpartition("/")[2] for member in members if "$ref" in member]
+    return [_part(name, {**definitions[name], "$defs": definitions}, _BESIDE) for name in names]
+
+
+def _titled(schema: Mapping[str, Any], left_out: frozenset[str]) -> Part:
+    return _part(schema.get("title", ""), schema, left_out)
+
+
+def _part(name: str, schema: Mapping[str, Any], left_out: frozenset[str]) -> Part:
+    described = described_schema(schema)
+    return Part(name, described["description"], fields_of(described, left_out))

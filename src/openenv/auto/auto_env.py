@@ -1,0 +1,261 @@
+"""Clients and actions by an environment's name: the public names ``AutoEnv`` and ``AutoAction``."""
+
+from collections.abc import Mapping
+from importlib.metadata import packages_distributions
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from openenv.auto.discovery import find_environment, list_environments
+from openenv.auto.installing import install_space
+from openenv.auto.making import is_adapted, is_url, make
+from openenv.auto.names import environment_key, space_id
+from openenv.auto.package import EnvironmentPackage
+from openenv.auto.running import answers_at, running_space
+from openenv.core.bootstrap import make_client
+from openenv.core.containers import runtime
+from openenv.core.containers.base import ContainerProvider
+from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.containers.spaces import space_image
+from openenv.core.env_client import EnvClient
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, EnvironmentNotFoundError
+from openenv.core.generic_client import GenericAction, GenericEnvClient
+
+
+class AutoEnv:
+    """Makes clients by an environment's name. It has class methods only; there is nothing to instantiate.
+
+    Example::
+
+        with AutoEnv.from_env("wordle").sync() as env:
+            env.reset(seed=1)
+    """
+
+    def __new__(cls) -> NoReturn:
+        """Refuse: use the class methods."""
+        raise TypeError("AutoEnv is not to be instantiated; call AutoEnv.from_env(name).")
+
+    @classmethod
+    def from_env(
+        cls,
+        name: str,
+        base_url: str | None = None,
+        docker_image: str | None = None,
+        container_provider: ContainerProvider | None = None,
+        wait_timeout: float = 30.0,
+        env_vars: Mapping[str, str] | None = None,
+        trust_remote_code: bool = False,
+        skip_install: bool = False,
+        **client_kwargs: Any,
+    ) -> EnvClient[Any, Any, Any]:
+        """Make a client for an environment; without an address, start a server for it first. This blocks.
+
+        Args:
+            name: Name of an installed environment (``wordle``, ``wordle-env`` and ``wordle_env`` are the same), its
+                folder, the address of a server, another world's environment (``gymnasium:CartPole-v1``), or a Space on
+                the Hub (``OWNER/wordle-env``), which is connected to where it runs.
+            base_url: Address of a running server. Where nobody answers at one of this machine's, a server is started
+                there.
+            docker_image: Image that is started in a container, instead of a local process.
+            container_provider: Starts that container, by default with this machine's Docker. Without ``docker_image``,
+                the image is the Space's, or else ``NAME-env:latest``.
+            wait_timeout: Seconds that a server may take to start.
+            env_vars: Environment variables to set for the server that is started.
+            trust_remote_code: Whether the package of a Space may be installed from there, if it is not yet. Otherwise
+                ``OPENENV_TRUST_REMOTE_CODE=1`` allows it, or who sits at the terminal is asked.
+            skip_install: Whether to do without the environment's package: actions and observations are dicts then.
+            **client_kwargs: Passed to the client, such as ``message_timeout_s``.
+
+        Returns:
+            A client, not yet connected. Closing it stops a server that was started for it.
+
+        Raises:
+            EnvironmentNotFoundError: No such environment is installed. It is a ``ValueError`` too.
+            ConfigurationError: The arguments contradict each other, a Space's package is not trusted, or the
+                environment's manifest is not as it must be.
+            ConnectionFailedError: With ``skip_install``, no server answers at ``base_url``. Without it, that is a
+                ``ConfigurationError``.
+            ProviderError: The server could not be started, or a Space's package not be installed.
+            TimeoutError: The server was not ready in time.
+        """
+        repo_id = space_id(name)
+        if base_url is None and repo_id is None and is_url(name):
+            return make(name, **client_kwargs)
+        in_container = docker_image is not None or container_provider is not None
+        address = _running(base_url, None if in_container else repo_id, skip_install)
+        if address is not None:
+            return _client_class(name, skip_install, trust_remote_code)(base_url=address, **client_kwargs)
+        port = None if base_url is None else urlsplit(base_url).port
+        if in_container:
+            client_class = _client_class(name, skip_install, trust_remote_code)
+            provider = container_provider or runtime.LocalDockerProvider()
+            image = docker_image or (_image(name) if repo_id is None else space_image(repo_id))
+            url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
+            return make_client(client_class, provider, url, client_kwargs)
+        if skip_install:
+            raise _nothing_to_run(name, base_url)
+        client_class = _client_class(name, skip_install, trust_remote_code)
+        return _in_process(name, client_class, port, wait_timeout, env_vars, client_kwargs)
+
+    from_hub = from_env
+
+    @classmethod
+    def get_env_class(cls, name: str) -> type[EnvClient[Any, Any, Any]]:
+        """Return an environment's client class.
+
+        Raises:
+            EnvironmentNotFoundError: No such environment is installed.
+        """
+        return _find(name).client_class()
+
+    @classmethod
+    def get_env_info(cls, name: str) -> dict[str, Any]:
+        """Say where an environment is and what its classes are called.
+
+        Raises:
+            EnvironmentNotFoundError: No such environment is installed.
+        """
+        package = _find(name)
+        return {
+            "env_key": environment_key(package.name),
+            "name": package.manifest.name,
+            "package": _distribution(package),
+            "version": package.version,
+            "description": package.description,
+            "env_class": package.client_class().__name__,
+            "action_class": package.action_class().__name__,
+            "observation_class": package.observation_class().__name__,
+            "module": package.module,
+            "default_image": _image(package.name),
+            "spec_version": package.manifest.spec_version,
+        }
+
+    @classmethod
+    def list_environments(cls) -> None:
+        """Print the installed environments, each with its description."""
+        packages = list_environments()
+        lines = [f"{package.name}: {package.description}" for package in packages]
+        print("\n".join(lines) or "No environments are installed.")  # noqa: T201  # what it is for
+
+
+class AutoAction:
+    """Finds action classes by an environment's name. It has class methods only; there is nothing to instantiate.
+
+    Example::
+
+        WordleAction = AutoAction.from_env("wordle")
+        action = WordleAction(word="crane")
+    """
+
+    def __new__(cls) -> NoReturn:
+        """Refuse: use the class methods."""
+        raise TypeError("AutoAction is not to be instantiated; call AutoAction.from_env(name).")
+
+    @classmethod
+    def from_env(cls, name: str, skip_install: bool = False) -> type[BaseModel] | type[GenericAction]:
+        """Return an environment's class of actions.
+
+        Args:
+            name: The environment's name, in any of its forms, its folder, or a Space, whose package is installed if
+                ``OPENENV_TRUST_REMOTE_CODE`` or who sits at the terminal allows it.
+            skip_install: Whether to do without the environment's package: a dict is the action then.
+
+        Raises:
+            ConfigurationError: A Space's package is not trusted.
+            EnvironmentNotFoundError: No such environment is installed.
+            ProviderError: A Space's package can't be installed.
+        """
+        return GenericAction if skip_install else _find_or_install(name).action_class()
+
+    from_hub = from_env
+
+    @classmethod
+    def get_action_info(cls, name: str) -> dict[str, Any]:
+        """Say what an environment's action is called, where it is, and which fields it has, as JSON Schema.
+
+        Raises:
+            EnvironmentNotFoundError: No such environment is installed.
+        """
+        package = _find(name)
+        action = package.action_class()
+        return {
+            "env_key": environment_key(package.name),
+            "package": _distribution(package),
+            "module": action.__module__,
+            "action_class": action.__name__,
+            "schema": action.model_json_schema(),
+        }
+
+    @classmethod
+    def list_actions(cls) -> None:
+        """Print the class of actions of each installed environment."""
+        lines = [f"{package.name}: {package.action_class().__name__}" for package in list_environments()]
+        print("\n".join(lines) or "No environments are installed.")  # noqa: T201  # what it is for
+
+
+def _running(base_url: str | None, repo_id: str | None, skip_install: bool) -> str | None:
+    """Return the address of the server that was asked for, if it runs; only one of this machine can be started."""
+    if base_url is None:
+        return None if repo_id is None else running_space(repo_id)
+    try:
+        return base_url if answers_at(base_url) else None
+    except ConnectionFailedError as error:
+        if skip_install:
+            raise
+        raise ConfigurationError(f"{error} Start it, or leave base_url out to have one started here.") from error
+
+
+def _nothing_to_run(name: str, base_url: str | None) -> ConfigurationError | ConnectionFailedError:
+    if base_url is not None:
+        return ConnectionFailedError(f"No server answers at {base_url}, and skip_install leaves none to be started.")
+    return ConfigurationError(
+        f"skip_install leaves nothing of {name} to be started here: give a server's base_url, or a docker_image."
+    )
+
+
+def _in_process(
+    name: str,
+    client_class: type[EnvClient[Any, Any, Any]],
+    port: int | None,
+    wait_timeout: float,
+    env_vars: Mapping[str, str] | None,
+    client_kwargs: Mapping[str, Any],
+) -> EnvClient[Any, Any, Any]:
+    served = name if is_adapted(name) else _find(name).folder
+    provider = LocalProcessProvider(served, env_vars=env_vars)
+    url = provider.launch(wait_timeout, port=port)
+    return make_client(client_class, provider, url, client_kwargs)
+
+
+def _client_class(name: str, skip_install: bool, trust_remote_code: bool) -> type[EnvClient[Any, Any, Any]]:
+    if skip_install or is_adapted(name):
+        return GenericEnvClient
+    return _find_or_install(name, trusted=trust_remote_code).client_class()
+
+
+def _find_or_install(name: str, *, trusted: bool = False) -> EnvironmentPackage:
+    """Find an environment's package; one of a Space may be installed from there."""
+    repo_id = space_id(name)
+    try:
+        return _find(name)
+    except EnvironmentNotFoundError:
+        if repo_id is None:
+            raise
+    install_space(repo_id, trusted=trusted)
+    return _find(name)
+
+
+def _find(name: str) -> EnvironmentPackage:
+    repo_id = space_id(name)
+    return find_environment(name if repo_id is None else repo_id.rpartition("/")[2])
+
+
+def _distribution(package: EnvironmentPackage) -> str:
+    """The distribution that brings a package; its module where it was not installed."""
+    top = package.module.partition(".")[0]
+    return next(iter(packages_distributions().get(top, ())), top)
+
+
+def _image(name: str) -> str:
+    return f"{environment_key(name).replace('_', '-')}-env:latest"

@@ -1,0 +1,66 @@
+"""Install the package of a Space, which is somebody else's code, once the user trusts it."""
+
+import importlib
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from openenv.core.containers.installer import NO_PUBLIC_PACKAGE, find_uv, has_pip, run_installer, write_lines
+from openenv.core.containers.own_wheel import DISTRIBUTION
+from openenv.core.containers.spaces import space_repository
+from openenv.core.exceptions import ConfigurationError, ProviderError
+
+TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"
+"""Trusts every Space whose package is asked for, where it is 1, true or yes."""
+
+
+def install_space(repo_id: str, *, trusted: bool = False) -> None:
+    """Install a Space's package into this Python environment, with what it depends on but for OpenEnv itself.
+
+    Args:
+        repo_id: The Space, as ``OWNER/NAME``.
+        trusted: Whether its code may be installed and run; else ``OPENENV_TRUST_REMOTE_CODE`` says so, or who sits at
+            the terminal is asked.
+
+    Raises:
+        ConfigurationError: It may not.
+        ProviderError: The installation failed; the message has the end of what uv or pip said.
+    """
+    repository = space_repository(repo_id)
+    if not (trusted or _is_trusted_by_variable() or _is_trusted_by_hand(repository)):
+        raise ConfigurationError(
+            f"The package of {repo_id} is not installed, and installing it runs code from {repository}. If you trust "
+            f"that, give trust_remote_code=True or set {TRUST_VARIABLE}=1; else use skip_install=True, for actions and "
+            "observations as dicts."
+        )
+    with TemporaryDirectory(prefix="openenv-install-") as scratch:
+        run_installer(_command(repository, Path(scratch)), f"Installing the package of {repo_id}")
+    importlib.invalidate_caches()
+
+
+def _is_trusted_by_variable() -> bool:
+    return os.environ.get(TRUST_VARIABLE, "").lower() in ("1", "true", "yes")
+
+
+def _is_trusted_by_hand(repository: str) -> bool:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    # Not input(), which asks on the standard output, wherever that goes.
+    sys.stderr.write(f"This installs and runs code from {repository}. Do you trust it? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _command(repository: str, scratch: Path) -> list[str]:
+    """Make the command, which leaves the OpenEnv that runs here as it is, whichever one the package asks for."""
+    ours = f"{DISTRIBUTION}=={version(DISTRIBUTION)}"
+    uv = find_uv()
+    if uv is not None:
+        overrides = write_lines(scratch / "overrides.txt", [ours, NO_PUBLIC_PACKAGE])
+        return [uv, "pip", "install", "--python", sys.executable, "--override", overrides, repository]
+    if not has_pip():
+        raise ProviderError("A Space's package is installed by uv or pip, and neither is there: pip install uv")
+    constraints = write_lines(scratch / "constraints.txt", [ours, "openenv<0"])
+    return [sys.executable, "-m", "pip", "install", "-c", constraints, repository]

@@ -1,0 +1,78 @@
+"""What an environment's README says, part by part: its bullets, its example and its sections."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_HEADING = re.compile(r"^#{1,6} +(.*?)\s*$")
+_FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_BULLET = re.compile(r"^[-*] \*\*(.+?)\*\*:? *(.*)$")
+_NO_TEXT = ("#", "|", "`", "<", "!", "- ", "* ", "1.")
+
+
+@dataclass(frozen=True)
+class Readme:
+    """A README, taken apart.
+
+    Attributes:
+        summary: Its first paragraph; empty where there is none.
+        facts: What its bullets say that begin with a word in bold, by that word in small letters: ``reward``, ``end``.
+        example: Its first block of Python; empty where there is none.
+        sections: The text under each heading, by the heading in small letters.
+    """
+
+    summary: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    example: str = ""
+    sections: dict[str, str] = field(default_factory=dict)
+
+
+def read_readme(folder: Path) -> Readme:
+    """Take the README of a folder apart; an empty one where there is none."""
+    file = folder / "README.md"
+    return take_apart(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else Readme()
+
+
+def take_apart(text: str) -> Readme:
+    r"""Take a README apart.
+
+    Example:
+        >>> take_apart("# Go\n\nSurround stones.\n\n- **Reward**: 1.0 for\n  a win.\n").facts
+        {'reward': '1.0 for a win.'}
+    """
+    text = _FRONT_MATTER.sub("", text)
+    example = _FENCE.search(text)
+    return Readme(_summary(text), _facts(text), example[1].strip() if example else "", _sections(text))
+
+
+def _summary(text: str) -> str:
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    return next((paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith(_NO_TEXT)), "")
+
+
+def _facts(text: str) -> dict[str, str]:
+    facts: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        bullet = _BULLET.match(line)
+        if bullet is not None:
+            name = bullet[1].rstrip(":").lower()
+            facts.setdefault(name, bullet[2])
+        elif name and line.startswith("  ") and not line.lstrip().startswith(("- ", "* ")):
+            facts[name] = f"{facts[name]} {line.strip()}".strip()
+        else:
+            name = ""
+    return facts
+
+
+def _sections(text: str) -> dict[str, str]:
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        heading = _HEADING.match(line)
+        if heading is not None:
+            lines = sections.setdefault(heading[1].lower(), [])
+        else:
+            lines.append(line)
+    return {heading: "\n".join(lines).strip() for heading, lines in sections.items()}

@@ -1,0 +1,177 @@
+"""``openenv info``: what an environment is, what goes in and out of it, and an example to copy."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from openenv.adapters.targets import find_adapted
+from openenv.adapters.text import ActionText
+from openenv.auto.about import About, Part, about_class, about_package, about_schemas
+from openenv.auto.discovery import find_environment
+from openenv.auto.fields import FieldAbout
+from openenv.auto.making import is_adapted, is_url
+from openenv.core.env_server.mcp_types import Tool
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import MCPToolClient
+from openenv.train.players import RandomPlayer
+
+INDENT = (0, 0, 0, 2)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
+
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a URL.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def info(environment: Target = ".", as_json: Json = False) -> None:
+    """Say what an environment is: actions, observations, reward, reset parameters, and an example to copy."""
+    with redirect_stdout(sys.stderr):  # environments print while they are imported
+        about = _about(environment)
+    if as_json:
+        typer.echo(json.dumps(about.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(about, environment, Console(highlight=False))
+
+
+def _about(target: str) -> About:
+    if is_url(target):
+        return _about_server(target)
+    if is_adapted(target):
+        adapted = find_adapted(target)
+        return _with_example(about_class(adapted.name, adapted.environment_class), target)
+    about = about_package(find_environment(target))
+    return about if about.example else _with_example(about, target)
+
+
+def _about_server(url: str) -> About:
+    schemas = GenericEnvClient(base_url=url).sync().schemas()
+    about = about_schemas(url, schemas, [])
+    if not about.actions:
+        about = about_schemas(url, schemas, _tools_of(url))
+    return _with_example(about, url, schemas["action"])
+
+
+def _tools_of(url: str) -> list[Tool]:
+    with MCPToolClient(base_url=url).sync() as client:
+        tools: list[Tool] = client.list_tools()
+    return tools
+
+
+def _with_example(about: About, target: str, action: Mapping[str, Any] | None = None) -> About:
+    """Add a program that does one step: a random one, where the schema is enough to make one."""
+    step = _random_step(about, target, action)
+    if step is None:
+        return about
+    lines = [
+        "import openenv",
+        "",
+        f"with openenv.make({json.dumps(target)}).sync() as env:",
+        "    result = env.reset(seed=1)",
+        f"    result = env.step({step})",
+        "    print(result.observation, result.reward, result.done)",
+    ]
+    return replace(about, example="\n".join(lines))
+
+
+def _random_step(about: About, target: str, action: Mapping[str, Any] | None) -> str | None:
+    if not about.actions:
+        return None
+    schema = find_adapted(target).types().action if action is None and is_adapted(target) else action
+    if schema is None:
+        return None
+    try:
+        made = RandomPlayer(ActionText(schema), seed=1)({})
+    except ConfigurationError:  # its schema asks for more than a random choice
+        return None
+    fields = made if isinstance(made, dict) else made.model_dump(exclude_defaults=True)
+    return repr(fields)
+
+
+def _print(about: About, target: str, console: Console) -> None:
+    title = Text(about.name, style="bold cyan").append(f" {about.version}" if about.version else "", style="not bold")
+    console.print(title)
+    summary = _first_paragraph(about.summary or about.description)
+    console.print(Text(summary))
+    for part in about.actions:
+        _print_part("Action", part, console, said=summary, defaults=True)
+    for part in about.tools:
+        _print_part("Tool", part, console, said=summary, defaults=True)
+    if not about.actions and not about.tools:
+        console.print("\nIts tools are made when it runs: `openenv info URL` asks its server for them.", style="dim")
+    if about.observation is not None and about.observation.fields:
+        _print_part("Observation", about.observation, console, said=summary)
+    _print_text("Reward", about.reward, console)
+    _print_text("End", about.end, console)
+    if about.reset:
+        _print_heading("Reset", "", console)
+        _print_indented(_fields_table(about.reset, defaults=True), console)
+    if about.state is not None and about.state.fields:
+        _print_part("State", about.state, console, said=summary)
+    _print_text("Player", about.player, console)
+    _print_example(about, target, console)
+    if about.folder:
+        console.print(f"\n{about.module}, in {about.folder}", style="dim", soft_wrap=True)
+
+
+def _print_part(kind: str, part: Part, console: Console, *, said: str, defaults: bool = False) -> None:
+    """Print a part. What has been said already is left out, and so are defaults that nobody would leave out."""
+    _print_heading(kind, part.name, console)
+    description = _first_paragraph(part.description)
+    if description and description != said:
+        _print_indented(Text(description), console)
+    if part.fields:
+        _print_indented(_fields_table(part.fields, defaults=defaults), console)
+
+
+def _fields_table(fields: Sequence[FieldAbout], *, defaults: bool) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for field in fields:
+        about = Text(field.values, style="green", overflow="fold")
+        if defaults and not field.required and field.default not in (None, ""):
+            about.append(f", by default {json.dumps(field.default, ensure_ascii=False)}", style="dim")
+        if field.description:
+            about.append(f"  {_first_paragraph(field.description)}", style="default")
+        table.add_row(Text(field.name, style="bold"), about)
+    return table
+
+
+def _print_text(heading: str, text: str, console: Console) -> None:
+    if text:
+        _print_heading(heading, "", console)
+        paragraph = _first_paragraph(text)
+        begins_with_code = text.startswith("`")
+        _print_indented(Text(paragraph if begins_with_code else paragraph[0].upper() + paragraph[1:]), console)
+
+
+def _first_paragraph(text: str) -> str:
+    """The first paragraph, on one line and without marks of code and links' addresses, which a terminal would show."""
+    return _LINK.sub(r"\1", " ".join(text.strip().split("\n\n")[0].split())).replace("`", "")
+
+
+def _print_indented(content: RenderableType, console: Console) -> None:
+    console.print(Padding(content, INDENT, expand=False))
+
+
+def _print_heading(heading: str, name: str, console: Console) -> None:
+    console.print(Text(f"\n{heading}", style="bold").append(f"  {name}" if name else "", style="cyan not bold"))
+
+
+def _print_example(about: About, target: str, console: Console) -> None:
+    if not about.example:
+        return
+    served = f"while `openenv serve {target}` runs" if "http://localhost:8000" in about.example else ""
+    _print_heading("Example", served, console)
+    # Neither indented nor broken, so that it can be copied.
+    code = Syntax("", "python", theme="ansi_dark", background_color="default").highlight(about.example)
+    console.print(code, soft_wrap=True, end="")

@@ -1,0 +1,65 @@
+"""Show a picture of an environment in the terminal, or keep it in a file where a terminal can't show it."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from openenv.core.env_server.pictures import TEXT, Picture
+from openenv.core.exceptions import ServerError
+from openenv.core.sync_client import SyncEnvClient
+
+SUFFIXES = {
+    "text/html": ".html",
+    "image/svg+xml": ".svg",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+}
+
+
+class Pictures:
+    """The pictures of a game.
+
+    A server that has none, or whose environment fails to draw, is asked once for each episode.
+
+    Args:
+        client: A connected client.
+    """
+
+    def __init__(self, client: SyncEnvClient[Any, Any, Any]) -> None:
+        self._client = client
+        self._asks = True
+        self._folder: Path | None = None
+        self._count = 0
+
+    def begin_episode(self) -> None:
+        """Ask again, where the last episode's pictures failed."""
+        self._asks = True
+
+    def take(self) -> Picture | None:
+        """Ask for a picture of where the episode stands; ``None`` where there is none."""
+        if not self._asks:
+            return None
+        try:
+            return self._client.render()
+        except ServerError:
+            self._asks = False
+            return None
+
+    def view(self, picture: Picture) -> Text:
+        """Make it readable: text with its colours, and of anything else the file that it was written to."""
+        if picture.media_type == TEXT:
+            return Text.from_ansi(picture.content.rstrip("\n"))
+        file = self._keep(picture)
+        return Text(f"picture: {file}", style=f"dim link {file.as_uri()}", overflow="fold")
+
+    def _keep(self, picture: Picture) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="openenv-pictures-"))
+        self._count += 1
+        file = self._folder / f"{self._count:03}{SUFFIXES.get(picture.media_type, '.bin')}"
+        file.write_bytes(picture.content.encode() if picture.image is None else picture.image)
+        return file

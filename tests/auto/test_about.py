@@ -1,0 +1,122 @@
+"""What an environment is, told from its files, its classes or its server's schemas."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.environment_folders import public_environment, scaffold
+
+from openenv import Action, Environment, Observation, State, find_environment, tool
+from openenv.auto.about import About, about_class, about_package, about_schemas
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.env_server.environment_types import environment_types
+
+
+class Up(Action):
+    """Go up."""
+
+    far: int = 1
+
+
+class Say(Action):
+    """Say it."""
+
+    text: str
+
+
+class Climb(Environment[Up | Say, Observation, State]):
+    """Climb a hill.
+
+    It is high.
+    """
+
+    def reset(self, seed: int | None = None, slope: Literal["flat", "steep"] = "flat", **task: Any) -> Observation:
+        """Begin.
+
+        Args:
+            seed: Of the hill.
+            slope: How hard it is.
+        """
+        return Observation()
+
+    def step(self, action: Up | Say) -> Observation:
+        return Observation()
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class Toolbox(Environment):
+    def reset(self) -> Observation:
+        return Observation()
+
+    @tool
+    def hammer(self, nails: int = 3) -> str:
+        """Hammer.
+
+        Args:
+            nails: How many.
+        """
+        return "done"
+
+
+def names(parts: list[Any]) -> list[str]:
+    return [part.name for part in parts]
+
+
+def test_a_package_is_told_from_its_manifest_its_classes_and_its_readme() -> None:
+    told = about_package(find_environment("wordle"))
+    assert (told.name, told.module) == ("wordle", "wordle_env")
+    assert told.description.startswith("Find the secret English word")
+    assert names(told.actions) == ["WordleAction"]
+    assert [field.name for field in told.actions[0].fields] == ["word"]
+    assert told.reward.startswith("1.0 for the guess that finds the word")
+    assert told.end.startswith("the word was found")
+    assert told.example.startswith("from wordle_env import")
+    assert "make_player(seed)" in told.player
+    assert told.reset is not None
+    parameters = {field.name: field for field in told.reset}
+    json.dumps(told.as_json())
+    assert (parameters["word_length"].default, parameters["word_length"].required) == (5, False)
+    assert "3 to 9" in parameters["word_length"].description
+
+
+def test_each_action_of_a_union_is_told_and_each_parameter_of_a_reset() -> None:
+    told = about_class("climb", Climb)
+    assert names(told.actions) == ["Up", "Say"]
+    assert told.description == "Climb a hill."
+    assert told.reset is not None
+    assert [(field.name, field.values, field.default) for field in told.reset] == [
+        ("seed", "whole number", None),
+        ("slope", "flat or steep", "flat"),
+    ]
+    assert told.reset[1].description == "How hard it is."
+
+
+def test_tools_are_told_in_the_place_of_actions() -> None:
+    told = about_class("toolbox", Toolbox)
+    assert (told.actions, names(told.tools)) == ([], ["hammer"])
+    assert told.tools[0].description == "Hammer."
+    assert told.tools[0].fields[0].description == "How many."
+
+
+def test_schemas_alone_tell_all_but_the_reset() -> None:
+    types = environment_types(Climb)
+    schemas = {
+        role: model.model_json_schema()
+        for role, model in (("action", types.action), ("observation", types.observation), ("state", types.state))
+    }
+    told = about_schemas("http://somewhere", schemas, [])
+    assert names(told.actions) == ["Up", "Say"]
+    assert told.reset is None
+    assert (told.reward, told.example) == ("", "")
+
+
+def test_folders_without_our_keys_can_be_told_of(tmp_path: Path) -> None:
+    told = about_package(EnvironmentPackage.from_folder(public_environment(tmp_path)))
+    assert names(told.actions) == ["AddAction"]
+    assert told.player == ""
+    ours = about_package(EnvironmentPackage.from_folder(scaffold(tmp_path, "my_env")))
+    assert isinstance(ours, About)
+    assert ours.player

@@ -1,0 +1,70 @@
+"""READMEs, taken apart."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openenv.auto.readme import Readme, read_readme, take_apart
+
+PAGE = """---
+title: Go
+---
+
+# Go
+
+![a board](board.svg)
+
+Surround stones
+on a board.
+
+- **Action** `GoAction(x, y)`: a point.
+- **Observation** `GoObservation`:
+  - `board`: all points.
+- **Reward**: 1.0 for a win,
+  -1.0 for a loss.
+- **End**: both passed.
+
+After it.
+
+## Use it
+
+```python
+import go
+```
+
+```python
+import other
+```
+
+## The player
+
+It passes. It wins 0.1 of its games.
+
+### Why
+
+It is shy.
+"""
+
+
+def test_each_part_is_found() -> None:
+    readme = take_apart(PAGE)
+    assert readme.summary == "Surround stones on a board."
+    assert readme.facts["reward"] == "1.0 for a win, -1.0 for a loss."
+    assert readme.facts["end"] == "both passed."
+    assert readme.facts["action"] == "`GoAction(x, y)`: a point."
+    assert readme.facts["observation"] == "`GoObservation`:"
+    assert readme.example == "import go"
+    assert readme.sections["the player"] == "It passes. It wins 0.1 of its games."
+    assert readme.sections["why"] == "It is shy."
+
+
+def test_a_folder_without_one_has_an_empty_one(tmp_path: Path) -> None:
+    assert read_readme(tmp_path) == Readme()
+    (tmp_path / "README.md").write_bytes(b"# \xff\n\nhello")
+    assert read_readme(tmp_path).summary == "hello"
+
+
+@given(st.text())
+def test_any_text_can_be_taken_apart(text: str) -> None:
+    take_apart(text)

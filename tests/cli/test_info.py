@@ -1,0 +1,110 @@
+"""``openenv info``."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.environment_folders import scaffold
+from tests.public_folders import PUBLIC_FOLDERS
+
+from openenv.core.containers.local_process import LocalProcessProvider
+
+
+def test_an_environment_is_told_from_its_name(openenv: Any) -> None:
+    shown = openenv("info", "wordle")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("wordle 0.")
+    for heading in ("Action  WordleAction", "Observation  WordleObservation", "Reward", "End", "Reset", "Player"):
+        assert heading in lines
+    assert "  word  text  The word, in upper or lower case." in lines
+    assert any(line.startswith("  word_length  whole number, by default 5  Letters of the secret") for line in lines)
+    assert "Example  while `openenv serve wordle` runs" in lines
+    assert "from wordle_env import WordleAction, WordleEnv" in lines
+    assert lines[-1].startswith("wordle_env, in /")
+
+
+def test_an_example_can_be_copied_from_a_narrow_terminal(openenv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = openenv("info", "openspiel").stdout
+    example = shown.partition("`openenv serve openspiel` runs\n")[2].rpartition("\n\n")[0]
+    assert example == json.loads(openenv("info", "openspiel", "--json").stdout)["example"]
+
+
+def test_links_are_told_without_their_addresses(openenv: Any) -> None:
+    lines = openenv("info", "openspiel").stdout.splitlines()
+    assert lines[1].startswith("The games of OpenSpiel, from Catch to Go:")
+    assert "](" not in "".join(lines)
+
+
+def test_json_has_the_same(openenv: Any) -> None:
+    told = json.loads(openenv("info", "catch", "--json").stdout)
+    assert told["name"] == "catch"
+    assert told["actions"][0]["fields"][0]["values"] == "left, stay or right"
+    assert [field["name"] for field in told["reset"]] == ["seed", "episode_id"]
+
+
+def test_another_world_s_environment_has_an_example_that_works(openenv: Any) -> None:
+    shown = openenv("info", "gymnasium:CartPole-v1")
+    assert shown.returncode == 0, shown.stderr
+    assert "  action  0 to 1  A whole number from 0 to 1." in shown.stdout
+    example = shown.stdout.partition("Example\n")[2]
+    assert 'openenv.make("gymnasium:CartPole-v1")' in example
+    exec(compile(example, "example", "exec"), {})
+
+
+def test_a_running_server_is_told_from_what_it_publishes(openenv: Any) -> None:
+    with LocalProcessProvider("echo") as server:
+        server.wait_for_ready()
+        url = server.base_url
+        shown = openenv("info", url)
+    assert "Action  EchoAction" in shown.stdout
+    assert f'openenv.make("{url}")' in shown.stdout
+    assert "env.step({'message': " in shown.stdout
+
+
+def test_tools_that_are_made_at_run_time_are_asked_of_a_server(openenv: Any, tmp_path: Any) -> None:
+    folder = PUBLIC_FOLDERS["notes_env"](tmp_path)
+    assert "Its tools are made when it runs" in openenv("info", folder).stdout
+    with LocalProcessProvider(folder) as server:
+        server.wait_for_ready()
+        shown = openenv("info", server.base_url)
+    assert "Tool  write" in shown.stdout
+    assert "Write a note and say how many there are." in shown.stdout
+
+
+@pytest.mark.parametrize("name", PUBLIC_FOLDERS)
+def test_public_folders_are_told_of(openenv: Any, tmp_path: Any, name: str) -> None:
+    shown = openenv("info", PUBLIC_FOLDERS[name](tmp_path))
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.startswith(f"{name} 0.0.0\n")
+
+
+def test_what_an_environment_prints_while_it_is_imported_is_kept_apart(openenv: Any, tmp_path: Any) -> None:
+    folder = scaffold(tmp_path, "my_env")
+    (folder / "models.py").write_text(f"print('loading')\n{(folder / 'models.py').read_text()}")
+    shown = openenv("info", folder, "--json")
+    assert json.loads(shown.stdout)["name"] == "my_env"
+    assert shown.stderr == "loading\n"
+
+
+def test_a_folder_is_told_of(openenv: Any, tmp_path: Any) -> None:
+    shown = openenv("info", scaffold(tmp_path, "my_env"))
+    assert shown.stdout.splitlines()[0] == "my_env 0.1.0"
+    assert "MyAction" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("wordel", "Did you mean wordle"),
+        ("./nowhere", "There is no folder nowhere"),
+        ("gymnasium:CartPoll-v1", "CartPole"),
+        ("http://127.0.0.1:9", "http://127.0.0.1:9/schema"),
+    ],
+)
+def test_what_is_not_there_is_an_error_of_one_line(openenv: Any, target: str, said: str) -> None:
+    shown = openenv("info", target)
+    assert shown.returncode == 1
+    assert said in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
