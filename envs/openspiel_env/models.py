@@ -8,6 +8,8 @@ from openenv.core.env_server.types import Action, Observation, State
 
 Phase = Literal["initial", "playing", "terminal"]
 
+_NOT_READ: dict[str, Any] = {"deprecated": True}  # nobody who plays needs to be asked for it
+
 
 class OpenSpielAction(Action):
     """Make a move.
@@ -18,9 +20,13 @@ class OpenSpielAction(Action):
         game_params: As ``game_name``.
     """
 
-    action_id: int = Field(ge=0)
-    game_name: str = "catch"
-    game_params: dict[str, Any] = Field(default_factory=dict)
+    action_id: int = Field(ge=0, description="One of the legal actions' ids")
+    game_name: str = Field(
+        default="catch", description="Not read: the game is chosen at the reset", json_schema_extra=_NOT_READ
+    )
+    game_params: dict[str, Any] = Field(
+        default_factory=dict, description="Not read, like game_name", json_schema_extra=_NOT_READ
+    )
 
 
 class OpenSpielObservation(Observation):

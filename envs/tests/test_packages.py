@@ -1,206 +1,220 @@
-"""What every environment's package must do, whatever it plays."""
+"""What every environment's package must be before anybody serves it."""
 
-import asyncio
+import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
+import tomllib
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openenv.auto.about import about_package
 from openenv.auto.discovery import find_environment, list_environments
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.containers.health import wait_until_healthy
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import ServerCapacityError
-from openenv.core.generic_client import GenericEnvClient
-from openenv.core.typed_client import TypedEnvClient
+from openenv.core.env_server.environment_types import environment_types
+from openenv.validation.report import validate_folder
 
-ENVIRONMENTS = Path(__file__).parents[1]
-NAMES = ["echo", "openspiel", "catch", "wordle"]
-PACKAGES = sorted(path.parent.name for path in ENVIRONMENTS.glob("*/pyproject.toml"))
-READMES = sorted(path for path in ENVIRONMENTS.rglob("README.md") if (path.parent / "openenv.yaml").exists())
-SESSIONS = {"echo": 8, "openspiel": 8, "catch": 256, "wordle": 8}
+from .every_environment import DISTRIBUTIONS, ENVIRONMENTS, PACKAGES, readme_of
+
+SERVER_SIDE = {"fastapi", "starlette", "uvicorn"}
+NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
-def run(*command: str, **variables: str) -> str:
-    # Nothing of the caller's environment: what is found must be found because it is installed.
-    done = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8", timeout=100, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture(params=PACKAGES, ids=lambda package: package.module)
+def package(request: pytest.FixtureRequest) -> EnvironmentPackage:
+    """Each environment."""
+    found: EnvironmentPackage = request.param
+    return found
 
 
-def test_all_are_tested_here() -> None:
-    assert {find_environment(path.parent).folder for path in READMES} == {find_environment(n).folder for n in NAMES}
-    assert set(NAMES) <= {package.name for package in list_environments()}
+def looked_at(look: str, *targets: str, **variables: str) -> dict[str, Any]:
+    """What ``forked.py`` sees of each target. Nothing of the caller's environment helps to find it."""
+    command = [sys.executable, str(Path(__file__).with_name("forked.py")), look, *targets]
+    done = subprocess.run(
+        command, env={"PATH": os.environ["PATH"], **variables}, capture_output=True, encoding="utf-8", timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return {target: seen if fault is None else AssertionError(fault) for target, seen, fault in answers}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_manifest_names_classes_that_are_there(name: str) -> None:
-    package = find_environment(name)
+def seen_of(target: str, seen: dict[str, Any]) -> Any:
+    """What was seen of one target, or how it failed."""
+    if isinstance(seen[target], AssertionError):
+        raise seen[target]
+    return seen[target]
+
+
+def project(package: EnvironmentPackage) -> dict[str, object]:
+    """The ``project`` table of the distribution that a package belongs to."""
+    folder = next(folder for folder in DISTRIBUTIONS if package.folder.is_relative_to(folder))
+    table: dict[str, object] = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, str]:
+    """The name that each installed package goes by, by its import path."""
+    return {package.module: package.name for package in list_environments()}
+
+
+def test_every_folder_is_tested_and_installed() -> None:
+    assert PACKAGES
+    installed = {package.folder: package.module for package in list_environments()}
+    for package in PACKAGES:
+        assert installed.get(package.folder) == package.module, f"pip install -e {package.folder}"
+
+
+def test_it_passes_validation_without_a_warning(package: EnvironmentPackage) -> None:
+    report = validate_folder(package.folder)
+    assert {result.check_id: result.evidence for result in report.results if result.status != "pass"} == {}
+
+
+def test_it_is_found_by_the_forms_of_its_name(package: EnvironmentPackage, names: dict[str, str]) -> None:
+    name = names[package.module]
+    for form in (name.replace("_", "-").title(), f"{name}_env"):
+        assert find_environment(form).folder == package.folder
+
+
+def test_the_manifest_names_what_is_there(package: EnvironmentPackage) -> None:
+    environment = package.environment_class()
     assert package.description
+    assert package.version == project(package)["version"]
+    assert environment.SUPPORTS_CONCURRENT_SESSIONS
+    assert environment.__doc__
     assert issubclass(package.client_class(), EnvClient)
-    assert issubclass(package.environment_class(), Environment)
-    assert package.environment_class().SUPPORTS_CONCURRENT_SESSIONS
-    made = (package.action_class(), package.observation_class())
-    assert all(each.__doc__ for each in made)
+    # ``serve(Class)`` and the manifest find the same types that ``server/app.py`` gives.
+    types = environment_types(environment)
+    assert (package.action_class(), package.observation_class()) == (types.action, types.observation)
     client = package.client_class()
-    if issubclass(client, TypedEnvClient):
-        assert (client.action_class, client.observation_class) == made
-    else:
-        assert name == "echo", "its client reads what tools give, too"
+    assert getattr(client, "action_class", types.action) is types.action
+    assert getattr(client, "observation_class", types.observation) is types.observation
 
 
-@pytest.mark.parametrize("name", ["catch", "wordle"])
-def test_a_player_is_made_anew_for_each_episode(name: str) -> None:
-    package = find_environment(name)
-    environment = package.environment_class()()
-    player, again = package.make_player(1), package.make_player(1)
-    assert player is not None
-    assert again is not None
-    observation = environment.reset(seed=1)
-    assert player(observation) == again(observation)
+def test_actions_and_observations_are_described(package: EnvironmentPackage) -> None:
+    assert package.observation_class().__doc__
+    schema = package.action_class().model_json_schema()
+    assert schema.get("description") or schema.get("oneOf"), "the class of the actions has no docstring"
+    for kind in [schema, *schema.get("$defs", {}).values()]:
+        for name, field in kind.get("properties", {}).items():
+            assert name == "metadata" or "const" in field or field.get("description"), f"{kind.get('title')}.{name}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_class_alone_is_enough_to_serve_it(name: str) -> None:
-    """``serve(Class)`` and the manifest find the same types that ``server/app.py`` gives."""
-    assert (
-        _types(find_environment(name))
-        == {
-            "echo": ("EchoAction", "EchoObservation", "State"),
-            "openspiel": ("OpenSpielAction", "OpenSpielObservation", "OpenSpielState"),
-            "catch": ("CatchAction", "CatchObservation", "State"),
-            "wordle": ("WordleAction", "WordleObservation", "WordleState"),
-        }[name]
-    )
+def test_openenv_info_has_all_to_tell(package: EnvironmentPackage) -> None:
+    told = about_package(package)
+    assert told.summary
+    assert told.actions or told.tools
+    assert told.reset is not None
+    assert {"seed", "episode_id"} <= {field.name for field in told.reset}
+    assert all(field.description for field in told.reset), told.reset
+    assert told.reward, "README.md has no line `- **Reward**: ...`"
+    assert told.end, "README.md has no line `- **End**: ...`"
+    assert told.example
 
 
-def _types(package: EnvironmentPackage) -> tuple[str, ...]:
-    bases = package.environment_class().__orig_bases__  # type: ignore[attr-defined]  # every generic class has it
-    return tuple(argument.__name__ for argument in bases[0].__args__)
+def test_the_readme_says_how_well_its_player_plays(package: EnvironmentPackage) -> None:
+    assert package.manifest.player, "name its player in openenv.yaml"
+    section = re.search(r"^## The player\n(.*?)(?=^## |\Z)", readme_of(package), re.DOTALL | re.MULTILINE)
+    assert section, "README.md has no section `## The player`"
+    assert "make_player(seed)" in section[1]
+    # Its own score, and that of a player that plays at random.
+    assert len(re.findall(r"-?\d+\.\d+", section[1])) >= 2
+    assert "random" in section[1]
 
 
-@pytest.mark.parametrize("module", ["echo_env", "openspiel_env", "openspiel_env.catch", "wordle_env"])
-def test_the_client_side_loads_neither_server_nor_game(module: str) -> None:
-    program = f"""
-import sys, {module}
-heavy = {{"fastapi", "uvicorn", "pyspiel", "numpy", "spellchecker", "wonderwords", "torch", {module!r} + ".server"}}
-print(*sorted(heavy & set(sys.modules)))
-"""
-    assert run(sys.executable, "-c", program).strip() == ""
+@pytest.fixture(scope="module")
+def client_sides() -> dict[str, Any]:
+    """The modules that are loaded once each package is imported."""
+    return looked_at("client_side", *(package.module for package in PACKAGES))
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        "echo_env: EchoAction, EchoEnv, EchoObservation",
-        "openspiel_env: OpenSpielAction, OpenSpielEnv, OpenSpielObservation, OpenSpielState",
-        "openspiel_env.catch: CatchAction, CatchEnv, CatchObservation",
-        "wordle_env: WordleAction, WordleEnv, WordleObservation, WordleState",
-    ],
-)
-def test_the_packages_are_importable_from_a_checkout(names: str, tmp_path: Path) -> None:
-    module, _, attributes = names.partition(": ")
-    program = f"from envs.{module} import {attributes}; import envs.{module}.server.app"
-    run(sys.executable, "-c", program, PYTHONPATH=str(ENVIRONMENTS.parent), HOME=str(tmp_path))
+@pytest.fixture(scope="module")
+def modules_of() -> dict[str, set[str]]:
+    """The modules that each installed distribution brings, by its name in small letters."""
+    brought: dict[str, set[str]] = {}
+    for module, distributions in packages_distributions().items():
+        for distribution in distributions:
+            brought.setdefault(distribution.lower(), set()).add(module)
+    return brought
 
 
-@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
-def test_the_readme_shows_what_happens(readme: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    with LocalProcessProvider(readme.parent) as server:
-        for program, printed in blocks:
-            shown = run(
-                sys.executable,
-                "-c",
-                program.replace("http://localhost:8000", server.base_url),
-                PYTHONIOENCODING="utf-8",
-            )
-            assert shown == printed
+def test_the_client_side_loads_neither_server_nor_what_only_that_needs(
+    package: EnvironmentPackage, client_sides: dict[str, Any], modules_of: dict[str, set[str]]
+) -> None:
+    loaded = set(seen_of(package.module, client_sides))
+    needed = _needed_by(str(project(package)["name"])) - _needed_by("openenv-core") - {"openenv-core"}
+    heavy = set().union(*(modules_of.get(distribution, set()) for distribution in needed))
+    assert package.module in loaded
+    assert loaded & (heavy | SERVER_SIDE) == set()
+    assert {module for module in loaded if ".server" in module and module.startswith(package.module)} == set()
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_a_wheel_holds_the_package_and_not_its_tests(name: str, tmp_path: Path) -> None:
-    source = tmp_path / name
-    shutil.copytree(
-        ENVIRONMENTS / name, source, ignore=shutil.ignore_patterns("*.egg-info", "build", "__pycache__", "outputs")
-    )
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    run(*pip, "--wheel-dir", str(tmp_path), str(source), PATH=os.environ["PATH"], HOME=str(tmp_path))
-    (wheel,) = tmp_path.glob("*.whl")
+def _needed_by(distribution: str) -> set[str]:
+    return {found[0].lower() for each in requires(distribution) or () if (found := NAME.match(each))}
+
+
+@pytest.fixture(scope="module")
+def checkouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The missing names of each package, imported from a checkout, and its server's metrics."""
+    home = str(tmp_path_factory.mktemp("home"))
+    modules = [f"envs.{package.module}" for package in PACKAGES]
+    return looked_at("checkout", *modules, PYTHONPATH=str(ENVIRONMENTS.parent), HOME=home)
+
+
+def test_it_is_importable_from_a_checkout(package: EnvironmentPackage, checkouts: dict[str, Any]) -> None:
+    missing, _ = seen_of(f"envs.{package.module}", checkouts)
+    assert missing == []
+
+
+def test_it_offers_as_many_sessions_as_its_readme_says(package: EnvironmentPackage, checkouts: dict[str, Any]) -> None:
+    _, metrics = seen_of(f"envs.{package.module}", checkouts)
+    capacity = re.search(r"^openenv_sessions_capacity (\d+)", metrics, re.MULTILINE)
+    stated = re.search(r"MAX_CONCURRENT_ENVS`\D*?(\d+)", readme_of(package))
+    assert capacity is not None
+    assert stated is not None, "README.md does not say what MAX_CONCURRENT_ENVS is by default"
+    assert int(stated[1]) == int(capacity[1])
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of copies of all distributions, beside which their wheels are built."""
+    folder = tmp_path_factory.mktemp("wheels")
+    left_out = shutil.ignore_patterns("*.egg-info", "build", "__pycache__", "outputs")
+    for source in DISTRIBUTIONS:
+        shutil.copytree(source, folder / "sources" / source.name, ignore=left_out)
+    (folder / "built").mkdir()
+    return folder / "sources"
+
+
+@pytest.fixture(scope="module")
+def wheels(sources: Path) -> dict[str, Any]:
+    """The file of each wheel, by the folder that it is built from."""
+    return looked_at("wheel", *map(str, sources.iterdir()), HOME=str(sources.parent))
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in DISTRIBUTIONS])
+def test_a_wheel_holds_the_package_and_not_its_tests(name: str, sources: Path, wheels: dict[str, Any]) -> None:
+    source = sources / name
+    wheel = sources.parent / "built" / seen_of(str(source), wheels)
     held = {path for path in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in path}
-    kept = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
     expected = {
-        f"{name}/{path}"
-        for path in kept
-        if path.parts[0] not in ("tests", "build")
-        and not path.parts[0].endswith(".egg-info")
-        and (path.suffix == ".py" or path.name in ("openenv.yaml", "README.md", "py.typed"))
+        f"{name}/{path.relative_to(source)}"
+        for path in source.rglob("*")
+        if path.is_file() and _is_published(path.relative_to(source))
     }
-    assert held == expected
+    # What else it holds is data that it needs, and none of the code.
+    assert expected <= held
+    assert {path for path in held - expected if path.endswith(".py") or "/tests/" in path} == set()
 
 
-@contextmanager
-def program(*command: str) -> Iterator[str]:
-    """Run a server's own program on a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    server = subprocess.Popen(
-        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_healthy(url, 30, lambda: _check(server))
-        yield url
-    finally:
-        server.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            server.communicate(timeout=10)
-        server.kill()
-
-
-def _check(server: "subprocess.Popen[str]") -> None:
-    if server.poll() is not None:
-        assert server.stdout is not None
-        pytest.fail(f"the server ended: {server.stdout.read()}")
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["echo_env.server.app", "openspiel_env.server.app", "openspiel_env.catch.server.app", "wordle_env.server.app"],
-)
-async def test_the_servers_own_program_serves(module: str) -> None:
-    with program(sys.executable, "-m", module) as url:
-        async with GenericEnvClient(base_url=url) as env:
-            assert not (await env.reset(seed=1)).done
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_as_many_sessions_are_granted_as_the_readme_says(name: str) -> None:
-    with LocalProcessProvider(name) as server:
-        clients = [GenericEnvClient(base_url=server.base_url) for _ in range(SESSIONS[name] + 1)]
-        answers = await asyncio.gather(*(client.reset() for client in clients), return_exceptions=True)
-        refused = [answer for answer in answers if isinstance(answer, BaseException)]
-        await asyncio.gather(*(client.close() for client in clients))
-    assert [type(answer) for answer in refused] == [ServerCapacityError]
-    stated = re.search(r"MAX_CONCURRENT_ENVS`\D*?(\d+)", (find_environment(name).folder / "README.md").read_text())
-    assert stated is not None
-    assert int(stated[1]) == SESSIONS[name]
-
-
-async def test_the_number_of_sessions_follows_its_variable() -> None:
-    with LocalProcessProvider("echo", env_vars={"MAX_CONCURRENT_ENVS": "1"}) as server:
-        async with GenericEnvClient(base_url=server.base_url) as first, GenericEnvClient(server.base_url) as second:
-            await first.reset()
-            with pytest.raises(ServerCapacityError):
-                await second.reset()
+def _is_published(path: Path) -> bool:
+    if path.parts[0] in ("tests", "build") or path.parts[0].endswith(".egg-info"):
+        return False
+    return path.suffix == ".py" or path.name in ("openenv.yaml", "README.md", "py.typed")

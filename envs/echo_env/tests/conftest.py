@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from openenv.core.containers.local_process import LocalProcessProvider
-
-# A first example may load word lists or games, and the machine may be busy.
-settings.register_profile("environments", deadline=None)
-settings.load_profile("environments")
 
 
 @pytest.fixture(scope="session")

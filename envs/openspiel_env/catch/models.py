@@ -1,8 +1,9 @@
 """What a player sends in Catch, and what comes back."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from openenv.core.env_server.types import Action, Observation
 
@@ -13,13 +14,23 @@ Move = Literal["left", "stay", "right"]
 
 
 class CatchAction(Action):
-    """Move the paddle.
+    """Move the paddle. There are words only: OpenSpiel's action ids are refused.
 
     Attributes:
         move: One column to the left or to the right, or not at all. At the edge the paddle stays.
     """
 
     move: Move = Field(description="Where the paddle goes")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_numbers(cls, fields: Any) -> Any:
+        if isinstance(fields, Mapping) and "action_id" in fields and "move" not in fields:
+            raise ValueError(
+                f"expected a move (left, stay or right), got the action_id {fields['action_id']!r}; "
+                "for moves by number, play catch in the environment openspiel"
+            )
+        return fields
 
 
 class CatchObservation(Observation):

@@ -3,7 +3,8 @@
 from random import Random
 from typing import Any
 
-from .games import moves_are_public
+from ..models import Phase
+from .games import legal_actions, moves_are_public
 from .opponents import OpponentPolicy, opponent
 
 
@@ -54,8 +55,7 @@ class Episode:
     @property
     def legal_actions(self) -> list[int]:
         """What that player may do; nothing once the game is over."""
-        actions: list[int] = [] if self.over else self._state.legal_actions(self.player)
-        return actions
+        return [] if self.over else legal_actions(self._kind, self._state, self.player)
 
     @property
     def returns(self) -> list[float]:
@@ -72,6 +72,26 @@ class Episode:
         self.opponent_last_action = None
         self._move(action)
         self._play_others()
+
+    @property
+    def position(self) -> Any:
+        """The ``pyspiel.State``, to look at."""
+        return self._state
+
+    def numbers(self, *, initial: bool) -> dict[str, Any]:
+        """Return the fields of an ``OpenSpielObservation`` that are numbers, and its phase.
+
+        Args:
+            initial: Whether the client has not moved yet.
+        """
+        not_over: Phase = "initial" if initial else "playing"
+        return {
+            "info_state": self.info_state(),
+            "legal_actions": self.legal_actions,
+            "game_phase": "terminal" if self.over else not_over,
+            "current_player_id": self.player,
+            "opponent_last_action": self.opponent_last_action,
+        }
 
     def info_state(self) -> list[float]:
         """What the player who is to move knows, as numbers; at the end, what the client's player does."""

@@ -88,6 +88,25 @@ def moves_are_public(game: Any) -> bool:
     )
 
 
+def legal_actions(kind: Any, position: Any, player: int) -> list[int]:
+    """List what a player may do.
+
+    Args:
+        kind: The game's ``pyspiel.GameType``.
+        position: A ``pyspiel.State`` that is not terminal.
+        player: Who is to move.
+
+    Returns:
+        The action ids, in ascending order.
+    """
+    if kind.short_name != "2048":
+        actions: list[int] = position.legal_actions(player)
+        return actions
+    # OpenSpiel's list lacks moves that only merge a tile which the last move had merged. After one that slides nothing
+    # it is still the player's turn.
+    return [action for action in range(position.num_distinct_actions()) if not position.child(action).is_player_node()]
+
+
 @cache
 def _types() -> dict[str, Any]:
     """The games that can be played; not mean-field games, whose chances depend on what a whole population would do."""

@@ -9,7 +9,7 @@ from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
 
-from ..models import OpenSpielAction, OpenSpielObservation, OpenSpielState, Phase
+from ..models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from .episode import Episode
 from .games import load_game
 from .settings import Settings
@@ -98,8 +98,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         return self._state
 
     def render(self) -> str:
-        """Return the position as the player sees it who is to move."""
-        return "" if self._episode is None else self._episode.view()
+        """Return in words what the player sees who is to move."""
+        return "" if self._episode is None else self._episode.text()
 
     def _fresh_state(self, episode_id: str | None, name: str, params: dict[str, Any], players: int) -> OpenSpielState:
         return OpenSpielState(
@@ -114,18 +114,13 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     def _observation(self, episode: Episode, *, initial: bool = False) -> OpenSpielObservation:
         self._state.step_count = episode.moves
         rewards = self._rewards(episode)
-        not_over: Phase = "initial" if initial else "playing"
         plays_all = self._settings.opponent_policy == "self"
         return OpenSpielObservation(
             done=episode.over,
             reward=None if initial and not episode.over else rewards[self._settings.agent_player],
-            info_state=episode.info_state(),
-            legal_actions=episode.legal_actions,
-            game_phase="terminal" if episode.over else not_over,
-            current_player_id=episode.player,
-            opponent_last_action=episode.opponent_last_action,
             text=episode.text(),
             metadata={"rewards": rewards} if plays_all and not initial else {},
+            **episode.numbers(initial=initial),
         )
 
     def _rewards(self, episode: Episode) -> list[float]:

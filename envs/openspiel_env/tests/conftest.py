@@ -1,21 +1,16 @@
-"""Running OpenSpiel and Catch servers."""
+"""Running servers of OpenSpiel and of the games in words."""
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from openenv.core.containers.local_process import LocalProcessProvider
-
-# A first example may load word lists or games, and the machine may be busy.
-settings.register_profile("environments", deadline=None)
-settings.load_profile("environments")
 
 
 @pytest.fixture(scope="session")
 def openspiel_url() -> Iterator[str]:
-    """The address of an OpenSpiel server with 16 sessions, in a process of its own."""
-    with LocalProcessProvider("openspiel", max_sessions=16) as server:
+    """The address of an OpenSpiel server with 64 sessions, in a process of its own."""
+    with LocalProcessProvider("openspiel", max_sessions=64) as server:
         server.wait_for_ready()
         yield server.base_url
 
@@ -24,5 +19,21 @@ def openspiel_url() -> Iterator[str]:
 def catch_url() -> Iterator[str]:
     """The address of a Catch server with as many sessions as it grants by itself, in a process of its own."""
     with LocalProcessProvider("catch") as server:
+        server.wait_for_ready()
+        yield server.base_url
+
+
+@pytest.fixture(scope="session")
+def blackjack_url() -> Iterator[str]:
+    """The address of a blackjack server, in a process of its own."""
+    with LocalProcessProvider("blackjack") as server:
+        server.wait_for_ready()
+        yield server.base_url
+
+
+@pytest.fixture(scope="session")
+def game_2048_url() -> Iterator[str]:
+    """The address of a 2048 server, in a process of its own."""
+    with LocalProcessProvider("2048") as server:
         server.wait_for_ready()
         yield server.base_url

@@ -22,11 +22,21 @@ async def play(url: str, seed: int, game_name: str) -> list[OpenSpielObservation
         return seen
 
 
-async def test_sessions_at_once_play_their_own_games(openspiel_url: str) -> None:
-    games = ["tic_tac_toe", "kuhn_poker", "2048", "backgammon", "goofspiel", "catch", "blackjack", "hearts"]
+async def test_sixty_four_sessions_at_once_play_their_own_games_as_alone(openspiel_url: str) -> None:
+    games = 8 * ["tic_tac_toe", "kuhn_poker", "nim", "backgammon", "goofspiel", "catch", "blackjack", "leduc_poker"]
     together = await asyncio.gather(*(play(openspiel_url, seed, game) for seed, game in enumerate(games)))
     alone = [await play(openspiel_url, seed, game) for seed, game in enumerate(games)]
     assert together == alone
+
+
+async def test_a_fork_continues_with_the_same_chances_and_opponents(openspiel_url: str) -> None:
+    async with OpenSpielEnv(base_url=openspiel_url) as env:
+        result = await env.reset(seed=3, game_name="backgammon")
+        result = await env.step(OpenSpielAction(action_id=result.observation.legal_actions[0]))
+        forks = await env.fork(2)
+        move = OpenSpielAction(action_id=result.observation.legal_actions[-1])
+        first, *others = [(await each.step(move)).observation for each in (env, *forks)]
+        assert others == [first, first]
 
 
 async def test_the_wire_is_that_of_the_public_environment_and_a_text(openspiel_url: str) -> None:

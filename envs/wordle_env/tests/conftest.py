@@ -3,18 +3,21 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from openenv.core.containers.local_process import LocalProcessProvider
-
-# A first example may load word lists or games, and the machine may be busy.
-settings.register_profile("environments", deadline=None)
-settings.load_profile("environments")
 
 
 @pytest.fixture(scope="session")
 def wordle_url() -> Iterator[str]:
     """The address of a server with 32 sessions, in a process of its own."""
     with LocalProcessProvider("wordle", max_sessions=32) as server:
+        server.wait_for_ready()
+        yield server.base_url
+
+
+@pytest.fixture(scope="session")
+def textarena_url() -> Iterator[str]:
+    """The address of the neighbouring TextArena environment, which serves Wordle, in a process of its own."""
+    with LocalProcessProvider("textarena", max_sessions=8) as server:
         server.wait_for_ready()
         yield server.base_url

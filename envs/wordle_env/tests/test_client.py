@@ -9,6 +9,7 @@ import pytest
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 from wordle_env import WordleAction, WordleEnv
+from wordle_env.rules import feedback
 from wordle_env.words import word_list
 
 TUTORIAL = """
@@ -153,3 +154,50 @@ async def test_the_secret_does_not_leak_over_the_wire(wordle_url: str) -> None:
         for word in ("stare", "house", "bread"):
             shown += [await env.step({"word": word}), await env.state()]
         assert word_list(5).secret(1) not in str(shown).lower()
+
+
+async def test_a_fork_has_a_trajectory_of_its_own(wordle_url: str) -> None:
+    async with WordleEnv(base_url=wordle_url) as env:
+        await env.reset(seed=1)
+        await env.step(WordleAction(word="stare"))
+        (fork,) = await env.fork(1)
+        await fork.step(WordleAction(word="house"))
+        assert [result.observation.guesses[-1] for result in env.trajectory] == ["STARE"]
+        assert [result.observation.guesses[-1] for result in fork.trajectory] == ["STARE", "HOUSE"]
+
+
+def test_the_tutorial_runs_on_a_textarena_server(textarena_url: str) -> None:
+    """As the address in it is one."""
+    printed = run(TUTORIAL.replace("https://openenv-wordle.hf.space", textarena_url)).splitlines()
+    assert printed[0] == "Game started. Word length: 5"
+    for guess, line in zip(["STARE", "HOUSE", "MOUSE"], printed[1:], strict=False):
+        assert re.fullmatch(rf"'{guess}' → [🟩🟨⬛]{{5}} \(reward: [01]\.0\)", line)
+
+
+@pytest.mark.parametrize("history", ["cumulative", "new"])
+async def test_a_game_on_a_textarena_server(textarena_url: str, history: str) -> None:
+    async with WordleEnv(base_url=textarena_url) as env:
+        await env.reset(seed=3, env_id="Wordle-v0", history=history)
+        secret = await lost_word(env)
+        await env.reset(seed=3, env_id="Wordle-v0", history=history)
+        assert (env.trajectory, (await env.state()).guesses) == ([], [])
+        for word in ("STARE", "zzzzz", "crane"):
+            result = await env.step(WordleAction(word=word))
+        assert result.observation.guesses == ["STARE", "CRANE"]
+        assert result.observation.feedbacks == [feedback(secret, "stare"), feedback(secret, "crane")]
+        assert (result.reward, result.observation.guesses_left) == (0.0, 4)
+        result = await env.step(WordleAction(word=secret))
+        assert (result.reward, result.done, result.observation.target_word) == (1.0, True, secret.upper())
+        assert [each.reward for each in env.trajectory] == [0.0, 0.0, 0.0, 1.0]
+        assert reward_func([env]) == [0.7]
+        state = await env.state()
+        assert (state.step_count, state.solved, state.guesses[-1]) == (4, True, secret.upper())
+
+
+async def lost_word(env: WordleEnv) -> str:
+    """Lose a game on purpose, for the secret word that is told then."""
+    for word in ("audio", "bumps", "light", "mound", "fjord", "vixen"):
+        result = await env.step(WordleAction(word=word))
+    assert (result.done, result.reward, result.observation.guesses_left) == (True, 0.0, 0)
+    assert result.observation.target_word is not None
+    return result.observation.target_word.lower()

@@ -2,9 +2,10 @@ import asyncio
 
 import pytest
 
-from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
+from openenv.core.exceptions import EpisodeOrderError, InvalidAnswerError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
-from openspiel_env.catch import CatchEnv
+from openspiel_env import OpenSpielAction, OpenSpielEnv
+from openspiel_env.catch import CatchAction, CatchEnv
 from openspiel_env.catch.player import make_player
 
 
@@ -30,6 +31,25 @@ async def test_other_words_are_refused_and_the_ball_stays_in_the_air(catch_url: 
             with pytest.raises(RequestRejectedError) as refused:
                 await env.step(wrong)
             assert refused.value.code == "VALIDATION_ERROR"
+        with pytest.raises(RequestRejectedError) as refused:
+            await env.step(OpenSpielAction(action_id=2).model_dump())
+        assert "left, stay or right" in refused.value.errors[0]["msg"]
         result = await env.step({"move": "left"})
         assert (result.observation["row"], result.observation["paddle"]) == (1, 1)
         assert set(result.observation) == {"metadata", "ball", "paddle", "row"}
+
+
+async def test_a_client_of_the_numbered_games_is_told_so_at_the_reset(catch_url: str) -> None:
+    async with OpenSpielEnv(base_url=catch_url) as env:
+        with pytest.raises(InvalidAnswerError, match="OpenSpielObservation"):
+            await env.reset(seed=1)
+
+
+async def test_a_fork_goes_on_from_the_same_board(catch_url: str) -> None:
+    async with CatchEnv(base_url=catch_url) as env:
+        await env.reset(seed=1)
+        await env.step(CatchAction(move="left"))
+        (fork,) = await env.fork(1)
+        await env.step(CatchAction(move="right"))
+        observation = (await fork.step(CatchAction(move="left"))).observation
+        assert (observation.ball, observation.paddle, observation.row) == (4, 0, 2)

@@ -19,3 +19,10 @@ def test_nothing_else_is(fields: dict[str, object]) -> None:
 def test_an_observation_stays_on_the_board(ball: int, paddle: int, row: int) -> None:
     with pytest.raises(ValidationError):
         CatchObservation(ball=ball, paddle=paddle, row=row)
+
+
+def test_a_number_is_refused_with_where_to_play_by_numbers() -> None:
+    with pytest.raises(
+        ValidationError, match="got the action_id 1; for moves by number, play catch in the environment openspiel"
+    ):
+        CatchAction.model_validate({"action_id": 1, "game_name": "catch", "game_params": {}})

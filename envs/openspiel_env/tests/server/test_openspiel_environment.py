@@ -1,3 +1,4 @@
+import copy
 from random import Random
 
 import pyspiel
@@ -5,6 +6,7 @@ import pytest
 
 from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
 from openspiel_env import OpenSpielAction, OpenSpielObservation
+from openspiel_env.game_2048.rules import as_board, slides
 from openspiel_env.server.games import game_type
 from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
 from openspiel_env.server.settings import Settings
@@ -198,6 +200,28 @@ def test_playing_all_sides_tells_every_players_rewards() -> None:
         observation = env.step(act(cell))
     assert players == [0, 1, 0, 1, 0]
     assert (observation.done, observation.reward, observation.metadata) == (True, 1.0, {"rewards": [1.0, -1.0]})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["2048", "backgammon", "blackjack", "catch", "goofspiel", "hearts", "kuhn_poker", "snake", "tarok", "tic_tac_toe"],
+)
+def test_a_copy_goes_on_by_itself_and_alike(name: str) -> None:
+    original = environment()
+    observation = original.reset(seed=1, game_name=name)
+    observation = original.step(act(observation.legal_actions[0]))
+    copied = copy.deepcopy(original)
+    assert play_out(original, observation) == play_out(copied, observation)
+
+
+def test_a_merge_of_a_tile_that_was_just_merged_is_legal_in_2048() -> None:
+    """OpenSpiel's own list leaves it out."""
+    for seed in range(5):
+        env = environment(game_name="2048")
+        for observation in play_out(env, env.reset(seed=seed)):
+            tiles = [[int(tile) for tile in observation.info_state[row : row + 4]] for row in (0, 4, 8, 12)]
+            moves = [["up", "right", "down", "left"].index(move) for move, _, _ in slides(as_board(tiles))]
+            assert observation.legal_actions == ([] if observation.done else moves)
 
 
 def test_instances_share_nothing() -> None:

@@ -1,0 +1,164 @@
+"""Where tasks come from: made by chance of the problems, or read from a file of one's own."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from keyword import iskeyword
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from openenv.core.exceptions import InvalidRequestError
+from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+
+from ..models import DIFFICULTIES
+from ..problems import PROBLEMS, Problem, Values
+from .grading import Test, as_json_values, call_text
+
+TASKS_PER_SPLIT = 10_000
+SHOWN_TESTS = 3
+TESTS = 10
+
+
+@dataclass(frozen=True)
+class CodeTask:
+    """A function to write.
+
+    Attributes:
+        prompt: What it is to do, without examples.
+        function_name: Its name.
+        tests: What it is tried with.
+    """
+
+    prompt: str
+    function_name: str
+    tests: tuple[Test, ...]
+
+    @property
+    def text(self) -> str:
+        """The task, with the tests that are shown."""
+        shown = [
+            f"{call_text(self.function_name, test.arguments)} returns {test.expected!r}"
+            for test in self.tests
+            if test.shown
+        ]
+        return "\n".join([self.prompt, *(["For example:", *shown] if shown else [])])
+
+
+class TaskSource(ListsTasks):
+    """Tasks in splits. They never change, so that copies of an environment share them."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    @abstractmethod
+    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+        """Make a task.
+
+        Args:
+            place: Which one.
+            difficulty: How hard it is to be.
+
+        Raises:
+            InvalidRequestError: There is no such difficulty.
+        """
+
+
+class GeneratedTasks(TaskSource):
+    """Tasks made by chance of the problems, the same ones at the same place."""
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
+
+    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+        """Make a task; of any difficulty where that is ``None``."""
+        if difficulty is not None and difficulty not in DIFFICULTIES:
+            known = ", ".join(DIFFICULTIES)
+            raise InvalidRequestError(f"Expected difficulty to be one of {known}, got {difficulty!r:.100}.")
+        chance = Random(f"code_feedback/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        problem = chance.choice([one for one in PROBLEMS if difficulty in (None, one.difficulty)])
+        values = problem.parameters(chance)
+        namespace: dict[str, Any] = {}
+        exec(problem.solved(values), namespace)  # noqa: S102  # our own code
+        tests: list[Test] = []
+        for arguments in _different(chance, problem, values):
+            expected = as_json_values(namespace[problem.name](*deepcopy(arguments)))
+            tests.append(Test(arguments, expected, len(tests) < SHOWN_TESTS))
+        return CodeTask(problem.asked(values), problem.name, tuple(tests))
+
+
+def _different(chance: Random, problem: Problem, values: Values) -> list[list[Any]]:
+    """Choose what a function is called with, never the same twice."""
+    found: list[list[Any]] = []
+    while len(found) < TESTS:
+        arguments = problem.arguments(chance, values)
+        if arguments not in found:
+            found.append(arguments)
+    return found
+
+
+class TaskFile(TaskSource):
+    """Tasks of a file.
+
+    Args:
+        path: A ``.jsonl`` file with a task in each line, a ``.parquet`` file, or a ``.json`` file with a list of tasks
+            or with an object that has a list for each split. A task has ``prompt``, ``function_name`` and ``tests``,
+            each an object with ``arguments`` (a list), ``expected`` and, if it likes, ``shown``.
+
+    Raises:
+        ConfigurationError: The file is not like that.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._splits: Splits = read_tasks(path.resolve(), check_task)
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {split: len(tasks) for split, tasks in self._splits.items()}
+
+    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+        """Read a task, which is as hard as it is."""
+        if difficulty is not None:
+            raise InvalidRequestError("The tasks come from a file: choose one by split and index, not by difficulty.")
+        task = self._splits[place.split][place.index]
+        tests = [Test(test["arguments"], test["expected"], test.get("shown", False)) for test in task["tests"]]
+        return CodeTask(task["prompt"], task["function_name"], tuple(tests))
+
+
+def check_task(task: Task) -> None:
+    """Check that an object is a task.
+
+    Args:
+        task: The object.
+
+    Raises:
+        ValueError: It is none; the message says what it lacks.
+    """
+    if not isinstance(task.get("prompt"), str) or not task["prompt"]:
+        raise ValueError("'prompt' is a text")
+    if not is_function_name(task.get("function_name")):
+        raise ValueError("'function_name' is a name in Python")
+    tests = task.get("tests")
+    if not isinstance(tests, list) or not tests:
+        raise ValueError("'tests' is a list with at least one test")
+    for test in tests:
+        if not isinstance(test, dict) or not isinstance(test.get("arguments"), list) or "expected" not in test:
+            raise ValueError("a test is an object with 'arguments', a list, and 'expected'")
+        if not isinstance(test.get("shown", False), bool):
+            raise ValueError("'shown' is true or false")
+
+
+def is_function_name(name: object) -> bool:
+    """Whether a function can have this name."""
+    return isinstance(name, str) and name.isidentifier() and not iskeyword(name)
+
+
+@cache
+def task_source(path: str | Path | None) -> TaskSource:
+    """Return the tasks of a file, read once; or, without one, those that are made by chance."""
+    return TaskFile(Path(path)) if path else GeneratedTasks()

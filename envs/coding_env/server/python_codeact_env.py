@@ -1,0 +1,132 @@
+"""The coding environment: an interpreter in a sandbox for each episode."""
+
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+from openenv.core.sandbox import Execution, Sandbox
+
+from ..models import CodeAction, CodeObservation, CodeState
+from .rewards import LAST_CODE, coding_transform
+from .settings import Settings, settings, shared_pool
+
+
+class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
+    """Run Python, step after step in one interpreter. Rewards are for code that is short, compiles, and looks harmless.
+
+    Each episode has a sandbox of its own, which no code has used before.
+
+    Args:
+        how: How code is run; what the server's variables say, if ``None``.
+
+    Raises:
+        ConfigurationError: A setting can't be.
+        SandboxUnavailableError: There is no sandbox on this machine, and how to get one.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def __init__(self, how: Settings | None = None) -> None:
+        super().__init__(transform=coding_transform())
+        self._pool = shared_pool(how or settings())
+        self._pool.warm()
+        self._sandbox: Sandbox | None = None
+        self._state = CodeState()
+        self._max_steps: int | None = None
+        self._shown = ""
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, max_steps: int | None = None
+    ) -> CodeObservation:
+        """Start an episode with a fresh interpreter and an empty disk.
+
+        Args:
+            seed: Seeds the interpreter's ``random``; ``None`` leaves it to chance.
+            episode_id: Name of the episode; a new one is made up where there is none.
+            max_steps: Steps after which the episode is over; ``None`` for no end.
+
+        Returns:
+            An observation of nothing.
+
+        Raises:
+            InvalidRequestError: ``max_steps`` is no number of steps. The running episode goes on.
+        """
+        if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
+            raise InvalidRequestError(f"max_steps is {max_steps!r}; expected a whole number of at least 1, or null.")
+        self.close()
+        self._sandbox = self._pool.take()
+        if seed is not None:
+            self._sandbox.python(f"import random; random.seed({seed}); del random")
+        self._state = CodeState(episode_id=episode_id or str(uuid4()), step_count=0)
+        self._max_steps = max_steps
+        self._shown = ""
+        return self._apply_transform(CodeObservation(done=False, reward=0.0))
+
+    def step(self, action: CodeAction) -> CodeObservation:
+        """Run a piece of code.
+
+        Args:
+            action: The code.
+
+        Returns:
+            What it gave. Its metadata holds the code (``last_code``), the dangerous pattern in it if there is one
+            (``safety_violation``), and, where so, ``timed_out``, ``truncated`` and ``interpreter_lost``.
+
+        Raises:
+            ResetNeededError: There is no episode, or it is over.
+        """
+        sandbox = self._sandbox
+        if sandbox is None or self._state.step_count == self._max_steps:
+            raise ResetNeededError("There is no running episode to run code in; call reset first.")
+        execution = sandbox.python(action.code, echo=True)
+        self._state.step_count += 1
+        self._state.last_exit_code = execution.exit_code
+        observation = self._observation(action.code, execution)
+        self._shown = _transcript(action.code, observation)
+        return self._apply_transform(observation)
+
+    @property
+    def state(self) -> CodeState:
+        """Where the episode stands."""
+        return self._state
+
+    def render(self) -> str:
+        """Return the last code and what it gave."""
+        return self._shown
+
+    def close(self) -> None:
+        """End the sandbox."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+
+    def _observation(self, code: str, execution: Execution) -> CodeObservation:
+        return CodeObservation(
+            stdout=execution.stdout,
+            stderr=_with_notes(execution, self._pool.limits.output_bytes),
+            exit_code=execution.exit_code,
+            done=self._state.step_count == self._max_steps,
+            metadata=_metadata(code, execution),
+        )
+
+
+def _metadata(code: str, execution: Execution) -> dict[str, Any]:
+    told = ("timed_out", "truncated", "interpreter_lost", "files_lost")
+    return {LAST_CODE: code} | {name: True for name in told if getattr(execution, name)}
+
+
+def _with_notes(execution: Execution, output_bytes: int) -> str:
+    """Return what the code wrote, and what happened to it: a model reads nothing else."""
+    notes = [execution.stopped] if execution.stopped else []
+    if execution.truncated:
+        notes.append(f"Output was cut after {output_bytes} bytes.")
+    written = execution.stderr
+    if notes and written and not written.endswith("\n"):
+        written += "\n"
+    return written + "".join(f"[sandbox] {note}\n" for note in notes)
+
+
+def _transcript(code: str, observation: CodeObservation) -> str:
+    prompt = "\n".join(f"{'... ' if number else '>>> '}{line}" for number, line in enumerate(code.splitlines()))
+    return f"{prompt}\n{observation.stdout}{observation.stderr}".rstrip()

@@ -1,0 +1,153 @@
+"""Where tasks come from: made by chance, or read from a file of one's own."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError
+from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+
+from ..models import DATABASES, DIFFICULTIES
+from ..questions import QUESTIONS
+from .databases import make_database
+from .workers import shared_workers
+
+TASKS_PER_SPLIT = 10_000
+
+
+@dataclass(frozen=True)
+class SqlTask:
+    """A question about a database.
+
+    Attributes:
+        database: Name of the database.
+        data: Its image, or its file.
+        question: The question.
+        reference: The query whose result is the answer.
+        ordered: Whether the order of the rows is a part of the answer.
+        difficulty: How hard it is meant to be; ``None`` where nobody said.
+    """
+
+    database: str
+    data: bytes | Path
+    question: str
+    reference: str
+    ordered: bool = False
+    difficulty: str | None = None
+
+
+class TaskSource(ListsTasks):
+    """Tasks in splits. They never change, so that copies of an environment share them."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    @abstractmethod
+    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+        """Make a task.
+
+        Args:
+            place: Which one.
+            database: The database that it is to be about.
+            difficulty: How hard it is to be.
+
+        Raises:
+            InvalidRequestError: There is no such database or difficulty.
+        """
+
+
+class GeneratedTasks(TaskSource):
+    """Databases and questions made by chance, the same ones at the same place."""
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
+
+    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+        """Make a task; what is ``None`` is left to chance."""
+        _check("database", database, DATABASES)
+        _check("difficulty", difficulty, DIFFICULTIES)
+        chance = Random(f"sql/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        database = chance.choice(DATABASES) if database is None else database
+        difficulty = chance.choice(DIFFICULTIES) if difficulty is None else difficulty
+        kinds = [kind for kind in QUESTIONS if (kind.database, kind.difficulty) == (database, difficulty)]
+        connection = make_database(database, chance)
+        kind = chance.choice(kinds)
+        cursor = connection.execute(kind.values)
+        places = [column[0] for column in cursor.description]
+        values = dict(zip(places, chance.choice(sorted(cursor)), strict=True))
+        image = connection.serialize()
+        connection.close()
+        return SqlTask(database, image, kind.asked(values), kind.answered(values), kind.ordered, difficulty)
+
+
+class TaskFile(TaskSource):
+    """Tasks of a file, each with its database beside it.
+
+    Args:
+        path: A ``.jsonl`` file with a task in each line, a ``.parquet`` file, or a ``.json`` file with a list of tasks
+            or with an object that has a list for each split. A task has ``question``, ``reference`` (the query that
+            answers it), ``database`` (a file in the same folder: an SQL script if it ends in ``.sql``) and, if it
+            likes, ``ordered`` and ``difficulty``.
+
+    Raises:
+        ConfigurationError: The file is not like that, or a database is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.resolve().parent
+        self._splits: Splits = read_tasks(path.resolve(), check_task)
+        for database in {task["database"] for tasks in self._splits.values() for task in tasks}:
+            self._find(database)
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {split: len(tasks) for split, tasks in self._splits.items()}
+
+    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+        """Read a task, which says itself what it is about."""
+        if database is not None or difficulty is not None:
+            raise InvalidRequestError(
+                "The tasks come from a file, and say themselves what they are about: choose one by split and index, "
+                "not by database or difficulty."
+            )
+        task = self._splits[place.split][place.index]
+        file = self._find(task["database"])
+        data = shared_workers().build(file.read_text(encoding="utf-8")) if file.suffix == ".sql" else file
+        return SqlTask(
+            file.stem, data, task["question"], task["reference"], task.get("ordered", False), task.get("difficulty")
+        )
+
+    def _find(self, name: str) -> Path:
+        file = (self._folder / name).resolve()
+        if not file.is_relative_to(self._folder) or not file.is_file():
+            raise ConfigurationError(f"Expected the database {name!r} as a file in the tasks' folder, {self._folder}.")
+        return file
+
+
+def check_task(task: Task) -> None:
+    """Check that an object is a task.
+
+    Args:
+        task: The object.
+
+    Raises:
+        ValueError: It is none; the message says what it lacks.
+    """
+    for key in ("question", "reference", "database"):
+        if not isinstance(task.get(key), str) or not task[key]:
+            raise ValueError(f"{key!r} is a text")
+    if not isinstance(task.get("ordered", False), bool):
+        raise ValueError("'ordered' is true or false")
+    if not isinstance(task.get("difficulty", ""), str):
+        raise ValueError("'difficulty' is a text")
+
+
+def _check(name: str, value: object, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise InvalidRequestError(f"Expected {name} to be one of {', '.join(known)}, got {value!r:.100}.")

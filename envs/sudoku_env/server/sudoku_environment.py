@@ -1,0 +1,151 @@
+"""The Sudoku environment: episodes over the puzzles."""
+
+from typing import ClassVar, cast, get_args
+from uuid import uuid4
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
+
+from ..game import Game, Outcome, cell_at, place_of
+from ..grid import CELLS
+from ..models import SudokuAction, SudokuHint, SudokuObservation, SudokuState
+from ..puzzles import CLUES, Difficulty, make_puzzle
+from .board import coloured, in_words
+
+MOST_MOVES = 1000
+
+
+class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState]):
+    """Fill a Sudoku. The reward is 1.0 for the move that solves it, and 0.0 for any other.
+
+    A wrong digit is not written, and costs a move. A move to a cell that is filled is refused and does not count.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    BLOCKING: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._episode_id: str | None = None
+        self._difficulty: Difficulty = "easy"
+        self._hints = 0
+        self._game: Game | None = None
+        self._outcome: Outcome | None = None
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        difficulty: Difficulty = "easy",
+        hints: int = 3,
+        max_moves: int | None = None,
+    ) -> SudokuObservation:
+        """Draw a puzzle and start an episode.
+
+        Args:
+            seed: The same seed gives the same puzzle of a difficulty; ``None`` gives any.
+            episode_id: Name of the episode; a new one is made up where there is none.
+            difficulty: ``very-easy`` (60 clues), ``easy`` (45), ``medium`` (36) or ``hard`` (28).
+            hints: Cells whose candidates an observation tells, 0 to 81.
+            max_moves: Moves in the episode; by default twice as many as there are empty cells.
+
+        Returns:
+            The puzzle, with no reward.
+
+        Raises:
+            InvalidRequestError: A parameter is not allowed. The running episode goes on.
+        """
+        level = _difficulty(difficulty)
+        shown = _number("hints", hints, 0, len(CELLS))
+        moves = 2 * (len(CELLS) - CLUES[level]) if max_moves is None else max_moves
+        game = Game(make_puzzle(seed, level), _number("max_moves", moves, 1, MOST_MOVES))
+        self._episode_id = episode_id or str(uuid4())
+        self._difficulty, self._hints = level, shown
+        self._game, self._outcome = game, None
+        return self._observation(game)
+
+    def step(self, action: SudokuAction) -> SudokuObservation:
+        """Write a digit.
+
+        Args:
+            action: The cell and the digit.
+
+        Returns:
+            The board, and what came of the move.
+
+        Raises:
+            IllegalActionError: The cell is filled. The move is not counted.
+            ResetNeededError: There is no episode, or it is over.
+        """
+        game = self._game
+        if game is None or game.over:
+            raise ResetNeededError("There is no running puzzle to fill; call reset first.")
+        cell = cell_at(action.row, action.col)
+        if game.grid[cell]:
+            raise IllegalActionError(
+                f"Row {action.row}, column {action.col} already holds {game.grid[cell]}; choose an empty cell."
+            )
+        self._outcome = game.play(cell, action.number)
+        return self._observation(game, self._outcome)
+
+    @property
+    def state(self) -> SudokuState:
+        """The board so far. The solution is not in it."""
+        game = self._game
+        if game is None:
+            return SudokuState()
+        return SudokuState(
+            episode_id=self._episode_id,
+            step_count=game.moves,
+            difficulty=self._difficulty,
+            board=game.board,
+            clues=CLUES[self._difficulty],
+            max_moves=game.max_moves,
+            solved=game.solved,
+        )
+
+    def render(self) -> str:
+        """Return what came of the last move, and the board in the colours of a terminal."""
+        return "" if self._game is None else coloured(self._game, self._outcome)
+
+    def _observation(self, game: Game, outcome: Outcome | None = None) -> SudokuObservation:
+        hints = [] if game.over else game.hints(self._hints)
+        return SudokuObservation(
+            done=game.over,
+            reward=None if outcome is None else float(game.solved),
+            board=game.board,
+            valid=None if outcome is None else outcome.correct,
+            message="" if outcome is None else outcome.message,
+            progress=game.progress,
+            moves_left=game.max_moves - game.moves,
+            hints=[_hint(cell, numbers) for cell, numbers in hints],
+            tried=[[*place_of(cell), number] for cell, number in game.tried],
+            text=in_words(game, outcome, hints),
+            metadata={} if outcome is None else {"reward_signals": _signals(game, outcome)},
+        )
+
+
+def _signals(game: Game, outcome: Outcome) -> dict[str, float]:
+    return {
+        "sudoku.validity": float(not outcome.breaks_rule),
+        "sudoku.correct": float(outcome.correct),
+        "sudoku.progress": game.progress,
+        "sudoku.repetitions": 1.0 - outcome.times_tried,
+    }
+
+
+def _hint(cell: int, numbers: list[int]) -> SudokuHint:
+    row, col = place_of(cell)
+    return SudokuHint(row=row, col=col, numbers=numbers)
+
+
+def _difficulty(value: object) -> Difficulty:
+    if not isinstance(value, str) or value not in get_args(Difficulty):
+        raise InvalidRequestError(f"difficulty is {value!r}; expected one of {', '.join(get_args(Difficulty))}.")
+    return cast("Difficulty", value)
+
+
+def _number(name: str, value: object, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidRequestError(f"{name} is {value!r}; expected a whole number from {least} to {most}.")
+    return value

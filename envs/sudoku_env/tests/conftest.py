@@ -1,0 +1,15 @@
+"""A running Sudoku server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from openenv.core.containers.local_process import LocalProcessProvider
+
+
+@pytest.fixture(scope="session")
+def sudoku_url() -> Iterator[str]:
+    """The address of a server with 80 sessions, in a process of its own."""
+    with LocalProcessProvider("sudoku", max_sessions=80) as server:
+        server.wait_for_ready()
+        yield server.base_url

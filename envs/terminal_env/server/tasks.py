@@ -1,0 +1,147 @@
+"""Where tasks come from: made by chance, or read from a file of one's own."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError
+from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+
+from ..models import DIFFICULTIES
+from .families import FAMILIES
+from .task_format import TerminalTask
+
+TASKS_PER_SPLIT = 10_000
+_MOST_FILE_BYTES = 2**20
+
+
+class TaskSource(ListsTasks):
+    """Tasks in splits. They never change, so that copies of an environment share them."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    @abstractmethod
+    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+        """Make a task.
+
+        Args:
+            place: Which one.
+            family: Of what kind it is to be.
+            difficulty: How hard it is to be.
+
+        Raises:
+            InvalidRequestError: There is no such family or difficulty.
+        """
+
+
+class GeneratedTasks(TaskSource):
+    """Tasks made by chance, the same ones at the same place."""
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
+
+    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+        """Make a task; what is ``None`` is left to chance."""
+        _check_known("family", family, tuple(FAMILIES))
+        _check_known("difficulty", difficulty, DIFFICULTIES)
+        chance = Random(f"terminal/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        chosen = chance.choice(tuple(FAMILIES)), chance.choice(DIFFICULTIES)
+        return FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
+
+
+class TaskFile(TaskSource):
+    """Tasks of a file.
+
+    Args:
+        path: A ``.jsonl`` file with a task in each line, a ``.parquet`` file, or a ``.json`` file with a list of tasks
+            or with an object that has a list for each split. A task has the fields of ``TerminalTask``. If it has
+            ``folder``, the name of a folder beside the file, what lies in that are its files too.
+
+    Raises:
+        ConfigurationError: The file is not like that, or a folder is not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path.resolve().parent
+        self._splits: Splits = read_tasks(path.resolve(), check_task)
+        for tasks in self._splits.values():
+            for task in tasks:
+                self._files(task)
+
+    @property
+    def task_counts(self) -> Mapping[str, int]:
+        """How many tasks each split has."""
+        return {split: len(tasks) for split, tasks in self._splits.items()}
+
+    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+        """Read a task, which says itself what it is."""
+        if family is not None or difficulty is not None:
+            raise InvalidRequestError(
+                "The tasks come from a file: choose one by split and index, not by family or difficulty."
+            )
+        task = self._splits[place.split][place.index]
+        return TerminalTask.model_validate(_without_folder(task) | {"files": self._files(task)})
+
+    def _files(self, task: Task) -> dict[str, str]:
+        files: dict[str, str] = dict(task.get("files") or {})
+        if task.get("folder") is None:
+            return files
+        folder = (self._folder / task["folder"]).resolve()
+        if not folder.is_relative_to(self._folder) or not folder.is_dir():
+            raise ConfigurationError(f"Expected {task['folder']!r} as a folder beside the tasks, in {self._folder}.")
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                files[file.relative_to(folder).as_posix()] = _text(file)
+        return files
+
+
+def check_task(task: Task) -> None:
+    """Check that an object is a task.
+
+    Args:
+        task: The object.
+
+    Raises:
+        ValueError: It is none; the message says what it lacks.
+    """
+    if not isinstance(task.get("folder"), str | None):
+        raise ValueError("'folder' is the name of a folder beside the file")
+    try:
+        TerminalTask.model_validate(_without_folder(task))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}") from error
+
+
+def _without_folder(task: Task) -> dict[str, Any]:
+    # Tables have a column for every task, with nothing in it where a task has no such field.
+    return {name: value for name, value in task.items() if name != "folder" and value is not None}
+
+
+def _text(file: Path) -> str:
+    if file.stat().st_size > _MOST_FILE_BYTES:
+        raise ConfigurationError(f"Expected files of at most {_MOST_FILE_BYTES} bytes, {file} is longer.")
+    try:
+        return file.read_text(encoding="utf-8")
+    except ValueError as error:
+        raise ConfigurationError(f"Expected a text in UTF-8 in {file}: {error}") from error
+
+
+def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise InvalidRequestError(f"Expected {name} to be one of {', '.join(known)}, got {value!r:.100}.")
+
+
+@cache
+def task_source(path: str | Path | None) -> TaskSource:
+    """Return the tasks of a file, read once; or, without one, those that are made by chance."""
+    return TaskFile(Path(path)) if path else GeneratedTasks()

@@ -1,0 +1,111 @@
+"""Every environment under ``envs/``, found by its files, so that a new one is tested without being named here.
+
+What can't be found so stands in ``PARTICULARS``, and nowhere else.
+"""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.containers.health import wait_until_healthy
+
+ENVIRONMENTS = Path(__file__).parents[1]
+DISTRIBUTIONS = sorted(file.parent for file in ENVIRONMENTS.glob("*/pyproject.toml"))
+PACKAGES = sorted(
+    (EnvironmentPackage.from_folder(file.parent) for file in ENVIRONMENTS.rglob("openenv.yaml")),
+    key=lambda package: package.module,
+)
+
+
+@dataclass(frozen=True)
+class Particulars:
+    """What the tests must be told of an environment.
+
+    Attributes:
+        illegal: The fields of an action that its first position refuses, though they have the right types. ``None``
+            where there is none.
+        sessions: How many sessions play at once. Fewer than 64 only where each takes a process of its own.
+        steps: After how many steps an episode is cut off here.
+        varying: Fields of observations that tell of the machine, such as durations.
+    """
+
+    illegal: Mapping[str, Any] | None
+    sessions: int = 64
+    steps: int = 24
+    varying: frozenset[str] = field(default_factory=frozenset)
+
+
+# By import path.
+PARTICULARS = {
+    "echo_env": Particulars(illegal=None),
+    "openspiel_env": Particulars(illegal={"action_id": 77}),
+    "openspiel_env.blackjack": Particulars(illegal={"move": "split"}),
+    "openspiel_env.catch": Particulars(illegal={"move": "up"}),
+    "openspiel_env.game_2048": Particulars(illegal={"move": "north"}),
+    "browsergym_env": Particulars(illegal=None, sessions=4, steps=3),
+    "code_feedback_env": Particulars(
+        illegal={"code": "x = 1", "function_name": "not_asked_for"},
+        sessions=16,
+        varying=frozenset({"execution_time_ms"}),
+    ),
+    "coding_env": Particulars(illegal=None, sessions=16),
+    "reasoning_gym_env": Particulars(illegal=None),
+    "sql_env": Particulars(illegal={"type": "schema", "table": "no_such_table"}),
+    "sudoku_env": Particulars(illegal={"row": 1, "col": 1, "number": 1}),
+    "terminal_env": Particulars(illegal={"type": "run", "command": "a\0b"}, sessions=16),
+    "textarena_env": Particulars(illegal=None),
+    "wordle_env": Particulars(illegal={"word": "abc"}),
+}
+
+
+def particulars_of(package: EnvironmentPackage) -> Particulars:
+    """Return what is peculiar to an environment."""
+    assert package.module in PARTICULARS, f"say in {__file__} which action {package.module} refuses"
+    return PARTICULARS[package.module]
+
+
+def readme_of(package: EnvironmentPackage) -> str:
+    """Return the text of its README."""
+    return (package.folder / "README.md").read_text(encoding="utf-8")
+
+
+@contextmanager
+def own_program(module: str, **variables: str) -> Iterator[str]:
+    """Run ``python -m MODULE.server.app`` as its README says, on a port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", f"{module}.server.app", "--port", str(port)]
+    served = subprocess.Popen(
+        command, env=inherited(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+    )
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", 60, lambda: _check_alive(served))
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        served.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            served.communicate(timeout=10)
+        served.kill()
+        served.communicate()
+
+
+def inherited(**variables: str) -> dict[str, str]:
+    """This process's environment variables, without those that configure environments, and some more."""
+    own = re.compile(r"PORT|MAX_CONCURRENT_ENVS|OPENENV_.*")
+    return {name: value for name, value in os.environ.items() if not own.fullmatch(name)} | variables
+
+
+def _check_alive(served: "subprocess.Popen[str]") -> None:
+    if served.poll() is not None:
+        assert served.stdout is not None
+        pytest.fail(f"the server ended: {served.stdout.read()}")

@@ -1,0 +1,180 @@
+"""The TextArena environment: a game for each episode, chosen at the reset."""
+
+import os
+from secrets import randbits
+from typing import Any, ClassVar, get_args
+from uuid import uuid4
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+
+from ..models import History, Opponents, TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
+from ..rewards import RewardProvider, build_reward_providers
+from .episode import Episode
+from .game import MOST_PLAYERS, Game, start
+from .opponents import Opponent, seat_opponents
+from .settings import Settings
+
+
+class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, TextArenaState]):
+    """Plays a game of TextArena. The reward is the game's own at its end, and 0.0 before; in Wordle it is 1.0 or 0.0.
+
+    What is no legal move is no error here: the game says so, forgives it once, and ends at the second in a row.
+
+    Args:
+        settings: What to play where a reset does not say; by default what the environment variables do.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        super().__init__()
+        self._settings = settings or Settings.from_variables(os.environ)
+        self._episode: Episode | None = None
+        self._providers: list[RewardProvider] = []
+        self._state = TextArenaState(env_id=self._settings.env_id, num_players=self._settings.num_players)
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        env_id: str | None = None,
+        num_players: int | None = None,
+        max_turns: int | None = None,
+        opponents: Opponents | None = None,
+        player_id: int = 0,
+        history: History | None = None,
+    ) -> TextArenaObservation:
+        """Start a game, and play it up to the client's first move.
+
+        Args:
+            seed: The same seed gives the same game and the same opponents; ``None`` gives any.
+            episode_id: Name of the episode; a new one is made up where there is none.
+            env_id: TextArena's id of the game; by default the server's.
+            num_players: Players in the game; by default the server's number, or as many as the game needs.
+            max_turns: Messages of all players after which the episode is cut off; by default the server's.
+            opponents: Who plays the other seats: ``random`` legal moves, the ``scripted`` player, or ``self``: the
+                client plays all of them in turn.
+            player_id: The client's seat; of no meaning with ``self``.
+            history: Whether an observation shows what is ``new``, or the ``cumulative`` transcript.
+
+        Returns:
+            The rules and the first position, with no reward.
+
+        Raises:
+            InvalidRequestError: A parameter is not allowed, or does not go with the game. The running episode goes on.
+        """
+        settings = self._settings
+        env_id = settings.env_id if env_id is None else _text(env_id)
+        players = None if num_players is None else _number("num_players", num_players, MOST_PLAYERS)
+        cap = settings.max_turns if max_turns is None else _number("max_turns", max_turns)
+        kind = _one_of("opponents", settings.opponents if opponents is None else opponents, get_args(Opponents))
+        form = _one_of("history", settings.history if history is None else history, get_args(History))
+        seed = randbits(64) if seed is None else seed
+        options = settings.options if env_id == settings.env_id else {}
+        game = start(env_id, players, settings.num_players, seed, options)
+        seat, others = self._seats(kind, game, player_id, seed)
+        self._episode = Episode(game, seat, others, form, cap)  # type: ignore[arg-type]  # checked above
+        self._providers = build_reward_providers(env_id)
+        self._state = TextArenaState(
+            episode_id=episode_id or str(uuid4()), env_id=env_id, num_players=game.num_players, max_turns=cap
+        )
+        return self._observation(self._episode)
+
+    def step(self, action: TextArenaAction) -> TextArenaObservation:
+        """Write to the game; opponents answer.
+
+        Args:
+            action: The text.
+
+        Returns:
+            What the player sees who is to move next, and the reward.
+
+        Raises:
+            ResetNeededError: There is no episode, or it is over.
+        """
+        episode = self._episode
+        if episode is None or episode.over:
+            raise ResetNeededError("There is no running game to write to; call reset first.")
+        episode.play(action.message)
+        return self._observation(episode, action)
+
+    @property
+    def state(self) -> TextArenaState:
+        """The game and how far it has got; nothing that it keeps secret."""
+        return self._state
+
+    @staticmethod
+    def _seats(kind: str, game: Game, player_id: object, seed: object) -> tuple[int | None, dict[int, Opponent]]:
+        if game.num_players == 1:
+            return 0, {}
+        if kind == "self":
+            return None, {}
+        if type(player_id) is not int:
+            raise InvalidRequestError(f"player_id is {player_id!r}; expected a seat's number, such as 0.")
+        return player_id, seat_opponents(kind, game, player_id, seed)  # type: ignore[arg-type]  # checked by reset
+
+    def _observation(self, episode: Episode, action: TextArenaAction | None = None) -> TextArenaObservation:
+        observation, new = episode.observe()
+        observation.done = episode.over
+        if action is not None or episode.over:
+            observation.reward = _reward(episode)
+        if episode.over:
+            observation.info = _ending(episode)
+            observation.text += f"\n[GAME] {observation.info['reason']}"
+        if action is not None and self._providers:
+            self._add_signals(observation, new, action)
+        self._note(episode, observation)
+        return observation
+
+    def _add_signals(
+        self, observation: TextArenaObservation, new: list[TextArenaMessage], action: TextArenaAction
+    ) -> None:
+        answer = observation.model_copy(update={"messages": new})
+        signals: dict[str, float] = {}
+        for provider in self._providers:
+            signals.update(provider.compute(action=action, observation=answer))
+        observation.info["reward_signals"] = signals
+        observation.metadata["reward_signals"] = signals
+
+    def _note(self, episode: Episode, observation: TextArenaObservation) -> None:
+        state = self._state
+        state.step_count, state.turn = episode.messages, episode.game.turn
+        state.last_reward, state.last_info = float(observation.reward or 0.0), observation.info
+        state.raw_state = {
+            "current_player_id": episode.game.player,
+            "done": episode.game.over,
+            "max_turns": episode.game.own_max_turns,
+        }
+
+
+def _reward(episode: Episode) -> float:
+    reward = episode.game.rewards.get(episode.rewarded, 0.0) if episode.game.over else 0.0
+    # TextArena gives a lost game of Wordle the share of letters that its last guess had right.
+    return float(reward >= 1.0) if episode.game.name == "Wordle" else reward
+
+
+def _ending(episode: Episode) -> dict[str, Any]:
+    if episode.truncated:
+        return {"truncated": True, "reason": f"The episode was cut off after {episode.messages} messages."}
+    rewards = {str(player): reward for player, reward in sorted(episode.game.rewards.items())}
+    return {"rewards": rewards, "reason": episode.game.reason(episode.viewer)}
+
+
+def _text(env_id: object) -> str:
+    if not isinstance(env_id, str):
+        raise InvalidRequestError(f"env_id is {env_id!r}; expected a text, such as 'Wordle-v0'.")
+    return env_id
+
+
+def _number(name: str, value: object, most: int | None = None) -> int:
+    if type(value) is not int or value < 1 or (most is not None and value > most):
+        limits = "of 1 or more" if most is None else f"from 1 to {most}"
+        raise InvalidRequestError(f"{name} is {value!r}; expected a whole number {limits}.")
+    return value
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    if value not in allowed or not isinstance(value, str):
+        raise InvalidRequestError(f"{name} is {value!r}; expected one of {', '.join(allowed)}.")
+    return value
