@@ -1,25 +1,41 @@
 """Fixtures that every part of the tests may use."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from tests.environments import Add, CounterEnvironment, Gate, Total
 from tests.servers import RunningServer
+from tests.wheels import offline, uv_cache, wheelhouse
 
 from openenv.core.env_server.app import create_fastapi_app
 
 Serve = Callable[..., RunningServer]
 
-settings.register_profile("openenv", max_examples=60, deadline=None)
-settings.load_profile("openenv")
+__all__ = ["offline", "uv_cache", "wheelhouse"]
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Let reports of several processes hold half a character, which some tests print and pytest-xdist can't send."""
+    return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_encodable(key): _encodable(one) for key, one in value.items()}
+        case list() | tuple():
+            return type(value)(_encodable(one) for one in value)
+    return value
 
 
 @pytest.fixture

@@ -30,11 +30,17 @@ class FakeSocket:
         self._events: asyncio.Queue[Message] = asyncio.Queue()
         self._events.put_nowait({"type": "websocket.connect"})
         self._gone: Exception | None = None
+        self._sending = 0
 
     @property
     def unread(self) -> int:
         """Frames that the server has not taken."""
         return self._events.qsize()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the server is sending to a client that does not read."""
+        return self._sending > 0 and not self.reads.is_set()
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -87,7 +93,9 @@ class FakeSocket:
         return await self._events.get()
 
     async def _send(self, message: Message) -> None:
+        self._sending += 1
         await self.reads.wait()
+        self._sending -= 1
         if self._gone is not None:
             raise self._gone
         if message["type"] == "websocket.send":

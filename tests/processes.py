@@ -11,7 +11,7 @@ def is_gone(pid: int) -> bool:
     return found.stdout.strip() == "" or found.stdout.startswith("Z")
 
 
-def wait_until_gone(*pids: int, timeout_s: float = 5.0) -> None:
+def wait_until_gone(*pids: int, timeout_s: float = 60.0) -> None:
     for pid in pids:
         eventually(lambda pid=pid: is_gone(pid), f"process {pid} ends", timeout_s)  # type: ignore[misc]
 

@@ -184,6 +184,7 @@ class Wire:
                 url,
                 compression=None,
                 max_size=None,
+                open_timeout=_PATIENCE_S,
                 proxy=None,
                 additional_headers=headers,
                 ping_interval=None,
@@ -250,7 +251,7 @@ class V1Wire(Wire):
     def message(self, kind: str, session: str, **data: Any) -> dict[str, Any]:
         """Make a session's next request."""
         named = {"type": kind, "id": next(self._ids_of[session]), "session": session}
-        return named if kind in ("state", "close") else {**named, "data": data}
+        return named if kind in ("state", "render", "close") else {**named, "data": data}
 
     def open(self, **data: Any) -> str:
         """Open a session and return its id."""

@@ -48,7 +48,8 @@ PROMISED = {
     "openenv.core.generic_client": "GenericAction GenericEnvClient",
     "openenv.core.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient",
     "openenv.core.sync_client": "SyncEnvClient",
-    "openenv.core.utils": "convert_to_ws_url run_async_safely",
+    "openenv.core.utils": "convert_to_ws_url hf_space_subdomain run_async_safely",
+    "openenv.core.containers.runtime": "ContainerProvider LocalProcessProvider Resources RuntimeProvider UVProvider",
 }
 
 

@@ -14,6 +14,8 @@ except PackageNotFoundError:  # run from a source tree that was not installed
     __version__ = "0.0.0"
 
 if TYPE_CHECKING:
+    from openenv.auto import AutoAction as AutoAction
+    from openenv.auto import AutoEnv as AutoEnv
     from openenv.auto import find_environment as find_environment
     from openenv.auto import list_environments as list_environments
     from openenv.auto import make as make
@@ -41,7 +43,7 @@ else:
     __all__, __getattr__ = lazy_exports(
         __name__,
         {
-            "openenv.auto": ("find_environment", "list_environments", "make"),
+            "openenv.auto": ("AutoAction", "AutoEnv", "find_environment", "list_environments", "make"),
             "openenv.core.env_client": ("EnvClient",),
             "openenv.core.sync_client": ("SyncEnvClient",),
             "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),

@@ -2,7 +2,7 @@
 
 import json
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from openenv.adapters.text import ActionText, observation_fields, observation_text
+from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
 
@@ -56,6 +57,26 @@ class Write(Action):
 
 class Wait(Action):
     pass
+
+
+class Ask(Action):
+    type: Literal["ask"] = "ask"
+    question: str
+    loud: bool = False
+
+
+class Reply(Action):
+    type: Literal["reply"] = "reply"
+    value: int | str
+
+
+class Leave(Action):
+    type: Literal["leave"] = "leave"
+    reason: str = "none"
+
+
+Talk = Annotated[Ask | Reply | Leave, Field(discriminator="type")]
+TALK = cast("type[BaseModel]", action_model(Talk))
 
 
 class Answer(Action):
@@ -321,3 +342,35 @@ def test_a_schema_alone_accepts_no_names_that_the_class_refuses(payload: dict[st
     by_class = ActionText(Write).read(json.dumps(payload))
     by_schema = ActionText(Write.model_json_schema()).read(json.dumps(payload))
     assert by_schema.legal or not by_class.legal
+
+
+@pytest.mark.parametrize("actions", [ActionText(TALK), ActionText(TALK.model_json_schema())], ids=["class", "schema"])
+@pytest.mark.parametrize("action", [Ask(question="why?"), Reply(value=3), Reply(value="x"), Leave(reason="late")])
+def test_an_action_of_several_kinds_is_a_json_object_that_names_its_kind(actions: ActionText, action: Action) -> None:
+    text = actions.write(action)
+    assert json.loads(text)["type"] == getattr(action, "type")  # noqa: B009  # no field of every action
+    read = actions.read(f"I say {text}.").action
+    assert read is not None
+    assert actions.write(read) == text
+    assert actions.read('{"type": "leave"}').legal
+
+
+@pytest.mark.parametrize("actions", [ActionText(TALK), ActionText(TALK.model_json_schema())], ids=["class", "schema"])
+@pytest.mark.parametrize(
+    "text", ["", "why?", "{}", '{"type": "shout"}', '{"type": "ask"}', '{"type": "ask", "value": 3}']
+)
+def test_a_text_of_no_kind_is_no_action_and_nothing_stands_for_it(actions: ActionText, text: str) -> None:
+    reading = actions.read(text)
+    assert not reading.legal
+    assert reading.action is None
+
+
+def test_several_kinds_are_told_with_the_fields_of_each() -> None:
+    actions = ActionText(TALK)
+    assert not actions.is_free_text
+    assert actions.choices == ()
+    assert actions.make_single("x") is None
+    assert actions.instructions() == (
+        'Answer with a JSON object and nothing else. Its keys: "type" (one of ask), "question" (string); or '
+        '"type" (one of reply), "value" (any value); or "type" (one of leave), "reason" (string).'
+    )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openenv.core.addresses import is_loopback, is_on_this_machine, url_of
+from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, url_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,19 @@ def test_loopback(host: str, expected: bool) -> None:
 )
 def test_the_url_of_a_server(host: str, https: bool, expected: str) -> None:
     assert url_of(host, 8000, https=https) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "socket_url"),
+    [
+        ("http://h:1", "ws://h:1/ws"),
+        ("https://h/", "wss://h/ws"),
+        ("ws://h", "ws://h/ws"),
+        ("wss://h/a/", "wss://h/a/ws"),
+        ("h:1", "ws://h:1/ws"),
+        ("localhost", "ws://localhost/ws"),
+        ("HTTPS://h", "wss://h/ws"),
+    ],
+)
+def test_the_socket_of_an_address(url: str, socket_url: str) -> None:
+    assert convert_to_ws_url(url) == socket_url

@@ -16,6 +16,7 @@ from openenv.core.background_loop import (
     background_loop,
     blocks_outside_loop,
     in_event_loop,
+    start_in_thread,
     wait_for,
 )
 
@@ -193,3 +194,84 @@ def test_a_forked_child_plays_in_a_session_of_its_own(counter_server: RunningSer
     arguments = [sys.executable, str(PROGRAMS / "forking.py"), counter_server.url, which]
     ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 0, ended.stderr
+
+
+class Machine:
+    """Something that is started, and takes until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.starting, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.fails = False
+
+    def start(self) -> str:
+        self.starting.set()
+        assert self.go_on.wait(60)
+        if self.fails:
+            raise LookupError("broken")
+        return "started"
+
+    def stop(self) -> None:
+        self.ended.set()
+
+
+async def test_a_start_in_a_thread_gives_its_result_or_error() -> None:
+    machine = Machine()
+    machine.go_on.set()
+    assert await start_in_thread(machine.start, machine.stop) == "started"
+    machine.fails = True
+    with pytest.raises(LookupError, match="broken"):
+        await start_in_thread(machine.start, machine.stop)
+    assert not machine.ended.is_set()
+
+
+async def test_a_start_that_is_given_up_is_stopped_once_it_has_ended() -> None:
+    machine = Machine()
+    waiting = asyncio.create_task(start_in_thread(machine.start, machine.stop))
+    assert await asyncio.to_thread(machine.starting.wait, 60)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not machine.ended.is_set()
+    machine.go_on.set()
+    assert await asyncio.to_thread(machine.ended.wait, 60)
+
+
+async def test_a_start_whose_coroutine_is_closed_is_stopped_too() -> None:
+    machine = Machine()
+    waiting = start_in_thread(machine.start, machine.stop)
+    waiting.send(None)  # up to where a task would wait
+    assert await asyncio.to_thread(machine.starting.wait, 60)
+    waiting.close()
+    machine.go_on.set()
+    assert await asyncio.to_thread(machine.ended.wait, 60)
+
+
+async def test_a_start_that_is_given_up_just_as_it_ends_is_stopped_too() -> None:
+    machine = Machine()
+    done = threading.Event()
+
+    def start() -> None:
+        machine.start()
+        done.set()
+
+    waiting = asyncio.create_task(start_in_thread(start, machine.stop))
+    assert await asyncio.to_thread(machine.starting.wait, 60)
+    machine.go_on.set()
+    assert done.wait(60)  # the loop must not learn of it
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await asyncio.to_thread(machine.ended.wait, 60)
+
+
+async def test_a_given_up_start_that_fails_leaves_nothing_to_stop() -> None:
+    machine = Machine()
+    machine.fails = True
+    waiting = asyncio.create_task(start_in_thread(machine.start, machine.stop))
+    assert await asyncio.to_thread(machine.starting.wait, 60)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    machine.go_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert not machine.ended.is_set()

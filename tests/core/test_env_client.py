@@ -27,7 +27,7 @@ from websockets.sync.server import ServerConnection
 
 from openenv.core.client_types import StepResult
 from openenv.core.containers.base import ContainerProvider, RuntimeProvider
-from openenv.core.env_client import EnvClient, convert_to_ws_url
+from openenv.core.env_client import EnvClient
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.exceptions import (
@@ -603,21 +603,6 @@ class TestProviders:
 
 
 class TestSettings:
-    @pytest.mark.parametrize(
-        ("url", "socket_url"),
-        [
-            ("http://h:1", "ws://h:1/ws"),
-            ("https://h/", "wss://h/ws"),
-            ("ws://h", "ws://h/ws"),
-            ("wss://h/a/", "wss://h/a/ws"),
-            ("h:1", "ws://h:1/ws"),
-            ("localhost", "ws://localhost/ws"),
-            ("HTTPS://h", "wss://h/ws"),
-        ],
-    )
-    def test_convert_to_ws_url(self, url: str, socket_url: str) -> None:
-        assert convert_to_ws_url(url) == socket_url
-
     @pytest.mark.parametrize(
         "form", ["http://127.0.0.1:{}/", "ws://127.0.0.1:{}", "127.0.0.1:{}", "http://localhost:{}"]
     )

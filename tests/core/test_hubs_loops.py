@@ -14,8 +14,10 @@ from tests.conftest import Serve
 from tests.servers import PROGRAMS, RunningServer, eventually
 from tests.vectors import ONE, total
 
+from openenv.core.connection import Connection
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.hubs import open_link
+from openenv.core.hub import Hub
+from openenv.core.hubs import Hubs, open_link
 
 
 def client_of(url: str, **settings: Any) -> GenericEnvClient:
@@ -53,7 +55,7 @@ class TestLoops:
 
         def hubs() -> int:
             gc.collect()
-            return sum(type(one).__name__ in ("Hub", "Hubs", "Connection") for one in gc.get_objects())
+            return sum(type(one) in (Connection, Hub, Hubs) for one in gc.get_objects())
 
         before = hubs()
         for number in range(10):

@@ -24,7 +24,7 @@ def matches(shown: str, answer: str) -> bool:
 
 def receive_as(shown: str, socket: ClientConnection) -> str:
     """Receive as many messages as are shown; the server may put them into several frames."""
-    count = len(re.findall(r'"type":"(?:opened|attached|forked|observation|state|mcp|closed|error)"', shown))
+    count = len(re.findall(r'"type":"(?:opened|attached|forked|observation|state|picture|mcp|closed|error)"', shown))
     messages: list[Any] = []
     while len(messages) < count:
         received = json.loads(socket.recv(timeout=60))
@@ -45,7 +45,7 @@ def with_sessions(text: str, names: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "subprotocols", "count"), [("wire.md", None, 6), ("wire-v1.md", [Subprotocol("openenv.v1")], 11)]
+    ("page", "subprotocols", "count"), [("wire.md", None, 6), ("wire-v1.md", [Subprotocol("openenv.v1")], 12)]
 )
 def test_the_echo_server_answers_as_the_page_says(
     page: str, subprotocols: list[Subprotocol] | None, count: int

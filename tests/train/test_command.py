@@ -80,19 +80,20 @@ def test_resume_takes_no_other_setting(tmp_path: Path) -> None:
         assert "--resume takes its settings from the run's config.yaml; leave out" in " ".join(result.output.split())
 
 
+@pytest.mark.timeout(900)
 def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """The whole way, in real processes: Catch on its own server, ``kill -9``, resume, and what is shown at the end."""
     start = [*OPENENV, "train", "catch", *options({**SMALL, "output_dir": tmp_path, "name": "cut"})]
     folder = RunFolder(tmp_path / "cut")
     with subprocess.Popen(start, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 100
+        deadline = time.monotonic() + 400
         while len(folder.read_metrics()) < 5:
             assert process.poll() is None, "the training ended before it could be killed"
             assert time.monotonic() < deadline
             time.sleep(0.01)
         process.kill()
     resumed = subprocess.run(
-        [*OPENENV, "train", "--resume", str(folder.path)], capture_output=True, text=True, timeout=100, check=True
+        [*OPENENV, "train", "--resume", str(folder.path)], capture_output=True, text=True, timeout=400, check=True
     )
     assert resumed.stderr == "", "nothing of the libraries' own reaches the user"
     config = load_config(environment="catch", output_dir=tmp_path, name="whole", **SMALL)

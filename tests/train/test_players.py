@@ -2,7 +2,7 @@
 
 import random
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from tests.train.environments import CRASHING_SEEDS
 
 from openenv.adapters.text import ActionText
+from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError, ServerExecutionError
 from openenv.train.players import RandomPlayer, play_players
@@ -54,9 +55,9 @@ class Code(Action):
     code: str = Field(pattern=r"^[A-Z]{4}\d{4}$")
 
 
-@pytest.mark.parametrize("action", [Move, Say, Everything, Bet])
+@pytest.mark.parametrize("action", [Move, Say, Everything, Bet, action_model(Say | Bet)])
 @given(seed=st.integers())
-def test_random_actions_are_legal(action: type[Action], seed: int) -> None:
+def test_random_actions_are_legal(action: type[BaseModel], seed: int) -> None:
     for actions in (ActionText(action), ActionText(action.model_json_schema())):
         player = RandomPlayer(actions, seed, words=["red", "blue"])
         for _ in range(3):
@@ -122,6 +123,11 @@ def test_one_failure_is_noted_and_most_failing_is_raised(stairs: Sessions) -> No
     assert [episode.error is None for episode in episodes] == [True, True, False]
     with pytest.raises(ServerExecutionError):
         play_players(stairs, [always_up] * 3, [3, CRASHING_SEEDS + 3, CRASHING_SEEDS + 3], max_turns=9)
+
+
+def test_every_kind_of_action_is_chosen() -> None:
+    player = RandomPlayer(ActionText(cast("type[BaseModel]", action_model(Say | Bet))), 1)
+    assert {type(player({})).__name__ for _ in range(20)} == {"Say", "Bet"}
 
 
 def test_random_players_play(stairs: Sessions) -> None:

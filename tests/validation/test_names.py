@@ -48,6 +48,65 @@ FILES = {
 }
 
 
+PART = {
+    "pyproject.toml": "",
+    "__init__.py": "",
+    "models.py": "from openenv import Observation\nclass Shared(Observation): ...\n",
+    "server/__init__.py": "class Package: ...\n",
+    "server/base.py": "from ..models import Shared as Base\n",
+    "part/__init__.py": "",
+    "part/openenv.yaml": "name: part",
+    "part/models.py": """
+        from ..models import Shared
+        from my_env.models import Shared as Absolute
+        from ..models import Missing
+        from ...outside import Lost
+        class Mine(Shared): ...
+        """,
+    "part/server/__init__.py": "",
+    "part/server/app.py": """
+        from ...server.base import Base
+        from ... import server
+        from ...server import Package
+        from ..models import Mine
+        from my_env.part.models import Mine as Same
+        from ...part.models import Mine as Around
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "expected"),
+    [
+        ("models", "Shared", "../models.py:Shared"),
+        ("models", "Absolute", "../models.py:Shared"),
+        ("models", "Missing", None),
+        ("models", "Lost", "outside.Lost"),
+        ("server.app", "Base", "../models.py:Shared"),
+        ("server.app", "Package", "../server/__init__.py:Package"),
+        ("server.app", "Mine", "models.py:Mine"),
+        ("server.app", "Same", "models.py:Mine"),
+        ("server.app", "Around", "models.py:Mine"),
+    ],
+)
+def test_names_of_the_package_around_are_followed(tmp_path: Path, module: str, name: str, expected: str | None) -> None:
+    part = write_files(tmp_path / "my_env", PART) / "part"
+    (tmp_path / "outside.py").write_text("class Lost: ...\n")
+    found = Names(read_source(part)).find(module, name)
+    if isinstance(found, Definition):
+        assert isinstance(found.node, ast.ClassDef)
+        assert f"{found.path}:{found.node.name}" == expected
+    else:
+        assert (None if found is None else found.dotted) == expected
+
+
+def test_ancestors_are_followed_into_the_package_around(tmp_path: Path) -> None:
+    names = Names(read_source(write_files(tmp_path / "my_env", PART) / "part"))
+    mine = names.find("models", "Mine")
+    assert isinstance(mine, Definition)
+    assert External("openenv.Observation") in list(names.ancestors(mine))
+
+
 @pytest.fixture
 def names(tmp_path: Path) -> Names:
     return Names(read_source(write_files(tmp_path / "my_env", FILES)))

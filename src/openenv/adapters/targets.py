@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
+from openenv.auto.discovery import find_environment
+from openenv.auto.making import is_adapted
+from openenv.auto.package import EnvironmentPackage
 from openenv.core.env_server.app import create_app
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -53,6 +57,22 @@ class AdaptedEnvironment:
             max_concurrent_envs=sessions,
             state_cls=types.state,
         )
+
+
+def find_target(target: str, app: str | None = None) -> EnvironmentPackage | AdaptedEnvironment:
+    """Find an environment by its name or folder, or another world's as ``PREFIX:ID``.
+
+    Args:
+        target: Its name, its folder, or ``PREFIX:ID``.
+        app: The application to serve, as ``module:attribute`` from the folder; by default what the manifest says.
+
+    Raises:
+        EnvironmentNotFoundError: There is none of that name.
+        ConfigurationError: It is not as it must be, or what it needs is not installed.
+    """
+    if app is not None:
+        return EnvironmentPackage.from_app(Path(target), app)
+    return find_adapted(target) if is_adapted(target) else find_environment(target)
 
 
 def find_adapted(target: str) -> AdaptedEnvironment:

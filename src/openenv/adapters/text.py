@@ -6,7 +6,7 @@ of an action are its required fields, or all fields where none is required; ``me
 - one field with a finite number of values (``Literal``, ``Enum``, ``bool``, an integer with both bounds): the text is
   one of these values;
 - one ``str`` field: the whole text; one number: the number;
-- anything else: a JSON object.
+- anything else, and one of several kinds of actions: a JSON object.
 
 A text that is no legal action gives a `Reading` with a ``problem``. Its ``action`` is then the fallback: the one asked
 for; else the action that the class makes without arguments; else the one in the middle where there is a finite number,
@@ -94,11 +94,16 @@ class Reading:
 
 
 class ActionText:
-    """The text form of one kind of action.
+    """The text form of an environment's actions.
 
     Args:
-        action: The action's class, or its JSON Schema where the class is not at hand.
+        action: The action's class, or its JSON Schema where the class is not at hand. It may stand for several kinds.
         fallback: The text that an illegal text counts as; ``None`` for the rule of this module.
+
+    Attributes:
+        kinds: The fields that an agent fills in, for each kind of action.
+        fields: All of these fields.
+        choices: The texts of all actions, where there is a finite number of one kind.
 
     Raises:
         ConfigurationError: The fallback is itself no legal action.
@@ -119,8 +124,10 @@ class ActionText:
     def __init__(self, action: type[BaseModel] | Mapping[str, Any], fallback: str | None = None) -> None:
         self._action_class = action if isinstance(action, type) else None
         self.schema: Mapping[str, Any] = action.model_json_schema() if isinstance(action, type) else action
-        self.fields = _agent_fields(self.schema)
-        self._payloads = _finite_payloads(self.fields)
+        members = _members(self.schema)
+        self.kinds = tuple(map(_agent_fields if len(members) == 1 else _kind_fields, members))
+        self.fields = {name: field for kind in self.kinds for name, field in kind.items()}
+        self._payloads = _finite_payloads(self.fields) if len(self.kinds) == 1 else {}
         self.choices = tuple(self._payloads)
         self.fallback = self._default_text() if fallback is None else fallback
         self._fallback_action: BaseModel | dict[str, Any] | None = None
@@ -130,7 +137,7 @@ class ActionText:
     @property
     def is_free_text(self) -> bool:
         """Whether any text at all may be an action: it has one ``str`` field."""
-        return len(self.fields) == 1 and not self.choices and self._only_field.get("type") == "string"
+        return self._has_one_field and not self.choices and self._only_field.get("type") == "string"
 
     def read(self, text: str) -> Reading:
         """Read an action.
@@ -167,7 +174,7 @@ class ActionText:
         Returns:
             The action, or ``None`` if the action has several fields or the value does not suit.
         """
-        if len(self.fields) != 1:
+        if not self._has_one_field:
             return None
         try:
             return self._make(dict.fromkeys(self.fields, value))
@@ -176,7 +183,10 @@ class ActionText:
 
     def instructions(self) -> str:
         """Say in a sentence how an action is written."""
-        if len(self.fields) != 1:
+        if len(self.kinds) > 1:
+            kinds = "; or ".join(_keys_text(kind) for kind in self.kinds)
+            return f"Answer with a JSON object and nothing else. Its keys: {kinds}."
+        if not self._has_one_field:
             return f"Answer with a JSON object and nothing else. Its keys: {_keys_text(self.fields)}."
         name, field = next(iter(self.fields.items()))
         what = field.get("description") or name.replace("_", " ")
@@ -187,6 +197,10 @@ class ActionText:
         if field.get("type") in ("integer", "number"):
             return f"Answer with {what} as a number and nothing else."
         return f"Answer with {what} and nothing else."
+
+    @property
+    def _has_one_field(self) -> bool:
+        return len(self.kinds) == 1 and len(self.fields) == 1
 
     @property
     def _only_field(self) -> Mapping[str, Any]:
@@ -201,7 +215,7 @@ class ActionText:
             raise _IllegalTextError("; ".join(_fault_text(dict(fault)) for fault in error.errors())) from error
 
     def _payload(self, text: str) -> dict[str, Any]:
-        if len(self.fields) != 1:
+        if not self._has_one_field:
             return _json_object(text)
         name = next(iter(self.fields))
         if self.choices:
@@ -219,6 +233,8 @@ class ActionText:
         raise _IllegalTextError(f"expected one of {', '.join(self.choices[:50])}; got {_shortened(text)!r}")
 
     def _default_text(self) -> str | None:
+        if len(self.kinds) > 1:
+            return None
         required = self.schema.get("required", ())
         if not required and all("default" in field for field in self.fields.values()):
             return _payload_text({name: field["default"] for name, field in self.fields.items()}, self.fields)
@@ -235,10 +251,26 @@ class _IllegalTextError(Exception):
     """A text is no action; turned into a `Reading` before it leaves this module."""
 
 
+def _members(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the schemas of a union of actions, or the one of a single class."""
+    members: Sequence[Mapping[str, Any]] | None = schema.get("oneOf", schema.get("anyOf"))
+    if members is None:
+        return [schema]
+    definitions = {"$defs": schema.get("$defs", {})}
+    return [{**_resolved(member, schema), **definitions} for member in members]
+
+
 def _agent_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     properties = {name: field for name, field in schema.get("properties", {}).items() if name != "metadata"}
     required = [name for name in schema.get("required", ()) if name in properties]
     return {name: _resolved(properties[name], schema) for name in required or properties}
+
+
+def _kind_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return what is filled in of one kind of several: with the fields that agents choose, what tells it apart."""
+    chosen = _agent_fields(schema)
+    named = {name: _resolved(field, schema) for name, field in schema.get("properties", {}).items()}
+    return {name: field for name, field in named.items() if name in chosen or "const" in field}
 
 
 def _resolved(field: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -321,6 +353,18 @@ def _may_be_text(field: Mapping[str, Any]) -> bool:
 
 def _checked_by_schema(payload: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Check names and finite values; what a schema says beyond that is for the server to check."""
+    problems = []
+    told_apart_by = schema.get("discriminator", {}).get("propertyName")
+    named = [] if told_apart_by is None else [told_apart_by]
+    for member in _members(schema):
+        try:
+            return _checked_by_member(payload, {**member, "required": [*named, *member.get("required", ())]})
+        except _IllegalTextError as error:
+            problems.append(str(error))
+    raise _IllegalTextError("; or ".join(problems))
+
+
+def _checked_by_member(payload: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties", {})
     unknown = [name for name in payload if name not in properties]
     missing = [name for name in schema.get("required", ()) if name not in payload]

@@ -1,7 +1,11 @@
-"""Which names and addresses are this machine's own."""
+"""Addresses of servers, and which of them are this machine's own."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
+
+_SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
+# Addresses that stand for all of a machine's, and the one by which it reaches itself.
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 
 def url_of(host: str, port: int, *, https: bool = False) -> str:
@@ -17,6 +21,43 @@ def url_of(host: str, port: int, *, https: bool = False) -> str:
         ('http://[::1]:8000', 'https://example.com:443')
     """
     return f"{'https' if https else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def convert_to_ws_url(url: str) -> str:
+    """Return the address of a server's socket.
+
+    Args:
+        url: The server's address.
+
+    Example:
+        >>> convert_to_ws_url("https://example.org/wordle/")
+        'wss://example.org/wordle/ws'
+    """
+    scheme, separator, rest = url.rstrip("/").partition("://")
+    if not separator:
+        return f"ws://{scheme}/ws"
+    scheme = scheme.lower()
+    return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
+
+
+def is_any(host: str) -> bool:
+    """Say whether a server that listens on an address listens on all of its machine's.
+
+    Example:
+        >>> is_any("0.0.0.0"), is_any("127.0.0.1")
+        (True, False)
+    """
+    return host in _ANY
+
+
+def reachable(host: str) -> str:
+    """Return the address by which this machine reaches a server of its own that listens on an address.
+
+    Example:
+        >>> reachable("0.0.0.0"), reachable("192.0.2.7")
+        ('127.0.0.1', '192.0.2.7')
+    """
+    return _ANY.get(host, host)
 
 
 def is_loopback(host: str) -> bool:

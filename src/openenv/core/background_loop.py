@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import wraps
 from inspect import iscoroutine
 from threading import Lock, Thread, current_thread
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ClientModeError
@@ -135,6 +135,48 @@ def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def run_async_safely(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run a coroutine and wait for its result, whether or not this thread runs an event loop."""
     return background_loop().run(coroutine)
+
+
+async def start_in_thread(start: Callable[[], ResultT], stop: Callable[[], None]) -> ResultT:
+    """Run what starts something, and blocks, in a thread; if the wait for it is cancelled, have it stopped.
+
+    Args:
+        start: Starts it. A thread can't be interrupted, so that this goes on to its end.
+        stop: Stops what ``start`` has started, in a thread; called if nobody waits any more.
+    """
+    started = _Start(start, stop)
+    try:
+        return await asyncio.to_thread(started.run)
+    except (asyncio.CancelledError, GeneratorExit):  # the latter where a coroutine is closed instead of awaited
+        started.give_up()
+        raise
+
+
+class _Start(Generic[ResultT]):
+    """A start that may be given up at any moment, also the one at which it ends."""
+
+    def __init__(self, start: Callable[[], ResultT], stop: Callable[[], None]) -> None:
+        self._start = start
+        self._stop = stop
+        self._lock = Lock()
+        self._has_started = False
+        self._is_given_up = False
+
+    def run(self) -> ResultT:
+        result = self._start()
+        with self._lock:
+            self._has_started = True
+            is_given_up = self._is_given_up
+        if is_given_up:
+            self._stop()
+        return result
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._is_given_up = True
+            has_started = self._has_started
+        if has_started:
+            Thread(target=self._stop, name="openenv-stop").start()
 
 
 async def _awaited(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -12,8 +12,8 @@ import re
 import socket
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
 
 from pydantic_core import from_json
@@ -25,7 +25,7 @@ from websockets.typing import Subprotocol
 
 from openenv.core.addresses import is_on_this_machine
 from openenv.core.env_server.logs import HiddenCredentials
-from openenv.core.env_server.protocol import V1
+from openenv.core.env_server.protocol import SESSIONS_HEADER, V1
 from openenv.core.env_server.session_ids import SESSION_HEADER
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -49,7 +49,10 @@ _COMPLAINTS = frozenset(
 )
 # What may stand in a header: a session id of another server's making might hold a line break.
 _HEADER_SAFE = re.compile(r"[!-~]{1,200}")
+_SESSIONS = re.compile(r"\d{1,9}", re.ASCII)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+# Servers of a fleet that send a client on, one to the next, before it gives up.
+_MOST_PLACEMENTS = 4
 _LONGEST_SENTENCE = 500
 
 # How long a server that was told to close, or whose pong is overdue, is waited for.
@@ -75,6 +78,18 @@ class ConnectionSettings:
     ping_interval_s: float | None
     ping_timeout_s: float | None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+class Placement(NamedTuple):
+    """Where a fleet sends a client: to one of its servers.
+
+    Attributes:
+        url: Address of that server's socket.
+        sessions: To how many of the sessions that the client asked for it has room; 0 where no server has any.
+    """
+
+    url: str
+    sessions: int
 
 
 class Receiver(Protocol):
@@ -105,7 +120,10 @@ class Connection(ClientConnection):
 
     Attributes:
         usable: Cleared, by any thread, once this side has let go of it.
+        settings: Where it leads to, which in a fleet is not where its client began.
     """
+
+    settings: ConnectionSettings
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -278,12 +296,57 @@ _wire_logger = logging.getLogger("websockets.client.openenv")
 _wire_logger.addFilter(HiddenCredentials())
 
 
-async def open_connection(settings: ConnectionSettings, session: str | None = None) -> Connection:
-    """Connect to a server, offering it v1.
+class _Connect(connect):
+    """Connects, and leaves it to its caller to go where a fleet sends it; other redirects are followed.
+
+    Attributes:
+        placement: Where a fleet sends the client; ``None`` where none has answered.
+    """
+
+    placement: Placement | None = None
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Say where to connect to instead, or what to raise."""
+        target = super().process_redirect(exc)
+        if isinstance(target, str) and isinstance(exc, InvalidStatus):
+            sessions = exc.response.headers.get_all(SESSIONS_HEADER)
+            if len(sessions) == 1 and _SESSIONS.fullmatch(sessions[0]):
+                self.placement = Placement(target, int(sessions[0]))
+                return exc
+        return target
+
+
+async def connect_to_server(settings: ConnectionSettings, session: str | None = None, sessions: int = 1) -> Connection:
+    """Connect to a server or, where the address is a fleet's, to the server that the fleet chooses.
 
     Args:
         settings: Where and how.
         session: A session of v1 that the connection is to take up.
+        sessions: For how many sessions it is.
+
+    Raises:
+        ConfigurationError: The address or a header is none.
+        ConnectionFailedError: There is no server, or it refused.
+        ServerUnauthorizedError: It asks for a token, or for another one.
+    """
+    url = settings.url
+    for _ in range(_MOST_PLACEMENTS):
+        connected = await open_connection(replace(settings, url=url), session, sessions)
+        if isinstance(connected, Connection):
+            return connected
+        url = connected.url
+    raise ConnectionFailedError(f"{settings.url} leads from one address to the next; the last one was {url}.")
+
+
+async def open_connection(
+    settings: ConnectionSettings, session: str | None = None, sessions: int = 1
+) -> Connection | Placement:
+    """Connect to a server, offering it v1, or learn from a fleet to which of its servers to connect.
+
+    Args:
+        settings: Where and how.
+        session: A session of v1 that the connection is to take up.
+        sessions: For how many sessions it is.
 
     Raises:
         ConfigurationError: The address or a header is none.
@@ -293,8 +356,10 @@ async def open_connection(settings: ConnectionSettings, session: str | None = No
     headers = [*settings.headers]
     if session is not None and _HEADER_SAFE.fullmatch(session):
         headers.append((SESSION_HEADER, session))
+    if sessions > 1:
+        headers.append((SESSIONS_HEADER, str(sessions)))
     try:
-        connection = await connect(
+        connecting = _Connect(
             settings.url,
             create_connection=Connection,
             subprotocols=[Subprotocol(V1)],
@@ -309,7 +374,10 @@ async def open_connection(settings: ConnectionSettings, session: str | None = No
             # A proxy cannot reach this machine's own addresses.
             proxy=None if is_on_this_machine(settings.url) else True,
         )
+        connection = await connecting
     except InvalidStatus as error:
+        if connecting.placement is not None:
+            return connecting.placement
         raise _refusal(settings.url, error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise ConnectionFailedError(
@@ -320,6 +388,7 @@ async def open_connection(settings: ConnectionSettings, session: str | None = No
             f"No connection can be made to {settings.url} with the client's settings: {error}"
         ) from error
     assert isinstance(connection, Connection)
+    connection.settings = settings
     return connection
 
 

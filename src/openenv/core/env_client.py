@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import ValidationError, to_json
 
+from openenv.core.addresses import convert_to_ws_url
 from openenv.core.answers import ThreadAnswer, invalid_answer
-from openenv.core.background_loop import LoopLock, background_loop, blocks_outside_loop, in_event_loop, wait_for
+from openenv.core.background_loop import (
+    LoopLock,
+    background_loop,
+    blocks_outside_loop,
+    in_event_loop,
+    start_in_thread,
+    wait_for,
+)
+from openenv.core.bootstrap import Bootstrapping
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
 from openenv.core.containers.base import Provider
+from openenv.core.env_server.pictures import Picture
 from openenv.core.exceptions import (
     ClientModeError,
     ConfigurationError,
@@ -39,14 +49,13 @@ if TYPE_CHECKING:
     from openenv.core.vector_client import VectorEnv
 
 _MODES = ("simulation", "production")
-_SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # With these the server says that there is no session (any more), and closes the connection.
 _LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
 _TOKEN = re.compile("[!-~]+")
 ResultT = TypeVar("ResultT")
 
 
-class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
+class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     """A session with an environment's server.
 
     Every method is a coroutine inside a running event loop::
@@ -78,8 +87,8 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         provider: Starts the server on the first use, in place of ``base_url``, and stops it with the client.
         mode: ``simulation`` or ``production``; by default what ``OPENENV_CLIENT_MODE`` says, else simulation.
         headers: Further headers of the handshake.
-        token: What the server asks for, by default what ``OPENENV_TOKEN`` says. It goes as ``Authorization: Bearer``,
-            unless ``headers`` has an ``Authorization`` of its own.
+        token: What the server asks for, by default the provider's, else what ``OPENENV_TOKEN`` says. It goes as
+            ``Authorization: Bearer``, unless ``headers`` has an ``Authorization`` of its own.
         capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
 
     Raises:
@@ -113,6 +122,7 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         self._ping_timeout_s = websocket_ping_timeout_s
         self._provider = provider
         self._mode = _checked_mode(mode)
+        self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)
         self._capacity_wait_s = capacity_wait_s
         self._link: Link | None = None
@@ -344,6 +354,20 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """
         return self._exchange(b"state", None, "state", self._parse_state)
 
+    def render(self) -> Coroutine[Any, Any, Picture | None]:
+        """Have the environment show where the episode stands.
+
+        Returns:
+            What its ``render`` gives: text, HTML, SVG or an image; ``None`` where it gives nothing.
+
+        Raises:
+            RequestRejectedError: The server speaks the legacy wire only, which has no pictures.
+            ServerError: The environment failed.
+            ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+        """
+        return self._exchange(b"render", None, "picture", _read_picture)
+
     def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
         """Return a facade with the same methods, blocking and typed so."""
         from openenv.core.sync_client import SyncEnvClient  # it imports this module
@@ -452,7 +476,9 @@ class EnvClient(ABC, Generic[ActT, ObsT, StateT]):
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""
         if self._base_url is None:
             assert self._provider is not None
-            self._base_url = await asyncio.to_thread(self._provider.launch)
+            self._base_url = await start_in_thread(self._provider.launch, self._provider.shut_down)
+        if self._own_token is None and self._provider is not None and self._provider.token is not None:
+            self._headers = authorized_headers(self._own_headers, self._provider.token)
         return ConnectionSettings(
             url=convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
@@ -483,23 +509,6 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
             f"{len(token)} characters is none."
         )
     return {**given, "Authorization": f"Bearer {token}"}
-
-
-def convert_to_ws_url(url: str) -> str:
-    """Return the address of a server's socket.
-
-    Args:
-        url: The server's address.
-
-    Example:
-        >>> convert_to_ws_url("https://example.org/wordle/")
-        'wss://example.org/wordle/ws'
-    """
-    scheme, separator, rest = url.rstrip("/").partition("://")
-    if not separator:
-        return f"ws://{scheme}/ws"
-    scheme = scheme.lower()
-    return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
 
 
 def link_here(link: Link | None, user: str) -> Link | None:
@@ -538,6 +547,10 @@ def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[s
         if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
             link.retire()
         raise
+
+
+def _read_picture(data: dict[str, Any]) -> Picture | None:
+    return Picture.model_validate(data) if data else None
 
 
 def _answer_data(message: Any, expected: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +40,8 @@ _UNREADABLE = (
     "The connection was closed, since a frame on it could not be read, and the session is lost. The next call opens a "
     "new one."
 )
+# How long to try whether a server of a fleet can be reached again, before the fleet is asked for another one.
+_SAME_SERVER_TIMEOUT_S = 3.0
 # Types of answers that name a session, and are for the hub all the same.
 _OF_THE_CONNECTION = ("opened", "attached")
 
@@ -87,7 +89,7 @@ class Hub:
     Args:
         connection: The first connection.
         hubs: Those that it is one of, which live as long as any of them.
-        settings: Where to connect to again, and how.
+        settings: Where its client began, and how to connect to there again.
 
     Attributes:
         connection: The connection; during an outage the one that has gone.
@@ -303,7 +305,7 @@ class Hub:
 
     async def _reconnect(self, outage: Outage) -> None:
         try:
-            connection = await outage.connect(self._settings, next(iter(self._links), ""))
+            connection = await outage.connect(self._ways(), next(iter(self._links), ""), len(self._links))
         except OpenEnvError as error:
             self._fail(error)
         except BaseException:  # the loop ends, or nobody needs the connection any more
@@ -314,6 +316,13 @@ class Hub:
                 self._reconnect_later(outage)
             else:
                 self._resume_on(connection, outage)
+
+    def _ways(self) -> list[ConnectionSettings]:
+        """Say where to connect to again: to the same server and, in a fleet, to where the client began."""
+        same = self.connection.settings
+        if same.url == self._settings.url:
+            return [same]
+        return [replace(same, connect_timeout_s=min(same.connect_timeout_s, _SAME_SERVER_TIMEOUT_S)), self._settings]
 
     def _resume_on(self, connection: Connection, outage: Outage) -> None:
         """Take the sessions up on a new connection, and open those that were being opened."""

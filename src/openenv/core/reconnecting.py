@@ -1,11 +1,12 @@
 """Connecting again after a connection was lost: how often, for how long, and what is said where it does not work."""
 
 import asyncio
+from collections.abc import Sequence
 from random import SystemRandom
 from typing import Any
 
 from openenv.core.answers import invalid_answer
-from openenv.core.connection import Connection, ConnectionSettings, open_connection
+from openenv.core.connection import Connection, ConnectionSettings, connect_to_server
 from openenv.core.env_server.protocol import V1
 from openenv.core.exceptions import (
     ConnectionFailedError,
@@ -22,7 +23,8 @@ _LONGEST_PAUSE_S = 2.0
 _LEAST_ATTEMPTS = 8
 # After a connection that lasted as long, the pauses begin anew.
 _STEADY_S = 5.0
-# With these a server says that it may take the session up later; and how long to wait then, where it does not say.
+# With these, or with when to ask again, a server says that it may take the session up later; and how long to wait then,
+# where it does not say.
 _FOR_NOW = ("RATE_LIMITED", "CAPACITY_REACHED")
 _SHORTEST_DELAY_S, _USUAL_DELAY_S, _LONGEST_DELAY_S = 0.05, 1.0, 5.0
 # The random part of a pause keeps clients apart that have lost their server together.
@@ -53,6 +55,7 @@ class Outage:
         follows_soon = last is not None and now - last._connected_s < _STEADY_S
         self._pause_s: float = last._pause_s if last is not None and follows_soon else _FIRST_PAUSE_S
         self._last_failure: str | None = None
+        self._attempts = 0
 
     def pause_s(self, now: float) -> float | None:
         """Return how long to wait before the next attempt; ``None`` where the window has passed."""
@@ -61,12 +64,13 @@ class Outage:
         remaining_s = self.deadline_s - now
         return min(_random.uniform(0, longest_s), remaining_s) if remaining_s > 0 else None
 
-    async def connect(self, settings: ConnectionSettings, session: str) -> Connection | None:
+    async def connect(self, ways: Sequence[ConnectionSettings], session: str, sessions: int) -> Connection | None:
         """Try once to make another connection, for as long as the window lasts.
 
         Args:
-            settings: Where to connect to, and how.
+            ways: Where to connect to, and how; each time the next one is tried.
             session: One of the sessions that are to be taken up on it.
+            sessions: How many there are.
 
         Returns:
             The connection; ``None`` where it did not work, and may work later.
@@ -76,9 +80,11 @@ class Outage:
             ConnectionLostError: There is another server now, which does not speak v1.
             ServerUnauthorizedError: The server asks for another token.
         """
+        settings = ways[self._attempts % len(ways)]
+        self._attempts += 1
         try:
             async with asyncio.timeout_at(self.deadline_s):
-                connection = await open_connection(settings, session)
+                connection = await connect_to_server(settings, session, sessions)
         except TimeoutError:
             return None
         except ConnectionFailedError as error:
@@ -114,11 +120,11 @@ class Outage:
 def retry_after_s(refusal: dict[str, Any]) -> float | None:
     """Return when to ask again for a session that the server does not take up for now; ``None`` for never."""
     data = refusal.get("data")
-    if refusal.get("type") != "error" or not isinstance(data, dict) or data.get("code") not in _FOR_NOW:
+    if refusal.get("type") != "error" or not isinstance(data, dict):
         return None
     delay_s = data.get("retry_after_s")
     if not isinstance(delay_s, int | float):
-        return _USUAL_DELAY_S
+        return _USUAL_DELAY_S if data.get("code") in _FOR_NOW else None
     return max(_SHORTEST_DELAY_S, min(delay_s, _LONGEST_DELAY_S))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from openenv.core.background_loop import background_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.pictures import Picture
 from openenv.core.vector_client import SyncVectorEnv, VectorEnv
 
 ResultT = TypeVar("ResultT")
@@ -50,6 +51,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     def state(self) -> StateT:
         """Read where the episode stands."""
         return cast("StateT", wait_for(self.async_client.state))
+
+    def render(self) -> Picture | None:
+        """Have the environment show where the episode stands; see ``EnvClient.render``."""
+        return cast("Picture | None", wait_for(self.async_client.render))
 
     def close(self) -> None:
         """End the session, and the server if a provider started it."""

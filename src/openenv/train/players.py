@@ -73,7 +73,9 @@ class RandomPlayer:
     def _text(self) -> str:
         if self._actions.choices:
             return self._random.choice(self._actions.choices)
-        return self._actions.write({name: self._value(field) for name, field in self._actions.fields.items()})
+        kinds = self._actions.kinds
+        fields = kinds[0] if len(kinds) == 1 else self._random.choice(kinds)
+        return self._actions.write({name: self._value(field) for name, field in fields.items()})
 
     def _value(self, schema: Mapping[str, Any]) -> Any:
         options = schema.get("enum") or schema.get("anyOf")

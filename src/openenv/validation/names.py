@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from posixpath import dirname, join, normpath, relpath
 
 from openenv.validation.source import Source
 
@@ -14,7 +15,8 @@ class Definition:
     """A statement of the package that gives a name its meaning.
 
     Attributes:
-        path: The file, relative to the folder.
+        path: The file, relative to the folder. If it begins with ``..``, it lies in the package that the folder is part
+            of.
         node: The class, function or assignment.
     """
 
@@ -67,9 +69,7 @@ class Names:
 
     def path(self, module: str) -> str | None:
         """Return the file of a module as seen from the folder, or ``None`` if there is none."""
-        stem = module.replace(".", "/")
-        candidates = (f"{stem}.py", f"{stem}/__init__.py" if stem else "__init__.py")
-        return next((path for path in candidates if isinstance(self._source.trees.get(path), ast.Module)), None)
+        return self._file(module.replace(".", "/"))
 
     def bases(self, cls: Definition) -> list[Meaning]:
         """Say what each base of a class stands for."""
@@ -90,8 +90,8 @@ class Names:
                 waiting += self.bases(each)
 
     def _find_in(self, path: str, name: str, hops: int) -> Meaning:
-        tree = self._source.trees.get(path)
-        if not isinstance(tree, ast.Module) or hops == 0:
+        tree = self._source.tree(path)
+        if tree is None or hops == 0:
             return None
         for node in _statements(tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
@@ -108,20 +108,27 @@ class Names:
         module = self._own_module(path, node)
         if module is None:
             return External(f"{node.module}.{name}")
-        target = self.path(module)
+        target = self._file(module)
         return None if target is None else self._find_in(target, name, hops - 1)
 
     def _own_module(self, path: str, node: ast.ImportFrom) -> str | None:
-        """The module that an import names, as seen from the folder; ``None`` for another package's."""
-        written = node.module or ""
+        """The module that an import names, as a path without its ending; ``None`` for another package's."""
+        written = (node.module or "").replace(".", "/")
+        top, _, folder = self._package.replace(".", "/").partition("/")
         if node.level:
-            parts = path.split("/")[: -node.level]
-            climbed_out = node.level > len(path.split("/"))
-            return None if climbed_out else ".".join([*parts, *filter(None, [written])])
-        if written == self._package or written.startswith(f"{self._package}."):
-            return written.removeprefix(self._package).lstrip(".")
-        # `from models import X`, as environments do that run from within their folder.
-        return written if self.path(written) is not None else None
+            module = join(folder, dirname(path), "../" * (node.level - 1), written)
+        elif written == top or written.startswith(f"{top}/"):
+            module = written.removeprefix(top).lstrip("/")
+        else:
+            # `from models import X`, as environments do that run from within their folder.
+            return written if self._file(written) is not None else None
+        climbed_out = normpath(module).startswith("..")
+        return None if climbed_out else relpath(f"/{module}", f"/{folder}")
+
+    def _file(self, module: str) -> str | None:
+        """The file of a module, which is given as a path without its ending."""
+        candidates = (f"{module}.py", normpath(join(module, "__init__.py")))
+        return next((path for path in candidates if self._source.tree(path) is not None), None)
 
     def _expression(self, path: str, node: ast.expr) -> Meaning:
         if isinstance(node, ast.Subscript):

@@ -44,6 +44,27 @@ class Source:
             digest.update(f"{path}\0{len(text)}\0{text}".encode())
         return f"sha256:{digest.hexdigest()}"
 
+    def tree(self, path: str) -> ast.Module | None:
+        """Return the syntax tree of a Python file.
+
+        Args:
+            path: The file as seen from the folder; ``../models.py`` is one of the package that the folder is part of.
+
+        Returns:
+            The tree, or ``None`` where there is no such file, or it is no Python.
+        """
+        tree = self._trees_around.get(path) if path.startswith("../") else self.trees.get(path)
+        return tree if isinstance(tree, ast.Module) else None
+
+    @cached_property
+    def _trees_around(self) -> dict[str, ast.Module | SyntaxError]:
+        """The trees of the package that the folder is part of."""
+        if self.top_folder == self.folder:
+            return {}
+        files = ((self.top_folder / path, text) for path, text in _texts(self.top_folder) if path.endswith(".py"))
+        paths = ((os.path.relpath(file, self.folder), text) for file, text in files)
+        return {path: _parse(text, path) for path, text in paths if path.startswith("../")}
+
 
 def read_source(folder: Path) -> Source:
     """Read an environment's folder.

@@ -1,12 +1,17 @@
 """Datasets of reasoning-gym: their splits, their parameters, and those that run answers."""
 
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy
 import pytest
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import DATASETS
 
-from openenv.adapters.reasoning_gym.datasets import SPLITS, check_dataset, open_dataset, runs_answers
+from openenv.adapters.reasoning_gym.datasets import SPLITS, check_dataset, make_task, open_dataset, runs_answers
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 COMPOSITE = {"datasets": [{"name": "chain_sum"}, {"name": "leg_counting", "weight": 2, "config": {"max_animals": 3}}]}
@@ -74,6 +79,44 @@ def test_the_seed_and_the_datasets_own_parameters_count() -> None:
     )
     assert first[0] == same[0] != other[0]
     assert first[0]["question"].count("+") + first[0]["question"].count("-") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("list_functions", {}),
+        ("pool_matrix", {}),
+        ("composite", {"datasets": [{"name": "list_functions"}, {"name": "pool_matrix"}]}),
+    ],
+)
+def test_tasks_are_the_same_whatever_other_threads_do(name: str, arguments: dict[str, Any]) -> None:
+    alone = open_dataset(name, arguments, "train")
+    expected = [make_task(alone, index) for index in range(40)]
+    state, numpy_state = random.getstate(), numpy.random.get_state(legacy=False)["state"]["key"].tolist()
+
+    def made(_: int) -> list[dict[str, Any]]:
+        dataset = open_dataset(name, arguments, "train")
+        return [make_task(dataset, index) for index in range(40)]
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(made, range(8)))
+    assert answers == [expected] * 8
+    assert random.getstate() == state
+    assert numpy.random.get_state(legacy=False)["state"]["key"].tolist() == numpy_state
+
+
+def test_without_reasoning_gym_the_models_are_there_and_the_rest_says_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["reasoning_gym"] = None
+from openenv.adapters.reasoning_gym import AnswerAction, ReasoningObservation, ReasoningState
+try:
+    from openenv.adapters.reasoning_gym import environment_for
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == 'This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"\n'
 
 
 def test_a_composite_is_made_of_others() -> None:

@@ -110,6 +110,17 @@ def test_a_copy_scores_alike() -> None:
     assert answers[0].reward == 1.0
 
 
+def test_a_person_is_shown_how_the_answer_was_scored() -> None:
+    env = ReasoningEnvironment("chain_sum", {"seed": 7})
+    assert env.render() is None
+    env.reset(index=0)
+    assert env.render() is None
+    env.step(AnswerAction(answer="5"))
+    assert env.render() == "score 0; the dataset's own answer: 156"
+    env.reset(index=0)
+    assert env.render() is None
+
+
 def test_its_tasks_are_listed_lightly() -> None:
     env = ReasoningEnvironment("chain_sum", {"size": 4})
     assert env.list_splits() == ["train", "validation", "test"]

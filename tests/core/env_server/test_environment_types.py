@@ -265,7 +265,6 @@ class TestFactory:
             partial(make_counter),
             partial(partial(make_something)),
         ],
-        ids=str,
     )
     def test_every_kind_of_factory_makes_one_each_time(self, source: Any) -> None:
         factory = EnvironmentFactory(source)

@@ -82,7 +82,7 @@ def test_rewards_of_array_libraries_become_numbers(reward: Any, expected: Any) -
         [1.0],
         np.array([1.0, 2.0]),
         np.float64("nan"),
-        object(),
+        pytest.param(object(), id="object"),
         1j,
     ],
     ids=repr,

@@ -581,7 +581,7 @@ class TestSnapshots:
             walker.step(1)
             image = crash_image(journal)
             with closing(sqlite3.connect(image)) as file:
-                file.execute("UPDATE session SET snapshot = '{}'")
+                file.execute("UPDATE session SET snapshot = CAST('j{}' AS BLOB)")
                 file.commit()
             with serve_journaled(MappedWalk, image).v1() as other:
                 assert "restoring the environment's snapshot failed: 'at'" in walker.lost(other)
@@ -650,7 +650,7 @@ class TestUnwritable:
     def test_what_waits_has_an_end_and_sessions_begin_anew_after_it(
         self, serve_journaled: ServeWalks, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.journal._MOST_WAITING", 1000)
+        monkeypatch.setattr("openenv.core.env_server.journal.journal._MOST_WAITING", 1000)
         server = serve_journaled()
         with server.v1() as wire:
             walker, other_walker = Walker.open(wire), Walker.open(wire)
@@ -672,7 +672,7 @@ class TestUnwritable:
                     crashed.attach(other)
                     assert crashed.step(1) == one.step(1)
 
-    def test_a_session_that_was_rebuilt_meanwhile_is_taken_up_again(
+    def test_none_is_rebuilt_meanwhile_since_others_could_not_be_told(
         self, serve_journaled: ServeWalks, journal: Path
     ) -> None:
         with serve_journaled().v1() as wire:
@@ -683,12 +683,17 @@ class TestUnwritable:
         wire = server.v1()
         Walker.open(wire)  # from now on the server writes
         with locked(image):
-            walker.attach(wire)
-            at = walker.step(1)["observation"]["at"]
+            refused = error_of(walker.try_to_attach(wire))
+            assert "database is locked" in refused["message"]
+            assert refused["retry_after_s"] == 1.0
+        assert walker.attach(wire) == 1
+        at = walker.step(1)["observation"]["at"]
+        with locked(image):
+            walker.step(1)
             wire.cut()
             with server.v1() as other:
-                assert walker.attach(other) == 2
-                assert walker.step(0)["observation"]["at"] == at
+                assert walker.attach(other) == 3
+                assert walker.step(0)["observation"]["at"] > at
 
     def test_a_fork_by_replay_is_refused_meanwhile(self, serve_journaled: ServeWalks, journal: Path) -> None:
         with serve_journaled(WALKS["LockedWalk"]).v1() as wire:

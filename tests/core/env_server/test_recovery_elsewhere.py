@@ -2,14 +2,13 @@
 
 import os
 import signal
-import sqlite3
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, error_of
 from tests.core.programs.journaled_server import Stride, ThreadedWalk, Walk
-from tests.servers import ServerProcess, V1Wire
+from tests.servers import ServerProcess, V1Wire, eventually
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 
@@ -25,6 +24,12 @@ def process_of_worker(server: ServerProcess, number: int) -> int:
     found = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     (process,) = [child for child in found if f"worker-{number}" in Path(f"/proc/{child}/cmdline").read_text()]
     return int(process)
+
+
+def listed(server: ServerProcess) -> list[str]:
+    """The sessions that workers hold; one that two of them hold is there twice."""
+    rows = httpx.get(f"{server.url}/sessions", trust_env=False).json()["sessions"]
+    return [row["session"] for row in rows]
 
 
 def test_sessions_of_a_killed_worker_stay_with_who_takes_its_place(journal: Path) -> None:
@@ -45,10 +50,8 @@ def test_sessions_of_a_killed_worker_stay_with_who_takes_its_place(journal: Path
                     socket = wires.enter_context(connect_again(server, walker))
                     walker.attach(socket)
                 assert walker.step(length)["observation"]["at"] == walk.step(Stride(length=length)).at
-            rows = httpx.get(f"{server.url}/sessions", trust_env=False).json()["sessions"]
-            held = {row["session"]: row["worker"] for row in rows}
-            assert len(held) == len(rows) == len(walks)
-            assert all(session[0] == worker for session, worker in held.items())
+            eventually(lambda: len(listed(server)) == len(walks), "each session is held once")
+            assert len(set(listed(server))) == len(walks)
             for socket in {walker.wire for walker, _ in walks}:
                 socket.cut()
             for walker, walk in walks:
@@ -93,25 +96,6 @@ class TestTwoServers:
             assert here.sessions.active_sessions == 1
             for length in (1, 2):
                 assert walker.step(length)["observation"]["at"] == walk.step(Stride(length=length)).at
-
-
-def test_one_that_was_rebuilt_and_could_not_be_written_down_is_the_live_one(
-    serve_journaled: ServeWalks, journal: Path
-) -> None:
-    walk = Walk()
-    with serve_journaled().v1() as wire:
-        walker = Walker.open(wire)
-        assert walker.reset(seed=1)["observation"]["at"] == walk.reset(seed=1).at
-        image = crash_image(journal)
-    server = serve_journaled(path=image)
-    with server.v1() as other, closing(sqlite3.connect(image, isolation_level=None)) as writer:
-        other.open()  # which makes the server open its journal
-        writer.execute("BEGIN IMMEDIATE")
-        for length in (1, 2):
-            with server.v1() as wire:
-                assert walker.attach(wire) == walker.last_id
-                assert walker.step(length)["observation"]["at"] == walk.step(Stride(length=length)).at
-                wire.cut()
 
 
 class TestNoPlace:

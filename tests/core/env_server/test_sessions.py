@@ -319,9 +319,11 @@ def test_a_plain_step_that_gives_something_to_await_has_its_time_too(serve: Serv
 
 
 def test_the_server_ends_while_an_environment_hangs(serve: Serve, gate: Gate) -> None:
+    before = set(threading.enumerate())
     server = serve(partial(GatedEnvironment, gate), step_timeout_s=0.3)
     with server.wire() as wire:
         wire.reset()
         wire.step(amount=9)
     server.stop()
-    assert threading.active_count() < 50
+    (left,) = set(threading.enumerate()) - before
+    assert left.name == gate.threads["step"]

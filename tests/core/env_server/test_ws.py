@@ -437,7 +437,7 @@ class TestMischief:
         with server.wire() as wire:
             assert wire.reset()["type"] == "observation"
 
-    @pytest.mark.parametrize("state", [None, 42, "text", object()], ids=repr)
+    @pytest.mark.parametrize("state", [None, 42, "text", pytest.param(object(), id="object")], ids=repr)
     def test_a_state_that_is_no_state_is_an_execution_error(self, serve: Serve, state: Any) -> None:
         class Stateless(CounterEnvironment):
             @property
@@ -547,7 +547,7 @@ class TestEndings:
                     wire.receive()
         assert server.sessions.active_sessions == 0
 
-    @pytest.mark.parametrize("made", [None, object(), CounterEnvironment, {}], ids=repr)
+    @pytest.mark.parametrize("made", [None, pytest.param(object(), id="object"), CounterEnvironment, {}], ids=repr)
     def test_a_factory_that_makes_no_environment_is_a_factory_error(self, serve: Serve, made: Any) -> None:
         def factory() -> Any:
             return made

@@ -147,8 +147,8 @@ class TestBackpressure:
             socket.put({"type": "reset", "id": next(ids), "session": session})
             await socket.answers(2)
             socket.reads.clear()
-            socket.put({"type": "state", "id": next(ids), "session": session})  # its task gets stuck on sending
-            await socket.settle()
+            socket.put({"type": "state", "id": next(ids), "session": session})
+            await socket.until(lambda: socket.is_stuck)
             asked: Any = {"type": kind, "session": session} | ({"data": {"amount": 1}} if kind == "step" else {})
             for _ in range(40):
                 socket.put([{**asked, "id": next(ids)} for _ in range(5)])

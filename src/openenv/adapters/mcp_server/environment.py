@@ -13,7 +13,6 @@ from pydantic_core import from_json
 
 from openenv.adapters.mcp_server.process import ServerProcess
 from openenv.adapters.mcp_server.rewards import RewardFunction, ToolCall, load_reward, reward_of
-from openenv.adapters.tasks import DEFAULT_SPLIT, ListsTasks, Splits, Task, read_tasks
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
@@ -35,6 +34,7 @@ from openenv.core.exceptions import (
     ResetNeededError,
     TaskNotFoundError,
 )
+from openenv.core.tasks import DEFAULT_SPLIT, ListsTasks, Splits, Task, read_tasks
 
 __all__ = ["McpServerEnvironment", "McpServerObservation"]
 
@@ -74,7 +74,7 @@ class McpServerEnvironment(ListsTasks, Environment[CallToolAction, McpServerObse
 
     Args:
         command: The command that starts the server, which speaks MCP over its standard input and output.
-        tasks: The tasks, or the file that lists them, see ``adapters.tasks.read_tasks``.
+        tasks: The tasks, or the file that lists them, see ``openenv.core.tasks.read_tasks``.
         reward: The reward function, or where it is to be imported from, see ``rewards.load_reward``.
         variables: Names of environment variables that the server gets. Without these it gets ``PATH``, ``HOME`` and the
             like, and no secret of this process.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from openenv.adapters.mcp_server.environment import McpServerEnvironment, check_task, split_command
 from openenv.adapters.mcp_server.rewards import absolute, load_reward
-from openenv.adapters.tasks import read_tasks
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.tasks import read_tasks
 
 
 def environment_for(

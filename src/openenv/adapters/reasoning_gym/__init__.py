@@ -1,16 +1,24 @@
-"""reasoning-gym's datasets, to be served: a task is a question, a step its answer. ``environment_for("chain_sum")``."""
+"""reasoning-gym's datasets, to be served: a task is a question, a step its answer. ``environment_for("chain_sum")``.
 
-try:
-    import reasoning_gym as _reasoning_gym  # noqa: F401  # said here once, in place of a traceback from the depths
-except ImportError as error:
-    raise ImportError('This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"') from error
+Names are handed out on first use (PEP 562): the models do without reasoning-gym, the rest imports it.
+"""
 
-from openenv.adapters.reasoning_gym.environment import (
-    AnswerAction,
-    ReasoningEnvironment,
-    ReasoningObservation,
-    ReasoningState,
-)
-from openenv.adapters.reasoning_gym.made import environment_for
+from typing import TYPE_CHECKING
 
-__all__ = ["AnswerAction", "ReasoningEnvironment", "ReasoningObservation", "ReasoningState", "environment_for"]
+from openenv._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openenv.adapters.reasoning_gym.environment import ReasoningEnvironment as ReasoningEnvironment
+    from openenv.adapters.reasoning_gym.made import environment_for as environment_for
+    from openenv.adapters.reasoning_gym.models import AnswerAction as AnswerAction
+    from openenv.adapters.reasoning_gym.models import ReasoningObservation as ReasoningObservation
+    from openenv.adapters.reasoning_gym.models import ReasoningState as ReasoningState
+else:
+    __all__, __getattr__ = lazy_exports(
+        __name__,
+        {
+            "openenv.adapters.reasoning_gym.environment": ("ReasoningEnvironment",),
+            "openenv.adapters.reasoning_gym.made": ("environment_for",),
+            "openenv.adapters.reasoning_gym.models": ("AnswerAction", "ReasoningObservation", "ReasoningState"),
+        },
+    )

@@ -2,19 +2,26 @@
 
 import ast
 import inspect
+import random
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
-from reasoning_gym import create_dataset
-from reasoning_gym.composite import DatasetSpec
-from reasoning_gym.dataset import ProceduralDataset
-from reasoning_gym.factory import DATASETS
+try:
+    import numpy
+    from reasoning_gym import create_dataset
+    from reasoning_gym.composite import DatasetSpec
+    from reasoning_gym.dataset import ProceduralDataset
+    from reasoning_gym.factory import DATASETS
+except ImportError as error:
+    raise ImportError('This needs reasoning-gym: pip install "openenv-core[reasoning-gym]"') from error
 
 from openenv.adapters.ids import did_you_mean
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
-__all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "open_dataset", "runs_answers"]
+__all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset", "runs_answers"]
 
 DEFAULT_SIZE = 500
 SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
@@ -25,6 +32,7 @@ _SPLIT_ROOM = 10**9
 _COMPOSITE = "composite"
 _RUNNING = frozenset({"eval", "exec", "parse_expr", "sympify"})
 _DATASETS_OWN = frozenset({"entry", "metadata"})
+_global_numbers = Lock()
 
 
 def open_dataset(name: str, arguments: Mapping[str, Any], split: str) -> ProceduralDataset:
@@ -38,6 +46,44 @@ def open_dataset(name: str, arguments: Mapping[str, Any], split: str) -> Procedu
     seed = arguments.get("seed", 0) + SPLITS[split]
     size = arguments.get("size", DEFAULT_SIZE)
     return create_dataset(name, **{**arguments, **_parts(name, arguments), "seed": seed, "size": size})
+
+
+def make_task(dataset: ProceduralDataset, index: int) -> dict[str, Any]:
+    """Make a task: the same one for the same place, whatever other threads do.
+
+    Two datasets, ``list_functions`` and ``pool_matrix``, draw from random numbers that the whole process shares.
+
+    Args:
+        dataset: The dataset.
+        index: The task's index.
+    """
+    task: dict[str, Any]
+    if _draws_from_global_numbers(dataset):
+        with _seeded(dataset.seed + index):
+            task = dataset[index]
+    else:
+        task = dataset[index]
+    return task
+
+
+def _draws_from_global_numbers(dataset: ProceduralDataset) -> bool:
+    parts = getattr(dataset, "datasets", None)  # those of a composite, by their names
+    if isinstance(parts, Mapping):
+        return any(map(_draws_from_global_numbers, parts.values()))
+    return type(dataset).__module__.rpartition(".")[2] in ("list_functions", "pool_matrix")
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the numbers that all share, for one thread at a time, and leave them as they were."""
+    with _global_numbers:
+        state, numpy_state = random.getstate(), numpy.random.get_state()
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(state)
+            numpy.random.set_state(numpy_state)
 
 
 def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) -> None:

@@ -2,41 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
 
-from pydantic import Field
-from reasoning_gym.dataset import ProceduralDataset
-
-from openenv.adapters.reasoning_gym.datasets import DEFAULT_SIZE, SPLITS, open_dataset
-from openenv.adapters.tasks import ListsTasks
+from openenv.adapters.reasoning_gym.datasets import DEFAULT_SIZE, SPLITS, make_task, open_dataset
+from openenv.adapters.reasoning_gym.models import AnswerAction, ReasoningObservation, ReasoningState
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.exceptions import ResetNeededError
+from openenv.core.tasks import ListsTasks
 
-__all__ = ["AnswerAction", "ReasoningEnvironment", "ReasoningObservation", "ReasoningState"]
+if TYPE_CHECKING:
+    from reasoning_gym.dataset import ProceduralDataset
+
+__all__ = ["ReasoningEnvironment"]
 
 # What datasets let through where an answer is not of the form that they read.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-
-
-class AnswerAction(Action):
-    """Answer the question."""
-
-    answer: str = Field(description="the answer alone, in the form that the question asks for")
-
-
-class ReasoningObservation(Observation):
-    """What a dataset asks; after the answer, the metadata has the dataset's own answer."""
-
-    text: str = Field(default="", description="the question; empty after the answer")
-
-
-class ReasoningState(State):
-    """Which task is played."""
-
-    dataset: str = Field(description="the dataset's name")
-    split: str | None = Field(default=None, description="the split that the task is of")
-    index: int | None = Field(default=None, description="the task's index in its split")
 
 
 class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObservation, ReasoningState]):
@@ -64,6 +46,7 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
         self.arguments = dict(arguments or {})
         self._datasets: dict[str, ProceduralDataset] = {}
         self._entry: dict[str, Any] | None = None
+        self._outcome: str | None = None
         self._state = ReasoningState(dataset=dataset)
 
     def reset(
@@ -78,7 +61,7 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
         Args:
             seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
                 neighbouring tasks. Without either it is any.
-            episode_id: Names the episode.
+            episode_id: Name of the episode; a new one is made up where there is none.
             split: ``train``, which is the default, ``validation`` or ``test``.
             index: The task's index in its split.
 
@@ -86,7 +69,8 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
             TaskNotFoundError: There is no such task.
         """
         place = self.choose_task(split, index, seed)
-        self._entry = self._tasks(place.split)[place.index]
+        self._entry, self._outcome = make_task(self._tasks(place.split), place.index), None
+        episode_id = episode_id or str(uuid4())
         self._state = ReasoningState(episode_id=episode_id, dataset=self.dataset, split=place.split, index=place.index)
         return ReasoningObservation(text=self._entry["question"], metadata=asdict(place))
 
@@ -107,7 +91,7 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
             reward = float(self._tasks(split).score_answer(action.answer, entry))
         except _UNREADABLE as error:
             reward, report["score_error"] = 0.0, f"{type(error).__name__}: {error}"
-        self._entry = None
+        self._entry, self._outcome = None, f"score {reward:g}; the dataset's own answer: {entry['answer']}"
         self._state.step_count += 1
         return ReasoningObservation(done=True, reward=reward, metadata=report)
 
@@ -115,6 +99,10 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
     def state(self) -> ReasoningState:
         """Which task is played, and whether it was answered."""
         return self._state
+
+    def render(self) -> str | None:
+        """Show a person how the answer was scored, once there is one."""
+        return self._outcome
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Say which dataset it is."""
@@ -128,7 +116,7 @@ class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObserv
         """How many tasks each split has."""
         return dict.fromkeys(SPLITS, self.arguments.get("size", DEFAULT_SIZE))
 
-    def _tasks(self, split: str) -> ProceduralDataset:
+    def _tasks(self, split: str) -> "ProceduralDataset":
         """Return the dataset of a split, made when it is first asked for: some take a second for that."""
         if split not in self._datasets:
             self._datasets[split] = open_dataset(self.dataset, self.arguments, split)

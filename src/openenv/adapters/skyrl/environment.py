@@ -10,10 +10,10 @@ from omegaconf import OmegaConf
 from pydantic import Field
 
 from openenv.adapters.skyrl.tasks import check_task, messages_of
-from openenv.adapters.tasks import ListsTasks, Splits, Task, read_tasks
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+from openenv.core.tasks import ListsTasks, Splits, Task, read_tasks
 
 __all__ = ["ConversationObservation", "ReplyAction", "SkyRLEnvironment", "SkyRLState"]
 

@@ -8,8 +8,8 @@ from skyrl_gym import registry
 from openenv.adapters.ids import did_you_mean, import_registering, read_id
 from openenv.adapters.skyrl.environment import SkyRLEnvironment
 from openenv.adapters.skyrl.tasks import check_task
-from openenv.adapters.tasks import read_tasks
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.core.tasks import read_tasks
 
 _RUNS = {"lcb": "Python", "searchcode": "Python", "text2sql": "SQL"}
 """What SkyRL-Gym's own environments run of what a model writes, on the machine itself."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from openenv.adapters.tasks import Task
+from openenv.core.tasks import Task
 
 
 def check_task(task: Task) -> None:

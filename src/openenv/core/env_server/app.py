@@ -37,7 +37,7 @@ from openenv.core.env_server.settings import (
     checked_mode,
     concurrency,
     debugs,
-    journal_path,
+    journal_place,
     limits_of,
     message_bytes,
     sessions_per_process,
@@ -122,8 +122,8 @@ class HTTPEnvServer:
         make_sessions = partial(self._telemetry.TracedSessions, self.env_name) if self._telemetry else Sessions
         self._sessions: Sessions = make_sessions(factory, types, limits, sessions_per_process(settings))
         self._sessions.debug = self._debug
-        path = journal_path(settings)
-        self._journal = None if path is None else Journal.within(limits, path)
+        place = journal_place(settings)
+        self._journal = None if place is None else Journal.within(limits, place)
         self._agents: McpEndpoint | None = None
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
@@ -414,7 +414,7 @@ def run_app(
         tls: The certificate to serve ``https`` and ``wss`` with.
     """
     refuse_while_importing()
-    settings = {"host": host, "port": port, **_uvicorn_settings(log_level, log_format, tls)}
+    settings = {"host": host, "port": port, **uvicorn_settings(log_level, log_format, tls)}
     if reload_dirs:
         uvicorn.run(app, reload=True, reload_dirs=reload_dirs, **settings)
         return
@@ -455,7 +455,7 @@ def run_workers(
     if count < 1:
         raise ConfigurationError(f"Expected at least 1 worker, got {count}.")
     importable = Importable.of(make_app, "the environment", needed_for=f"workers={count}", instead="workers=1")
-    settings = _uvicorn_settings(log_level, log_format, tls)
+    settings = uvicorn_settings(log_level, log_format, tls)
     logging.config.dictConfig(settings["log_config"])  # as uvicorn does in each worker
     with suppress(KeyboardInterrupt):  # as uvicorn does with one process
         run_supervisor(Supervisor(importable, count, listener, settings, on_ready, grace_s))
@@ -481,7 +481,14 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _uvicorn_settings(log_level: str, log_format: LogFormat | None, tls: TLS | None) -> dict[str, Any]:
+def uvicorn_settings(log_level: str, log_format: LogFormat | None, tls: TLS | None) -> dict[str, Any]:
+    """Say in uvicorn's words how a server is run.
+
+    Args:
+        log_level: Least severe log message that is shown.
+        log_format: How to write the log, see ``logs.log_config``.
+        tls: The certificate to serve ``https`` and ``wss`` with.
+    """
     return {
         **({} if tls is None else tls.uvicorn_settings()),
         "log_level": log_level,

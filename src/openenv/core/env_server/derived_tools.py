@@ -1,7 +1,7 @@
 """The tools that an environment's actions make: one for each class of actions, whose fields are its parameters."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -62,12 +62,17 @@ def derived_tools(action_class: type[BaseModel], taken: frozenset[str]) -> dict[
         The tools by their names, in the order of the union.
     """
     members = action_members(action_class)
-    names = _names([member.__name__ for member in members], taken)
+    names = tool_names([member.__name__ for member in members], taken)
     return {name: DerivedTool(name, member) for name, member in zip(names, members, strict=True)}
 
 
-def _names(classes: list[str], taken: frozenset[str]) -> list[str]:
-    """Name the tools of classes: ``GuessAction`` is ``guess``, unless that is no name or another one's."""
+def tool_names(classes: Sequence[str], taken: frozenset[str] = frozenset()) -> list[str]:
+    """Name the tools of classes: ``GuessAction`` is ``guess``, unless that is no name or another one's.
+
+    Args:
+        classes: Names of the classes.
+        taken: Names that they can't have.
+    """
     names: list[str] = []
     for name in classes:
         unusable = RESERVED_TOOL_NAMES.union(taken, names, ("",))

@@ -7,7 +7,7 @@ from typing import Any
 from openenv.core.env_server.disclosure import add_traceback, message_of
 from openenv.core.env_server.json_rpc import answer_document
 from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import outcome_json, state_json
+from openenv.core.env_server.protocol import outcome_json, picture_json, state_json
 from openenv.core.env_server.session import Session
 from openenv.core.exceptions import EnvironmentFailedError, RequestError
 
@@ -19,7 +19,7 @@ async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str
 
     Args:
         session: The session that it is for.
-        kind: ``reset``, ``step``, ``state`` or ``mcp``.
+        kind: ``reset``, ``step``, ``state``, ``render`` or ``mcp``.
         data: The request's ``data``.
 
     Returns:
@@ -35,6 +35,8 @@ async def answer(session: Session, kind: str, data: dict[str, Any]) -> tuple[str
             return "observation", outcome_json(await session.reset(data))
         if kind == "state":
             return "state", state_json(await session.state())
+        if kind == "render":
+            return "picture", picture_json(await session.render())
         return "mcp", await answer_document(session, data)
     except RequestError as error:
         _show(session, error)

@@ -27,6 +27,7 @@ from openenv.core.env_server.environment_types import (
     looks_like_environment,
 )
 from openenv.core.env_server.outcomes import WrittenJson
+from openenv.core.env_server.pictures import Picture, picture_of
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.env_server.tasks import TaskQuestion, ask
 from openenv.core.env_server.tools import class_tools
@@ -310,6 +311,12 @@ class Runner:
         """Read the state, which may be a property or a method."""
         return await _answered(self.session_name, "state", None, self._place.run, _read_state, self.environment)
 
+    async def render(self, timeout_s: float | None = None) -> Picture | None:
+        """Have the environment show where it stands; ``None`` where there is nothing to see."""
+        name = self.session_name
+        picture: Picture | None = await _answered(name, "render", timeout_s, self._place.run, _draw, self.environment)
+        return picture
+
     async def metadata(self) -> Any:
         """Ask the environment what it is."""
         name = self.session_name
@@ -415,6 +422,10 @@ def _close_made(made: list[Any], factory: EnvironmentFactory) -> None:
 
 def _read_metadata(environment: Any) -> Any:
     return environment.get_metadata()
+
+
+def _draw(environment: Any) -> Picture | None:
+    return picture_of(environment.render())
 
 
 def _take_snapshot(environment: Any) -> Any:

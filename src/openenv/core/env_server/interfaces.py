@@ -191,7 +191,12 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         raise NotImplementedError(f"{type(self).__name__} has no restore()")
 
     def render(self) -> Any:
-        """Show the current position to a person: text, HTML or SVG, or an image; ``None`` for nothing."""
+        """Show the current position to a person; ``None`` for nothing.
+
+        Returns:
+            Text, where colours are those of a terminal; HTML; SVG; the bytes of a PNG, JPEG, GIF or WebP image; or an
+            array of bytes with the shape ``(height, width)``, ``(height, width, 3)`` or ``(height, width, 4)``.
+        """
         return None
 
     def get_metadata(self) -> EnvironmentMetadata:

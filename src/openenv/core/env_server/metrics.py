@@ -52,9 +52,12 @@ class Ending(StrEnum):
     """The server ended."""
 
 
-RECOVERY_FAILURES = ("incomplete", "unrepeatable", "different", "environment", "no_place", "unreadable", "other")
+RECOVERY_FAILURES = (
+    *("incomplete", "unrepeatable", "different", "environment", "elsewhere", "no_place", "unreadable", "other"),
+)
 """Why a session could not be rebuilt, in this order: the journal lacks some of it, or holds what can't be repeated; the
-environment did something else this time, or is another one; every place was taken; the journal can't be read."""
+environment did something else this time, or is another one; another server took it up; every place was taken; the
+journal can't be read."""
 
 
 class Histogram:

@@ -22,7 +22,7 @@ Report = dict[str, Any]
 """What one worker answers to a question of another one, as JSON can carry it."""
 
 AskOthers = Callable[[Report], Awaitable[Mapping[str, Report | None]]]
-"""Puts a question to all other workers: their answers by their numbers, ``None`` for one that gave none in time."""
+"""Puts a question to workers: their answers by their numbers, ``None`` for one that gave none in time."""
 
 
 class SessionRow(BaseModel):
@@ -49,29 +49,20 @@ class SessionTable(BaseModel):
     sessions: list[SessionRow] = Field(description="those used last first")
 
 
-class Operations:
-    """The routes for those who run a server.
+async def _nobody(_question: Report) -> Mapping[str, Report | None]:
+    """Ask nobody: this process is the whole server."""
+    return {}
+
+
+class OperatorRoutes:
+    """The routes for those who run a server, answered for all of its processes.
 
     Args:
-        sessions: The sessions of this process.
-        environment: Name of the environment.
+        reports: Puts a question to every process that holds sessions.
     """
 
-    def __init__(self, sessions: Sessions, environment: str) -> None:
-        self._sessions = sessions
-        self._environment = environment
-        self._worker = "0"
-        self._ask_others: AskOthers = _nobody
-
-    def join_workers(self, worker: int, ask_others: AskOthers) -> None:
-        """Answer for the other workers too.
-
-        Args:
-            worker: Number of this one.
-            ask_others: Puts a question to the other ones, which ``answer`` it there.
-        """
-        self._worker = str(worker)
-        self._ask_others = ask_others
+    def __init__(self, reports: AskOthers) -> None:
+        self._reports = reports
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode does not list sessions."""
@@ -100,6 +91,32 @@ class Operations:
         rows.sort(key=_idle_s)
         return SessionTable(total=sum(report["total"] for report in answered), sessions=rows[:limit])
 
+
+class Operations(OperatorRoutes):
+    """The routes for those who run a server of one process or of several workers.
+
+    Args:
+        sessions: The sessions of this process.
+        environment: Name of the environment.
+    """
+
+    def __init__(self, sessions: Sessions, environment: str) -> None:
+        super().__init__(self._of_all)
+        self._sessions = sessions
+        self._environment = environment
+        self._worker = "0"
+        self._ask_others: AskOthers = _nobody
+
+    def join_workers(self, worker: int, ask_others: AskOthers = _nobody) -> None:
+        """Answer for the other workers too.
+
+        Args:
+            worker: Number of this one; or of this server, in a fleet, whose others it does not know.
+            ask_others: Puts a question to the other ones, which ``answer`` it there.
+        """
+        self._worker = str(worker)
+        self._ask_others = ask_others
+
     def answer(self, question: Report) -> Report:
         """Answer a question of another worker, for this one alone."""
         if question["about"] == "metrics":
@@ -107,7 +124,7 @@ class Operations:
         rows = sorted(map(self._row, self._sessions), key=_idle_s)
         return {"total": len(rows), "sessions": [row.model_dump() for row in rows[: question["limit"]]]}
 
-    async def _reports(self, question: Report) -> dict[str, Report | None]:
+    async def _of_all(self, question: Report) -> dict[str, Report | None]:
         own = self.answer(question)  # first: to wait for another worker takes up to two seconds
         others = await self._ask_others(question)
         return dict(sorted({**others, self._worker: own}.items()))
@@ -127,11 +144,6 @@ class Operations:
             busy=session.busy,
             away=session.away,
         )
-
-
-async def _nobody(_question: Report) -> Mapping[str, Report | None]:
-    """Ask nobody: this process is the whole server."""
-    return {}
 
 
 def _idle_s(row: SessionRow) -> float:

@@ -20,10 +20,12 @@ from openenv.core.env_server.action_unions import action_members
 from openenv.core.env_server.disclosure import without_secrets
 from openenv.core.env_server.mcp_types import TOOL_ACTIONS, names_tool_action
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
+from openenv.core.env_server.pictures import Picture
 from openenv.core.env_server.types import (
     AttachMessage,
     ForkMessage,
     OpenMessage,
+    RenderMessage,
     Scalar,
     WSCloseMessage,
     WSMCPMessage,
@@ -69,6 +71,9 @@ _DEEPEST_QUOTE = 200
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
 
+SESSIONS_HEADER = "X-OpenEnv-Sessions"
+"""Tells a fleet for how many sessions its client connects, and the client to how many of them a server has room."""
+
 V1 = "openenv.v1"
 """The WebSocket subprotocol that a client offers, and a server that has it chooses."""
 
@@ -84,7 +89,7 @@ class V1Request(NamedTuple):
     """What a client asks for on v1.
 
     Attributes:
-        type: ``open``, ``attach``, ``fork``, or one of the legacy wire's.
+        type: ``open``, ``attach``, ``fork``, ``render``, or one of the legacy wire's.
         data: As on the legacy wire.
         id: Number of the request, for its answer.
         session: The session that it is for; empty for ``open``.
@@ -231,6 +236,9 @@ def _checked_v1(message: Any, number: int | None, session: str | None) -> V1Requ
     if message.get("type") == "fork":
         fork = _validated(ForkMessage, message)
         return V1Request("fork", fork.data.model_dump(), number, session)
+    if message.get("type") == "render":
+        _validated(RenderMessage, message)
+        return V1Request("render", {}, number, session)
     inner = {name: value for name, value in message.items() if name not in ("id", "session")}
     request_type, data = _read_legacy(inner)
     return V1Request(request_type, data, number, session)
@@ -403,6 +411,13 @@ def state_json(state: Any) -> str:
         return state.model_dump_json(warnings=False) if isinstance(state, BaseModel) else _dump(state)
     except (ValueError, TypeError) as error:
         raise EnvironmentFailedError(f"The state cannot be sent as JSON: {error}") from error
+
+
+def picture_json(picture: Picture | WrittenJson | None) -> str:
+    """Write a picture; an empty object where there is nothing to see."""
+    if isinstance(picture, WrittenJson):
+        return picture.text
+    return "{}" if picture is None else picture.model_dump_json()
 
 
 def encode_error(error: RequestError) -> str:

@@ -22,6 +22,9 @@ Data: TypeAlias = dict[str, Any] | None
 Taken: TypeAlias = Data | bytes
 """What a request said before it was carried out, perhaps as JSON; ``None`` where that can't be written down."""
 
+# The types of answers that are not those of their requests.
+_ANSWER_TYPES = {"reset": "observation", "step": "observation", "render": "picture"}
+
 # What a session without a journal remembers: requests, and bytes of what they say.
 _MOST_REQUESTS = 1024
 _MOST_BYTES = 1024 * 1024
@@ -214,5 +217,5 @@ def answer_message(recorded: Recorded) -> str:
     """Write the message that a request was answered with, of which the whole text was kept."""
     request, answer, failed = recorded
     text = f"{answer}"
-    kind = "observation" if request.type in ("reset", "step") else request.type
+    kind = _ANSWER_TYPES.get(request.type, request.type)
     return text if failed else encode_v1(kind, text, request.id, request.session)

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from openenv.core.env_server.journal import Journal, JournalRecord, hashed
-from openenv.core.env_server.journal_reader import Row, Told
+from openenv.core.env_server.journal.history import Row, Told
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.records import names_seed
-from openenv.core.env_server.replay import rebuild, refuse_unrepeatable
+from openenv.core.env_server.replay import rebuild
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.exceptions import (
@@ -19,6 +19,7 @@ from openenv.core.exceptions import (
     SessionCapacityError,
     SessionLostError,
     SessionNotFoundError,
+    TakenElsewhereError,
     UnauthorizedError,
 )
 
@@ -55,7 +56,7 @@ class Recovery:
         self._sessions = sessions
         self._describe = describe
 
-    def check(self, session_id: str, token: str) -> Row:
+    async def check(self, session_id: str, token: str) -> Row:
         """Find a session that may be rebuilt.
 
         Raises:
@@ -64,7 +65,7 @@ class Recovery:
             SessionLostError: The session has ended.
             JournalError: The journal can't be read.
         """
-        row = self._journal.find(session_id)
+        row = await self._journal.find(session_id)
         if row is None:
             raise SessionNotFoundError(session_id, "There is no such session (any more); open one.")
         if not hmac.compare_digest(row.token, hashed(token)):
@@ -85,13 +86,13 @@ class Recovery:
         Raises:
             SessionLostError: It can't be rebuilt as it was, and why.
             SessionCapacityError: There is no place for it.
-            JournalError: The journal can't be read.
+            TakenElsewhereError: Another server has taken it up at the same time.
+            JournalError: The journal can't be read or written.
         """
-        told = await self._journal.tell(row)
-        last_id, last_answer = _where_it_stood(told, answered)
-        refuse_unrepeatable(told.history.requests)
         session = await self._sessions.open(client=client, session_id=row.id)
         try:
+            told = await self._journal.take_up(row)
+            last_id, last_answer = _where_it_stood(told, answered)
             await self._rebuild(session, row, told)
             record = self._journal.add_child(
                 row.number,
@@ -103,7 +104,9 @@ class Recovery:
                 first_id=last_id + 1,
             )
             self._journal.end(row.number, "it was taken up again")
-            self._journal.commit()
+            await self._journal.commit()
+            if self._journal.is_taken(record.number):
+                raise TakenElsewhereError
         except BaseException as error:
             session.ending = Ending.FAILED
             self._sessions.close(session)
@@ -146,6 +149,8 @@ def failure_of(error: BaseException | None) -> str:
     match error:
         case SessionLostError(kind=kind):
             return kind
+        case TakenElsewhereError():
+            return "elsewhere"
         case SessionCapacityError():
             return "no_place"
         case EnvironmentFactoryError():
@@ -164,4 +169,5 @@ async def describe_environment(session: Session) -> str:
         logger.debug("the environment can't say what it is: %s", error.message)
         metadata = {}
     about = metadata if isinstance(metadata, dict) else vars(metadata)
-    return f"{session.info().environment_type} (name {about.get('name')}, version {about.get('version')})"
+    described = f"{session.info().environment_type} (name {about.get('name')}, version {about.get('version')})"
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in described)

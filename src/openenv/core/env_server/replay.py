@@ -19,7 +19,7 @@ from openenv.core.exceptions import RequestError, SessionLostError
 # Characters of an answer that are quoted, around where it differs.
 _QUOTED_BEFORE, _QUOTED_AFTER = 20, 60
 # What did nothing to the environment, or has no answer that could be the same again.
-_NOT_REPEATED = (REFUSED, "fork")
+_NOT_REPEATED = (REFUSED, "fork", "render")
 # Requests that are repeated in a row, before other sessions get their turn.
 _IN_A_ROW = 32
 

@@ -62,6 +62,14 @@ class Outlet(Protocol):
     def joined(self, seat: "Seat") -> None:
         """Learn that a seat answers to this socket which was forked from one that does."""
 
+    def lost(self, seat: "Seat", unanswered: list[int]) -> None:
+        """Learn that another server has the session, so that no answer of this one may leave any more.
+
+        Args:
+            seat: The session's.
+            unanswered: Numbers of its requests that are not answered yet.
+        """
+
 
 class Seat:
     """A session that a client holds.
@@ -209,6 +217,13 @@ class Seat:
         else:  # not before the task has begun, which may hold something that has to be awaited
             asyncio.get_running_loop().call_soon(self._work_task.cancel)
 
+    def lose(self) -> None:
+        """End the session, which another server has taken up. Whoever waits here for an answer is told so."""
+        under_way = [self.last_id] if self._work_task is not None and self.last_answer is None else []
+        if self.outlet is not None:
+            self.outlet.lost(self, under_way + [message.id for _, message in self._queue if message.id is not None])
+        self.end()
+
     def _work_on(self, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         """Have what has begun already finished."""
         assert self.outlet is not None
@@ -238,6 +253,9 @@ class Seat:
             self.record.note(request, taken, answered)
         except RequestError as error:
             message = self._refused(request, taken, error)
+        except asyncio.CancelledError:
+            outlet.ended(None)
+            raise
         self._deliver(outlet, message)
         await self._take_snapshot()
 
@@ -245,7 +263,12 @@ class Seat:
         """Work through the messages that wait, in their order."""
         while self._queue:
             outlet, message = self._queue.popleft()
-            self._deliver(outlet, await self._answered(message))
+            try:
+                answered = await self._answered(message)
+            except asyncio.CancelledError:
+                outlet.ended(None)
+                raise
+            self._deliver(outlet, answered)
             if self._takes_snapshots and self._played(message):
                 await self._keep_snapshot()
             if outlet is self.outlet and not outlet.has_room:

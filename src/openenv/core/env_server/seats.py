@@ -14,7 +14,7 @@ from typing import Any
 
 from openenv.core.env_server.forking import Fork
 from openenv.core.env_server.journal import Journal, JournalRecord
-from openenv.core.env_server.journal_reader import Row
+from openenv.core.env_server.journal.history import Row
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.protocol import encode_error_v1
 from openenv.core.env_server.records import MemoryRecord
@@ -62,6 +62,7 @@ class Seats:
         self.metrics.count_queued = self._count_queued
         if journal is not None:
             journal.metrics = sessions.metrics
+            journal.on_taken = self._taken_elsewhere
         self._seats: dict[str, Seat] = {}
 
     async def open(self, arguments: dict[str, Any], outlet: Outlet) -> Seat:
@@ -95,8 +96,9 @@ class Seats:
             UnauthorizedError: The token is another session's.
             SessionLostError: It could not be rebuilt from the journal, or its client knows of more than happened.
             SessionCapacityError: There is no place for one that has to be rebuilt; it can be tried again.
+            JournalError: The journal can't be reached, or another server has just taken it up; the same.
         """
-        seat = self._live(session_id, arguments["token"], arguments["answered"])
+        seat = await self._live(session_id, arguments["token"], arguments["answered"])
         if seat is None:
             seat = await self._recovered(session_id, arguments, outlet.client)
         else:
@@ -163,10 +165,15 @@ class Seats:
         """Whether sessions are taken down in a journal."""
         return self._journal is not None
 
-    def put_on_record(self) -> None:
+    @property
+    def waits_for_record(self) -> bool:
+        """Whether putting something on record lets time pass in which others can be answered."""
+        return self._journal is not None and not self._journal.writes_at_once
+
+    async def put_on_record(self) -> None:
         """Put on record what is about to be answered, where there is a journal and it can be written."""
         if self._journal is not None:
-            self._journal.commit()
+            await self._journal.commit()
 
     def _seat(
         self, session: Session, longest_answer: int | None, record: MemoryRecord | JournalRecord, token: str
@@ -189,7 +196,7 @@ class Seats:
         if self._journal is None:
             return MemoryRecord()
         try:
-            self._journal.start()
+            await self._journal.start()
             return self._journal.add(session.id, token, await self._describe(session))
         except JournalError:  # of which the log knows
             return MemoryRecord()
@@ -231,38 +238,39 @@ class Seats:
             self._environment = await describe_environment(session)
         return self._environment
 
-    def _live(self, session_id: str, token: str, answered: int) -> Seat | None:
-        """Find a session that this process holds, and no other process has rebuilt since."""
+    async def _live(self, session_id: str, token: str, answered: int) -> Seat | None:
+        """Find a session that this process holds, and no other process has taken up since."""
         seat = self._seats.get(session_id)
         if seat is None:
             return None
         if not secrets.compare_digest(seat.token.encode(), token.encode(errors="replace")):
             raise UnauthorizedError("The token is not this session's.")
-        if self._is_outdated(seat):
-            seat.session.ending = Ending.REPLACED
-            self.release(seat)
-            seat.end()
-            return None
+        if self._journal is not None:
+            await self._journal.check()
+            seat = self._seats.get(session_id)
+            if seat is None:
+                return None
         if answered > seat.last_id:
             raise SessionLostError(f"its client had the answer to request {answered}, and its last was {seat.last_id}.")
         return seat
 
-    def _is_outdated(self, seat: Seat) -> bool:
-        if self._journal is None or isinstance(seat.record, MemoryRecord):
-            return False
-        if not self._journal.commit():  # then its own row may be missing
-            return False
-        try:
-            row = self._journal.find(seat.session.id)
-        except JournalError:  # nobody can have rebuilt it from there either
-            return False
-        return row is not None and row.number != seat.record.number
+    def _taken_elsewhere(self, numbers: frozenset[int]) -> None:
+        """Give up sessions that other servers have taken up, by their numbers in the journal."""
+        for seat in list(self._seats.values()):
+            if isinstance(seat.record, JournalRecord) and seat.record.number in numbers:
+                name = seat.session.name
+                logger.warning("session %s was taken up by another server", name, extra={"session": name})
+                seat.session.ending = Ending.REPLACED
+                self.release(seat)
+                seat.lose()
 
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> Seat:
         """Rebuild a session from the journal; whoever asks for it meanwhile gets the same one."""
         if self._recovery is None:
             raise SessionNotFoundError(session_id, "There is no such session (any more); open one.")
-        row = self._recovery.check(session_id, arguments["token"])
+        row = await self._recovery.check(session_id, arguments["token"])
+        if session_id in self._seats:  # rebuilt while the journal was asked
+            return self._seats[session_id]
         recovering = self._recovering.get(session_id)
         if recovering is None:
             recovering = asyncio.get_running_loop().create_task(self._recover(row, arguments, client))

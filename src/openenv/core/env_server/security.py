@@ -332,7 +332,19 @@ async def _answer(refusal: Refusal, scope: Scope, receive: Receive, send: Send) 
     response = Response(body, refusal.status, headers, media_type="application/json")
     if scope["type"] == "http":
         await response(scope, receive, send)
-        return
+    else:
+        await answer_handshake(response, scope, receive, send)
+
+
+async def answer_handshake(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer the handshake of a WebSocket over HTTP, instead of accepting it.
+
+    Args:
+        response: The answer.
+        scope: ASGI's description of the handshake.
+        receive: The socket's own.
+        send: The socket's own.
+    """
     await receive()  # websocket.connect
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close"})  # the server answers 403

@@ -16,7 +16,8 @@ from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.mcp_types import ListToolsAction, takes_tool_actions
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
-from openenv.core.env_server.outcomes import Outcome, outcome_of
+from openenv.core.env_server.outcomes import Outcome, WrittenJson, outcome_of
+from openenv.core.env_server.pictures import Picture
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.records import Position
 from openenv.core.env_server.session_ids import public_name
@@ -250,6 +251,16 @@ class Session:
         async with self._turn:
             self._touch()
             return await self._runner.state()
+
+    async def render(self) -> Picture | WrittenJson | None:
+        """Have the environment show where it stands, within the time that a step may take.
+
+        Raises:
+            RequestError: It raised, took too long or returned what is no picture.
+        """
+        async with self._turn:
+            self._touch()
+            return await self._runner.render(self._limits.step_timeout_s)
 
     async def metadata(self) -> Any:
         """Ask the environment what it is."""

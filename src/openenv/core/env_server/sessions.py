@@ -269,7 +269,15 @@ class Sessions:
             )
         self.worker_count = count
         self.line.places = WorkerPlaces(self.limits.max_sessions, counts, worker)
-        self._id_prefix = f"{worker}{AFTER_WORKER}"
+        self.number_ids(worker)
+
+    def number_ids(self, number: int) -> None:
+        """Have the ids of its sessions begin with a number, for ``worker_of``, before any was opened.
+
+        Args:
+            number: That of this worker; or of this server, in a fleet.
+        """
+        self._id_prefix = f"{number}{AFTER_WORKER}"
 
     def _check_concurrency(self) -> None:
         if self.limits.max_sessions == 1:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
@@ -37,7 +36,8 @@ class ServerSettings(TypedDict, total=False):
             what ``OPENENV_ISOLATION`` says, else ``"none"``.
         sessions_per_process: With ``isolation="process"``, how many sessions share a process; by default what
             ``OPENENV_SESSIONS_PER_PROCESS`` says, else 1.
-        journal: File that sessions of v1 are taken down in, so that they outlive the server's process; by default what
+        journal: File that sessions of v1 are taken down in, so that they outlive the server's process; or, for servers
+            that share it, the address of a database, ``postgresql://USER@HOST/DATABASE``. By default what
             ``OPENENV_JOURNAL`` says, else none.
         journal_max_age_s: Seconds for which the journal keeps what sessions did; a week by default.
         journal_max_size_mb: How large the journal may become, in MiB; 1024 by default. Beyond that, what ended sessions
@@ -155,10 +155,10 @@ def sessions_per_process(settings: ServerSettings) -> int | None:
     return int(asked)
 
 
-def journal_path(settings: ServerSettings) -> Path | None:
-    """Read where to keep the journal; ``None`` for nowhere."""
-    path = settings.get("journal") or os.environ.get("OPENENV_JOURNAL")
-    return Path(path) if path else None
+def journal_place(settings: ServerSettings) -> str | None:
+    """Read where to keep the journal, the path of a file or the address of a database; ``None`` for nowhere."""
+    place = settings.get("journal") or os.environ.get("OPENENV_JOURNAL")
+    return os.fspath(place) if place else None
 
 
 def wants_telemetry(settings: ServerSettings) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from openenv.core.exceptions import EnvironmentFailedError
 
 _JSON, _BASE64 = "json", "base64"
+_IS_JSON, _IS_BYTES = b"j", b"b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,15 @@ class Snapshot:
     def value(self) -> Any:
         """Return what ``restore`` is given: bytes, or what JSON makes of the value."""
         return json.loads(self.written) if isinstance(self.written, str) else self.written
+
+    def to_bytes(self) -> bytes:
+        """Write it as bytes of which the first tells whether the rest is JSON; for a journal."""
+        return _IS_JSON + self.written.encode() if isinstance(self.written, str) else _IS_BYTES + self.written
+
+    @classmethod
+    def from_bytes(cls, written: bytes) -> "Snapshot":
+        """Read what ``to_bytes`` wrote."""
+        return cls(written[1:].decode() if written[:1] == _IS_JSON else written[1:])
 
     def to_json(self) -> str:
         """Write it as JSON, bytes or not, for another process."""

@@ -130,6 +130,19 @@ def model_description(model: type[BaseModel]) -> str:
     return _read_docstring(model.__dict__.get("__doc__"), _OF_CLASSES).description
 
 
+def described_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell a published schema of an object apart: what it is, and what each field is.
+
+    Args:
+        schema: JSON Schema of a model, whose description is the model's docstring.
+
+    Returns:
+        The schema without references, with what the docstring's sections say put into its fields.
+    """
+    text = _read_docstring(schema.get("description"), _OF_CLASSES)
+    return {**_parameters_schema(dict(schema), text.fields), "description": text.description}
+
+
 def faults_text(faults: Sequence[Mapping[str, Any]]) -> str:
     """Say what is wrong with arguments, briefly, whatever was sent.
 

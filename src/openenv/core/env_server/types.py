@@ -414,6 +414,14 @@ class ForkMessage(BaseMessage):
     data: ForkArguments
 
 
+class RenderMessage(BaseMessage):
+    """Ask for a picture of where the episode stands, on v1 only."""
+
+    type: Literal["render"] = "render"
+    id: int
+    session: str
+
+
 class WSObservationResponse(BaseMessage):
     """Answer to a reset or a step."""
 

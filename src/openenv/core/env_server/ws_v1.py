@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 
+from pydantic_core import from_json
 from starlette.types import Receive, Send
 
 from openenv.core.env_server.protocol import (
@@ -20,7 +21,7 @@ from openenv.core.env_server.protocol import (
 from openenv.core.env_server.rate import Rate
 from openenv.core.env_server.seat import Seat
 from openenv.core.env_server.seats import Seats
-from openenv.core.exceptions import ProductionModeError, RequestError, SessionNotFoundError
+from openenv.core.exceptions import ProductionModeError, RequestError, SessionLostError, SessionNotFoundError
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ class V1Socket:
         self._send = send
         self._max_message_bytes = max_message_bytes
         self._seats: dict[str, Seat] = {}
+        self._lost: set[str] = set()
         self._ready: list[str] = []
         self._unsent = 0
         self._sender = asyncio.Lock()
@@ -138,6 +140,15 @@ class V1Socket:
         """Hold a session that was forked from one of this socket's."""
         self._seats[seat.session.id] = seat
 
+    def lost(self, seat: Seat, unanswered: list[int]) -> None:
+        """Tell the client that another server has a session, in the place of whatever has not left yet."""
+        session = seat.session.id
+        self._lost.add(session)  # for what is being put on record just now
+        self._ready = self._without(self._ready, {session})
+        self._ready += [self._lost_error(number, session) for number in unanswered]
+        if self._ready and not self._client_gone and not self._sender.locked():
+            self._tasks.create_task(self._flush())
+
     async def _take(self, frame: str | None) -> None:
         """Answer one frame's requests, or start on them."""
         self._metrics.frames_in += 1
@@ -151,7 +162,7 @@ class V1Socket:
         for count, message in enumerate(messages, 1):
             self._begin(message)
             if count % _REQUESTS_IN_A_ROW == 0:
-                await self._flush()
+                await self._flush_amid_frame()
                 await asyncio.sleep(0)
         await self._flush()
 
@@ -223,9 +234,30 @@ class V1Socket:
             while self._ready and not self._client_gone:
                 ready, self._ready, self._unsent = self._ready, [], 0
                 self._little_unsent.set()
-                self._server.put_on_record()
+                self._lost.clear()
+                await self._server.put_on_record()
+                if self._lost:
+                    ready = self._without(ready, self._lost)
                 for frame in frames_v1(ready):
                     await self._send_frame(frame)
+
+    def _without(self, answers: list[str], sessions: set[str]) -> list[str]:
+        """Put an error in the place of each answer of a session that another server has."""
+        named = [from_json(answer) for answer in answers]
+        return [
+            self._lost_error(name["id"], name["session"]) if name.get("session") in sessions else answer
+            for name, answer in zip(named, answers, strict=True)
+        ]
+
+    def _lost_error(self, number: int | None, session: str) -> str:
+        return self._server.error(SessionLostError("another server has taken it up.", "elsewhere"), number, session)
+
+    async def _flush_amid_frame(self) -> None:
+        """Send what is ready; while that is put on record, more of the frame is answered, as far as there is room."""
+        if not self._server.waits_for_record or sum(map(len, self._ready)) > _MOST_UNSENT:
+            await self._flush()
+        elif not self._sender.locked():
+            self._tasks.create_task(self._flush())
 
     async def _send_frame(self, frame: str) -> None:
         self._metrics.frames_out += 1

@@ -25,6 +25,7 @@
     │   ├── ProductionModeError                 SESSION_ERROR: the server serves agents only; nothing happened
     │   ├── ForkError                           EXECUTION_ERROR: a session can't be forked, and why
     │   ├── JournalError                        EXECUTION_ERROR: the journal can't be read or written
+    │   │   └── TakenElsewhereError             EXECUTION_ERROR: another server took a session up at the same moment
     │   ├── SessionLostError                    SESSION_LOST: it can't be taken up again, and why
     │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing, or is another one
     │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
@@ -50,7 +51,13 @@
     ├── RemoteTracebackError                    stands for what was raised in another process
     ├── SlotError (RuntimeError)                some sessions of a vector failed, where one error stands for all
     ├── ClientModeError (RuntimeError)          one client used from blocking and from async code at once
+    ├── HandleUsedError (RuntimeError)          a handle that has given its client, asked for it again
     ├── ProviderError (RuntimeError)            a server could not be started, or died
+    │   └── ServerNotReadyError (TimeoutError)  it was not ready in time
+    ├── HubError (RuntimeError)                 the Hugging Face Hub refused, or could not be reached
+    ├── SandboxError (RuntimeError)             a sandbox can't do what was asked
+    │   ├── SandboxUnavailableError             there is none on this machine
+    │   └── SandboxFileError                    a file in it can't be read or written
     └── EnvironmentNotFoundError (LookupError)  no environment of that name
 
 A ``RequestError`` knows its code on the wire and the fields that go with it; ``ServerError.from_frame``
@@ -62,15 +69,21 @@ from openenv.core.exceptions.base import (
     ConcurrencyConfigurationError,
     ConfigurationError,
     EnvironmentNotFoundError,
+    HubError,
     OpenEnvError,
     ProviderError,
     RemoteTracebackError,
+    SandboxError,
+    SandboxFileError,
+    SandboxUnavailableError,
+    ServerNotReadyError,
 )
 from openenv.core.exceptions.client import (
     ClientModeError,
     ConnectionFailedError,
     ConnectionLostError,
     EpisodeOrderError,
+    HandleUsedError,
     InvalidAnswerError,
     RequestGivenUpError,
     RequestNotSentError,
@@ -110,6 +123,7 @@ from openenv.core.exceptions.server import (
     SessionCreationError,
     SessionLostError,
     SessionNotFoundError,
+    TakenElsewhereError,
     TaskNotFoundError,
     TasksUnsupportedError,
     UnauthorizedError,
@@ -131,6 +145,8 @@ __all__ = [
     "EnvironmentTimeoutError",
     "EpisodeOrderError",
     "ForkError",
+    "HandleUsedError",
+    "HubError",
     "IllegalActionError",
     "InvalidAnswerError",
     "InvalidRequestError",
@@ -147,10 +163,14 @@ __all__ = [
     "RequestRejectedError",
     "ResetNeededError",
     "ResponseTimeoutError",
+    "SandboxError",
+    "SandboxFileError",
+    "SandboxUnavailableError",
     "ServerCapacityError",
     "ServerError",
     "ServerExecutionError",
     "ServerFactoryError",
+    "ServerNotReadyError",
     "ServerProductionModeError",
     "ServerRateLimitedError",
     "ServerSessionError",
@@ -162,6 +182,7 @@ __all__ = [
     "SessionLostError",
     "SessionNotFoundError",
     "SlotError",
+    "TakenElsewhereError",
     "TaskNotFoundError",
     "TasksUnsupportedError",
     "ToolCallError",

@@ -49,8 +49,55 @@ class RemoteTracebackError(OpenEnvError):
 
 
 class ProviderError(OpenEnvError, RuntimeError):
-    """A server could not be started, or ended before it was ready."""
+    """A server could not be started, or ended before it was ready.
+
+    Attributes:
+        logs: The end of what the server, or what builds its environment, has printed; ``None`` where nobody asked it.
+    """
+
+    def __init__(self, message: str, logs: str | None = None) -> None:
+        self.logs = logs
+        end = "" if logs is None else f" The end of its log:\n{logs.strip() or '(it printed nothing)'}"
+        super().__init__(f"{message}{end}")
 
 
-class EnvironmentNotFoundError(OpenEnvError, LookupError):
-    """No environment is known by this name."""
+class ServerNotReadyError(ProviderError, TimeoutError):
+    """A server that was started did not get ready in time. A ``TimeoutError`` too, as programs expect."""
+
+
+class HubError(OpenEnvError, RuntimeError):
+    """The Hugging Face Hub refused what was asked of it, or could not be reached.
+
+    Attributes:
+        status: The HTTP status of its answer; ``None`` where there was no answer.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class EnvironmentNotFoundError(OpenEnvError, LookupError, ValueError):
+    """No environment is known by this name. A ``ValueError`` too, as programs for the public package expect."""
+
+
+class SandboxError(OpenEnvError, RuntimeError):
+    """A sandbox can't do what was asked."""
+
+
+class SandboxUnavailableError(SandboxError):
+    """Code that a model wrote can't be run here, because there is nothing to keep it in."""
+
+
+class SandboxFileError(SandboxError):
+    """A file in a sandbox can't be read or written.
+
+    Attributes:
+        path: Of the file, as it was asked for.
+        reason: Why not.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"The file {path!r} in the sandbox can't be used: {reason}.")

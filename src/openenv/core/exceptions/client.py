@@ -216,5 +216,9 @@ class SlotError(OpenEnvError, RuntimeError):
         super().__init__(f"{len(self.errors)} of {num_envs} slots failed: {slots}. Slot {slot}: {error}")
 
 
+class HandleUsedError(OpenEnvError, RuntimeError):
+    """A handle of a client was resolved a second time, or used where it has to be resolved first."""
+
+
 class ClientModeError(OpenEnvError, RuntimeError):
     """One client was used from blocking code and from a running event loop at the same time."""

@@ -291,8 +291,20 @@ class JournalError(RequestError):
 
     code = "EXECUTION_ERROR"
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, may_have_happened=True)
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, may_have_happened=True, **details)
+
+
+class TakenElsewhereError(JournalError):
+    """Another server took a session up at the same moment; whoever still wants it here may ask again.
+
+    Attributes:
+        retry_after_s: When to ask again.
+    """
+
+    def __init__(self, retry_after_s: float = 0.2) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__("Another server has just taken this session up; ask again.", retry_after_s=retry_after_s)
 
 
 class SessionLostError(RequestError):
@@ -301,7 +313,8 @@ class SessionLostError(RequestError):
     Attributes:
         reason: Why not.
         kind: The same in a word, as the server counts it: ``ended``; ``incomplete``, where its record is;
-            ``unrepeatable`` requests; ``different`` answers; or another ``environment``.
+            ``unrepeatable`` requests; ``different`` answers; another ``environment``; or ``elsewhere``, where another
+            server has it.
     """
 
     code = "SESSION_LOST"

@@ -103,8 +103,8 @@ class Call(NamedTuple):
 
     Attributes:
         session: Number of the session in its process.
-        operation: ``open``, ``reset``, ``step``, ``state``, ``tasks``, ``snapshot``, ``restore``, ``metadata`` or
-            ``close``.
+        operation: ``open``, ``reset``, ``step``, ``state``, ``render``, ``tasks``, ``snapshot``, ``restore``,
+            ``metadata`` or ``close``.
         arguments: Those of the runner's method.
     """
 

@@ -102,6 +102,12 @@ class ProcessRunner:
         """Read the state, which may be a property or a method."""
         return await self._call("state")
 
+    async def render(self, timeout_s: float | None = None) -> WrittenJson:
+        """Have the environment show where it stands."""
+        picture = await self._call("render", timeout_s=timeout_s)
+        assert isinstance(picture, WrittenJson)
+        return picture
+
     async def metadata(self) -> Any:
         """Ask the environment what it is."""
         return _value(await self._call("metadata"))

@@ -25,7 +25,7 @@ from openenv.core.env_server.isolation.link import (
     write_value,
 )
 from openenv.core.env_server.outcomes import outcome_of
-from openenv.core.env_server.protocol import error_json, state_json
+from openenv.core.env_server.protocol import error_json, picture_json, state_json
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import EnvironmentFailedError, RequestError
@@ -115,8 +115,8 @@ class Worker:
                 return await self._step(runner, number, *call.arguments)
             case "reset":
                 return write_outcome(outcome_of(await runner.reset(*call.arguments)))
-            case "state":
-                return write_value(state_json(await runner.state()))
+            case "state" | "render" | "metadata":
+                return write_value(await _shown(runner, call.operation))
             case "snapshot":
                 return write_value((await runner.snapshot(*call.arguments)).to_json())
             case "restore":
@@ -124,8 +124,6 @@ class Worker:
                 return write_value("null")
             case "tasks":
                 return write_value((await runner.tasks(*call.arguments)).text)
-            case "metadata":
-                return write_value(_metadata_json(await runner.metadata()))
         raise AssertionError(f"unknown operation {call.operation}")
 
     async def _step(
@@ -174,6 +172,15 @@ class _ServerLog(logging.Handler):
             self._loop.call_soon_threadsafe(self._link.send, LOG, text.encode())
         except Exception:  # noqa: BLE001  # as every handler does: a bad record must not stop the one who logs it
             self.handleError(record)
+
+
+async def _shown(runner: Runner, operation: str) -> str:
+    """Ask an environment what changes nothing in it, and write its answer."""
+    if operation == "state":
+        return state_json(await runner.state())
+    if operation == "render":
+        return picture_json(await runner.render())
+    return _metadata_json(await runner.metadata())
 
 
 def _metadata_json(metadata: Any) -> str:

@@ -141,7 +141,7 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call here, or have it answered there."""
-        session_id = _named_session(scope) or ""
+        session_id = named_session(scope) or ""
         worker = worker_of(session_id)
         if worker is None or worker not in self._others:
             await self._app({**scope, HAND_ON: self.hand_on} if _is_of_agent(scope) else scope, receive, send)
@@ -272,8 +272,12 @@ async def _nothing() -> Message:
     return {"type": "http.disconnect"}
 
 
-def _named_session(scope: Scope) -> str | None:
-    """The session that a call names, as the transports read it."""
+def named_session(scope: Scope) -> str | None:
+    """Return the session that a call names, as the transports read it; ``None`` where it names none.
+
+    Args:
+        scope: ASGI's description of the call.
+    """
     if scope["type"] == "websocket":
         return _session_of_socket(scope)
     if scope["type"] != "http":
