@@ -23,8 +23,9 @@ help: ## List the targets
 demo: $(VENV)/.ready ## Train a tiny language model on Catch, from random weights to solved, in two minutes
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
 
-test: $(VENV)/.ready-dev ## Run every test
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.ready-dev ## Run every test, several files at once
+	-@$(BIN)/python -m benchmarks.public_package
+	@$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
 
 chaos: $(VENV)/.ready-dev ## Cut, kill, flood and hang real servers; counts of what was harmed
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -32,7 +33,7 @@ chaos: $(VENV)/.ready-dev ## Cut, kill, flood and hang real servers; counts of w
 lint: $(VENV)/.ready-dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src envs tests benchmarks docs
+	@$(BIN)/mypy src envs tests benchmarks docs conftest.py
 	@$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.ready-dev ## Build the site into docs/_build/html

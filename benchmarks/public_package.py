@@ -1,9 +1,15 @@
-"""The public ``openenv`` package in a virtual environment of its own, made once and kept under ``.cache``."""
+"""The public ``openenv`` package in a virtual environment of its own, made once and kept under ``.cache``.
+
+``python -m benchmarks.public_package`` makes it, which takes minutes on a slow machine; the tests of playing together
+want it, and the measurements.
+"""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from filelock import FileLock
 
 VERSION = "0.10.0"
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,12 +44,14 @@ def install(folder: Path, requirement: str) -> None:
         PublicPackageError: The installation failed.
     """
     complete = folder / ".complete"  # written last
-    if complete.exists():
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    _run(sys.executable, "-m", "venv", str(folder))
-    _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", requirement)
-    complete.touch()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):  # several processes of tests may want it at once
+        if complete.exists():
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        _run(sys.executable, "-m", "venv", str(folder))
+        _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", requirement)
+        complete.touch()
 
 
 def _run(*command: str) -> None:
@@ -51,3 +59,10 @@ def _run(*command: str) -> None:
     if finished.returncode != 0:
         last_lines = "\n".join((finished.stdout + finished.stderr).splitlines()[-5:])
         raise PublicPackageError(f"`{' '.join(command)}` failed:\n{last_lines}")
+
+
+if __name__ == "__main__":
+    try:
+        public_python()
+    except PublicPackageError as error:
+        sys.exit(str(error))
