@@ -91,7 +91,7 @@ def test_a_broken_package_does_not_hide_the_others(site: SitePackages, caplog: p
     write_files(scaffold(site.folder, "broken_env"), {"openenv.yaml": "port: -1"})
     scaffold(site.folder, "zebra_env")
     site.install("many", {"broken": "broken_env", "zebra": "zebra_env", "stale": "gone_env"})
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "openenv"):
         names = {name for name, _ in listed()}
     assert "zebra" in names
     assert not names & {"broken", "stale"}

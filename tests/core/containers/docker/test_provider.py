@@ -13,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
+import psutil
 import pytest
 from tests.core.containers.docker.conftest import Start, inside, runs
 from tests.processes import wait_until_gone
 from tests.servers import eventually
 
 from openenv import GenericEnvClient
+from openenv.core.containers.docker import reaper as reaper_program
 from openenv.core.containers.docker.labels import OWNER
 from openenv.core.containers.resources import Resources
 from openenv.core.containers.runtime import LocalDockerProvider
@@ -84,9 +86,8 @@ def _inspected(form: str) -> list[str]:
 
 
 def reaper_of(pid: int) -> int:
-    listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    (line,) = [line for line in listed.splitlines() if "docker.reaper" in line]
-    return int(line.split()[0])
+    (found,) = (child.pid for child in psutil.Process(pid).children() if reaper_program.__name__ in child.cmdline())
+    return found
 
 
 def details(provider: LocalDockerProvider) -> str:

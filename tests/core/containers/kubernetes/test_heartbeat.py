@@ -36,7 +36,7 @@ def test_a_cluster_that_refuses_is_asked_again(
     cluster: TestCluster, pod: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.break_down("PATCH", "/pods/", 503, "etcd is electing")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "openenv"):
         heartbeat = Heartbeat(Cluster(kubeconfig=cluster.kubeconfig), pod, interval_s=0.01)
         eventually(lambda: "etcd is electing" in caplog.text, "the refusal is told")
     cluster.repair()

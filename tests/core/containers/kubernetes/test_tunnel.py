@@ -165,7 +165,7 @@ def test_what_the_cluster_could_not_do_ends_the_connection_and_is_told(
     api = Api()
     api.trouble = b"connection refused in the pod"
     with (
-        caplog.at_level("INFO"),
+        caplog.at_level("INFO", "openenv"),
         running(api) as port,
         tunnel_to(cluster_at(tmp_path, f"http://127.0.0.1:{port}")) as tunnel,
     ):

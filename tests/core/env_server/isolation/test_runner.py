@@ -98,7 +98,7 @@ class TestAsInTheServer:
 class TestErrors:
     def test_the_traceback_goes_to_the_server_s_log_only(self, play: Play, caplog: pytest.LogCaptureFixture) -> None:
         player = play()
-        with caplog.at_level(logging.WARNING):
+        with caplog.at_level(logging.WARNING, "openenv"):
             answer = player.ask("raise")
             player.do("after")  # what was logged before comes before it
         assert answer["data"] == {"message": "kaboom", "code": "EXECUTION_ERROR"}
