@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -90,13 +90,17 @@ def tunnel_to(cluster: Cluster) -> Iterator[Tunnel]:
 
 
 def exchange(port: int, data: bytes) -> bytes:
-    """Send data through a port while what comes back is read, to its end or until as much has come."""
+    """Send data through a port while what comes back is read, to its end or until as much has come.
+
+    A connection that ends before all was taken from it is reset.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         sender = threading.Thread(target=connection.sendall, args=(data,))
         sender.start()
         received = bytearray()
-        while len(received) < len(data) and (chunk := connection.recv(1 << 20)):
-            received += chunk
+        with suppress(ConnectionResetError):
+            while len(received) < len(data) and (chunk := connection.recv(1 << 20)):
+                received += chunk
         sender.join(60)
         return bytes(received)
 

@@ -10,6 +10,8 @@ import logging
 import socket
 import threading
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Coroutine
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
@@ -21,6 +23,8 @@ from openenv.core.exceptions import ProviderError
 HOST = "127.0.0.1"
 _PROTOCOL = Subprotocol("v4.channel.k8s.io")
 _CHUNK = 1 << 16
+_CLOSE_S = 1.0
+"""How long the cluster may take to say goodbye."""
 _DATA = 0
 _ERROR = 1
 _PORT_BYTES = 2
@@ -78,7 +82,10 @@ class Tunnel:
         async with await asyncio.start_server(self._accept, sock=self._listener):
             self._ready.set()
             await self._closing.wait()
+            carrying = list(self._carrying)
             self._cancel()
+            # What the loop's end finds unfinished would leave its sockets open.
+            await asyncio.gather(*carrying, return_exceptions=True)
 
     def _cancel(self) -> None:
         for task in self._carrying:
@@ -94,18 +101,43 @@ class Tunnel:
         try:
             # Credentials may have to be fetched anew, which takes a while.
             target = await asyncio.to_thread(self._cluster.forward_target, self._pod, self._pod_port)
-            async with _connected(target) as there:
-                ways = [asyncio.create_task(_send(reader, there)), asyncio.create_task(_receive(there, writer))]
-                try:
-                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for way in ways:
-                        way.cancel()
-                    await asyncio.gather(*ways, return_exceptions=True)
+            await _exchange(target, reader, writer)
         except (OSError, WebSocketException) as error:
             logger.info("no connection to port %s of the pod %s: %s", self._pod_port, self._pod, error)
+        except asyncio.CancelledError:
+            writer.transport.abort()  # else it waits until all has been taken that came
+            raise
         finally:
-            writer.close()
+            await _close(writer)
+
+
+async def _exchange(target: ForwardTarget, reader: StreamReader, writer: StreamWriter) -> None:
+    there = await _connected(target)
+    try:
+        await _first_of(_send(reader, there), _receive(there, writer))
+        await there.close()
+    finally:
+        there.transport.abort()  # where it was cut; after a goodbye nothing is left to abort
+
+
+async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _close(writer: StreamWriter) -> None:
+    writer.close()
+    try:
+        await writer.wait_closed()
+    except OSError:
+        pass  # the other side was quicker
+    finally:
+        writer.transport.abort()
 
 
 def _connected(target: ForwardTarget) -> connect:
@@ -118,6 +150,7 @@ def _connected(target: ForwardTarget) -> connect:
         proxy=target.proxy,
         compression=None,
         max_size=None,
+        close_timeout=_CLOSE_S,
     )
 
 
