@@ -28,7 +28,7 @@ class Stairs(Observation):
 
 
 class StairsEnvironment(Environment[Climb, Stairs, State]):
-    """Climb a flight of stairs, as many as the seed says. Falling asleep is against the rules."""
+    """Climb a flight of stairs, as many as the seed or the height says. Falling asleep is against the rules."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
@@ -38,9 +38,11 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
         self._seed = 0
         self._position = 0
         self._steps = 0
+        self._height = 0
 
-    def reset(self, seed: int | None = None) -> Stairs:
+    def reset(self, seed: int | None = None, height: int | None = None) -> Stairs:
         self._seed, self._position, self._steps = seed or 0, 0, 0
+        self._height = height or 1 + self._seed % 4
         if self._is_one_of(FAILING_RESET_SEEDS):
             raise ValueError("these stairs are closed")
         return self._seen()
@@ -55,11 +57,10 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
         return self._seen()
 
     def _seen(self) -> Stairs:
-        height = 1 + self._seed % 4
         endless = self._steps == 2 and self._is_one_of(ENDLESS_REWARD_SEEDS)
         reward = float("inf") if endless else 0.25 * self._position
-        done = self._position == height
-        text = f"step {'and ' * self._position}of {height}"
+        done = self._position == self._height
+        text = f"step {'and ' * self._position}of {self._height}"
         return Stairs(text=text, position=self._position, done=done, reward=reward)
 
     def _is_one_of(self, first: int) -> bool:

@@ -20,7 +20,14 @@ from openenv.train.run import train
 from openenv.train.run_folder import RunFolder
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
-SMALL: dict[str, Any] = {"rollouts": 16, "group_size": 4, "steps": 9, "checkpoint_every": 3, "eval_episodes": 16}
+SMALL: dict[str, Any] = {
+    "sft": 24,
+    "rollouts": 16,
+    "group_size": 4,
+    "steps": 9,
+    "checkpoint_every": 3,
+    "eval_episodes": 16,
+}
 
 
 def invoke(*arguments: str) -> Result:
@@ -45,7 +52,7 @@ def test_help_comes_at_once() -> None:
 def test_every_option_is_a_setting() -> None:
     shown = invoke("--help").output
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z-]+)", shown)}
-    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume"}
+    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume", "no_grpo"}
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +89,7 @@ def test_resume_takes_no_other_setting(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    """The whole way, in real processes: Catch on its own server, ``kill -9``, resume, and what is shown at the end."""
+    """The whole way, in real processes: examples, GRPO on Catch's own server, ``kill -9``, resume, and the ending."""
     start = [*OPENENV, "train", "catch", *options({**SMALL, "output_dir": tmp_path, "name": "cut"})]
     folder = RunFolder(tmp_path / "cut")
     with subprocess.Popen(start, stdout=subprocess.DEVNULL) as process:
@@ -102,6 +109,8 @@ def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path:
     states = [{name: tensor.tolist() for name, tensor in model.state_dict().items()} for model in models]
     assert states[0] == states[1]
     assert folder.read_scores() == undisturbed.scores
+    rows = [[{**row, "step_time": 0} for row in each.read_metrics()] for each in (folder, undisturbed.folder)]
+    assert rows[0] == rows[1]
     check_ending(resumed.stdout, folder)
 
 

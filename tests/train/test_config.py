@@ -128,3 +128,29 @@ def test_every_setting_is_described_and_plain_in_yaml(tmp_path: Path) -> None:
     written = yaml.safe_load((tmp_path / "config.yaml").read_text())
     assert list(written) == list(TrainConfig.model_fields)
     assert typing.get_type_hints(TrainConfig)["environment"] is str
+
+
+def test_what_is_learned_from_is_a_number_or_a_place() -> None:
+    assert [load_config(environment="catch", sft=sft).sft for sft in ("12", 12, "data", None)] == [12, 12, "data", None]
+    for sft in (0, "0", -1):
+        with pytest.raises(ConfigurationError, match="sft: expected at least one episode to learn from"):
+            load_config(environment="catch", sft=sft)
+    with pytest.raises(ConfigurationError, match="without grpo there has to be sft, or nothing is learned"):
+        load_config(environment="catch", grpo=False)
+    assert load_config(environment="catch", grpo=False, sft=1).grpo is False
+
+
+def test_stages_follow_each_other() -> None:
+    stages = [{"steps": 2, "reset": {"level": 1}}, {"steps": 3, "reset": {"level": 2, "hints": True}}]
+    config = load_config(environment="catch", reset={"level": 9, "board": "big"}, curriculum=stages)
+    first, second = {"level": 1, "board": "big"}, {"level": 2, "board": "big", "hints": True}
+    last = {"level": 9, "board": "big"}
+    assert [config.reset_at(step) for step in range(7)] == [first, first, second, second, second, last, last]
+    assert config.resets == [first, second, last]
+    assert load_config(environment="catch").reset_at(3) == {}
+
+
+@pytest.mark.parametrize("fields", [{"reset": {"seed": 1}}, {"curriculum": [{"steps": 1, "reset": {"seed": 1}}]}])
+def test_seeds_are_the_runs(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="resets get their seeds from the run's seed; leave out seed"):
+        load_config(environment="catch", **fields)

@@ -1,5 +1,6 @@
 """The training examples run, in a small size."""
 
+import json
 import re
 import runpy
 import sys
@@ -30,3 +31,24 @@ def test_ppo_cartpole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     first, last = map(float, returns.groups())
     assert first < 40
     assert last > 100
+
+
+@pytest.mark.parametrize("way", ["environment_factory", "rollout_func"])
+def test_wordle(way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = ["--words", "6", "--transcripts", "480", "--steps", "3", "--rollouts", "16"]
+    metrics = tmp_path / "metrics.json"
+    monkeypatch.setattr(sys, "argv", ["wordle.py", "--way", way, *small, "--metrics", str(metrics)])
+    runpy.run_path(str(EXAMPLES / "wordle.py"), run_name="__main__")
+
+    before, after = re.findall(r"games won [\w ]+: (\d\.\d\d)", capsys.readouterr().out)
+    assert float(before) > 0.25, "the warm-up did not teach the model to call the tool"
+    assert float(after) > 0.25
+    steps = [entry for entry in json.loads(metrics.read_text(encoding="utf-8")) if "reward" in entry]
+    assert [entry["step"] for entry in steps] == [1, 2, 3]
+    weights = {"correct": 1.0, "greens": 0.2, "yellows": 0.1, "repetition": 0.2}
+    for entry in steps:
+        streams = {name: entry[f"rewards/{name}/mean"] for name in weights}
+        assert entry["reward"] == pytest.approx(sum(weights[name] * streams[name] for name in weights), abs=1e-4)
+        assert 0 < streams["greens"] <= 1
+        assert 0 < streams["yellows"] <= 1
+        assert -1 <= streams["repetition"] <= 0

@@ -24,9 +24,9 @@ class Watched(Sessions):
 
     batches: list[list[int]]
 
-    def reset(self, seeds: Any) -> Any:
-        self.batches.append(list(seeds))
-        return super().reset(seeds)
+    def reset_tasks(self, tasks: Any) -> Any:
+        self.batches.append([task["seed"] for task in tasks])
+        return super().reset_tasks(tasks)
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ from tests.train.chat_models import save_chat_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ServerCapacityError
+from openenv.train.collecting import collect
 from openenv.train.config import TrainConfig
+from openenv.train.play_settings import PlaySettings
 from openenv.train.progress import TrainingProgress
-from openenv.train.report import AFTER, BEFORE, RANDOM
+from openenv.train.report import AFTER, BEFORE, RANDOM, WARMED_UP
 from openenv.train.run import TrainResult, resume, train
 
 
@@ -129,6 +131,132 @@ def test_a_chat_model_can_be_resumed_too(settings: dict[str, Any], tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**settings | chat, name="cut chat"), quiet(), [Interruption(3)])
     assert_same_outcome(resume(settings["output_dir"] / "cut-chat", quiet()), whole)
+
+
+@pytest.fixture(scope="module")
+def examples(settings: dict[str, Any]) -> str:
+    """Collected episodes to begin with."""
+    folder: Path = settings["output_dir"] / "examples"
+    play = PlaySettings(environment=settings["environment"], player="random", form="text", max_turns=4)
+    return str(collect(play, 60, folder, min_reward=0.25, console=quiet()).collection.path)
+
+
+def test_a_run_may_begin_with_examples(settings: dict[str, Any], examples: str) -> None:
+    console = quiet()
+    result = train(TrainConfig(**settings, name="taught", sft=examples), console)
+    assert list(result.scores) == [RANDOM, BEFORE, WARMED_UP, AFTER]
+    assert result.scores[WARMED_UP].illegal_actions < result.scores[BEFORE].illegal_actions
+    assert (result.folder.warm_up / "model.safetensors").is_file()
+    assert result.folder.load_config().sft == examples
+    assert len(result.folder.read_metrics()) == result.steps == 6
+    shown = written(console)
+    assert shown.count(f"{RANDOM}    mean reward") == 1
+    assert "warm-up on " in shown
+    assert "a warm-up on examples and 6 optimiser steps" in result.folder.report.read_text()
+
+
+@pytest.mark.parametrize("step", [1, 5])
+def test_an_interrupted_run_with_examples_ends_as_if_it_had_not_been(
+    settings: dict[str, Any], examples: str, step: int
+) -> None:
+    whole = train(TrainConfig(**settings, sft=examples), quiet())
+    name = f"taught, cut after {step}"
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**settings, sft=examples, name=name), quiet(), [Interruption(step)])
+    folder = settings["output_dir"] / f"taught-cut-after-{step}"
+    learned = (folder / "warm_up" / "metrics.jsonl").read_text()
+    assert_same_outcome(resume(folder, quiet()), whole)
+    assert (folder / "warm_up" / "metrics.jsonl").read_text() == learned, "the examples are not learned again"
+
+
+class InterruptedWarmUp(Console):
+    """Stops the process while it learns from examples."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        if "warm-up 1/" in str(objects[0]):
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(settings: dict[str, Any], examples: str) -> None:
+    only = {**settings, "sft": examples, "grpo": False}
+    whole = train(TrainConfig(**only), quiet())
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**only, name="barely taught"), InterruptedWarmUp())
+    resumed = resume(settings["output_dir"] / "barely-taught", quiet())
+    assert_same_outcome(resumed, whole)
+    assert not (resumed.folder.path / "warm_up.draft").exists()
+
+
+def test_a_run_may_be_examples_only(settings: dict[str, Any], examples: str) -> None:
+    result = train(TrainConfig(**settings, name="only taught", sft=examples, grpo=False), quiet())
+    assert list(result.scores) == [RANDOM, BEFORE, AFTER]
+    assert (result.steps, result.folder.read_metrics()) == (0, [])
+    assert result.folder.curve.stat().st_size > 10_000
+    assert "after a warm-up on examples, with seed 1." in result.folder.report.read_text()
+
+
+@pytest.mark.parametrize("sft", [False, True])
+def test_additions_are_learned_and_become_part_of_the_model(settings: dict[str, Any], examples: str, sft: bool) -> None:
+    """Another run's weights, and those of an interrupted run, which goes on from a checkpoint with additions only."""
+    learned = {**settings, "lora": {"rank": 4}, "sft": examples if sft else None, "learning_rate": 1e-2}
+    whole = train(TrainConfig(**learned), quiet())
+    assert not any("lora" in name for name in weights(whole))
+    name = f"added {sft}"
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**learned, name=name), quiet(), [Interruption(5)])
+    folder = settings["output_dir"] / name.replace(" ", "-")
+    (checkpoint,) = [path for path in (folder / "checkpoints").iterdir() if path.name == "checkpoint-4"]
+    assert (checkpoint / "adapter_model.safetensors").is_file()
+    assert_same_outcome(resume(folder, quiet()), whole)
+
+
+def test_only_additions_are_learned(settings: dict[str, Any]) -> None:
+    """At a rate of almost nothing the additions are nothing, and what the run leaves is what it began with."""
+    still = {**settings, "steps": 1, "learning_rate": 1e-12}
+    added = train(TrainConfig(**still, lora={"rank": 4, "target_modules": ["q_proj"]}), quiet())
+    plain = train(TrainConfig(**still), quiet())
+    for name, tensor in weights(plain).items():
+        assert torch.allclose(tensor, weights(added)[name], atol=1e-6), name
+    moved = train(
+        TrainConfig(**still | {"learning_rate": 0.1}, lora={"rank": 4, "target_modules": ["q_proj"]}), quiet()
+    )
+    changed = {name for name, tensor in weights(plain).items() if not torch.allclose(tensor, weights(moved)[name])}
+    assert changed == {"model.layers.0.self_attn.q_proj.weight"}
+
+
+class Heights(TrainerCallback):
+    """Remembers how long the episodes of each step were."""
+
+    def __init__(self) -> None:
+        self.lengths: list[float] = []
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if "episode/length" in logs:
+            self.lengths.append(logs["episode/length"])
+
+
+CURRICULUM = {"reset": {"height": 3}, "curriculum": [{"steps": 2, "reset": {"height": 1}}], "max_turns": 9}
+
+
+def test_easier_stages_come_first(settings: dict[str, Any]) -> None:
+    """Most words of a new model are illegal and count as a step up: episodes are about as long as the stairs."""
+    heights = Heights()
+    staged = settings | CURRICULUM
+    staged["curriculum"] = [*staged["curriculum"], {"steps": 1, "reset": {"height": 9}}]
+    result = train(TrainConfig(**staged, name="staged"), quiet(), [heights])
+    assert max(heights.lengths[:2]) < 3
+    assert heights.lengths[2] == 9
+    assert all(3 <= length < 9 for length in heights.lengths[3:])
+    assert {score.sample[0]["observation"] for score in result.scores.values()} == {"step of 3"}
+    assert AutoTokenizer.from_pretrained(str(result.folder.model)).tokenize("9 3 1") == ["9", "3", "1"]
+
+
+def test_an_interrupted_curriculum_ends_as_if_it_had_not_been(settings: dict[str, Any]) -> None:
+    staged = settings | CURRICULUM
+    whole = train(TrainConfig(**staged), quiet())
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**staged, name="cut stages"), quiet(), [Interruption(3)])
+    assert_same_outcome(resume(settings["output_dir"] / "cut-stages", quiet()), whole)
 
 
 def test_a_run_that_has_ended_is_not_resumed(whole: TrainResult) -> None:

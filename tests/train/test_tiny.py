@@ -74,3 +74,9 @@ def test_the_model_is_small_and_made_from_its_seed(tmp_path: Path) -> None:
 def test_the_model_can_be_made_larger() -> None:
     model = build_model(build_tokenizer(["left"], []), hidden=64, layers=3, seed=1)
     assert (model.config.hidden_size, model.config.num_hidden_layers, model.config.num_attention_heads) == (64, 3, 4)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05])
+def test_the_weights_spread_as_asked(spread: float) -> None:
+    model = build_model(build_tokenizer(["left"], []), hidden=64, layers=1, seed=1, initializer_range=spread)
+    assert model.model.layers[0].mlp.up_proj.weight.std().item() == pytest.approx(spread, rel=0.05)

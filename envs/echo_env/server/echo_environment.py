@@ -20,6 +20,7 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     BLOCKING: ClassVar[bool] = False
+    REQUIRES_RESET: ClassVar[bool] = False  # programs are about that speak to it at once
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from echo_env import CallToolAction, EchoAction, EchoEnv, EchoObservation, ListToolsAction
-from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
+from openenv.core.exceptions import RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 
 REPOSITORY = Path(__file__).parents[3]
@@ -144,10 +144,14 @@ async def test_sessions_at_once_do_not_mix(echo_url: str) -> None:
     assert said == [[f"{number}/{turn}" for turn in range(5)] for number in range(20)]
 
 
+async def test_it_answers_before_any_reset(echo_url: str) -> None:
+    async with EchoEnv(base_url=echo_url) as env:
+        result = await env.step(EchoAction(message="hello"))
+        assert (result.observation.echoed_message, result.reward) == ("hello", 0.5)
+
+
 async def test_a_refused_action_leaves_the_episode_as_it_was(echo_url: str) -> None:
     async with GenericEnvClient(base_url=echo_url) as env:
-        with pytest.raises(EpisodeOrderError):
-            await env.step({"message": "too early"})
         await env.reset()
         await env.step({"message": "one"})
         for wrong in ({}, {"message": 7}, {"message": "a", "volume": 11}, {"word": "a"}):

@@ -22,7 +22,11 @@ COMMANDS = {
     "serve": Command("openenv.cli.serve:serve", "Serve an environment on this machine."),
     "mcp": Command("openenv.cli.mcp:mcp", "Let an agent play an environment over MCP."),
     "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
-    "train": Command("openenv.cli.train:train", "Train a language model on an environment with GRPO."),
+    "collect": Command("openenv.cli.collect:collect", "Play episodes, and keep their conversations to train on."),
+    "eval": Command("openenv.cli.eval:evaluate", "Measure how well a model or a player does, with intervals."),
+    "train": Command(
+        "openenv.cli.train:train", "Train a language model: on examples, then with GRPO."
+    ),
     "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
     "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
     "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),

@@ -1,4 +1,4 @@
-"""``openenv train``: GRPO on an environment, from a command line, a YAML file, or both."""
+"""``openenv train``: examples, then GRPO on an environment, from a command line, a YAML file, or both."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -18,10 +18,17 @@ from openenv.train.config import TrainConfig, load_config
 if TYPE_CHECKING:
     from openenv.train.run import TrainResult
 
-REQUIRED = ("torch", "transformers", "trl", "datasets", "matplotlib")
+REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
 Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder or URL.")]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
+Sft = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|FOLDER", help="Learn first from N episodes of the scripted player, or from what was collected."
+    ),
+]
+Grpo = Annotated[bool | None, typer.Option("--grpo/--no-grpo", help="Let the model play then.  [default: grpo]")]
 Steps = Annotated[int | None, typer.Option(help="Optimiser steps.  [default: 300 for tiny, else 200]")]
 Rollouts = Annotated[int | None, typer.Option(help="Episodes for each step.  [default: 128 for tiny, else 32]")]
 GroupSize = Annotated[int | None, typer.Option(help="Episodes that share a seed.  [default: 8]")]
@@ -52,6 +59,8 @@ Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the
 def train(  # one parameter for each option
     environment: Environment = None,
     model: Model = None,
+    sft: Sft = None,
+    grpo: Grpo = None,
     steps: Steps = None,
     rollouts: Rollouts = None,
     group_size: GroupSize = None,
@@ -74,7 +83,7 @@ def train(  # one parameter for each option
     config: ConfigFile = None,
     resume: Resume = None,
 ) -> None:
-    """Train a language model on an environment with GRPO."""
+    """Train a language model on an environment: on examples if you like, then with GRPO."""
     options = {option: value for option, value in locals().items() if option not in ("config", "resume")}
     given = {option: value for option, value in options.items() if value not in (None, [])}
     console = Console()

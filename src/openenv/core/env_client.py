@@ -43,6 +43,7 @@ from openenv.core.exceptions import (
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, timed_out
 from openenv.core.schemas import fetch_schemas
+from openenv.core.served_tasks import fetch_tasks
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
@@ -96,6 +97,9 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ASCII characters, or the time to wait is below 0.
     """
 
+    # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
+    _ws: None = None
+
     def __init__(
         self,
         base_url: str | None = None,
@@ -148,6 +152,14 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     def base_url(self) -> str | None:
         """Address of the server; ``None`` until a provider has started it."""
         return self._base_url
+
+    @property
+    def session_id(self) -> str | None:
+        """Id of the session that is open, as the server's logs and traces have it.
+
+        It is ``None`` where none is open, and on the legacy wire, which tells no ids.
+        """
+        return None if self._link is None else self._link.session_id
 
     @property
     def message_timeout_s(self) -> float | None:
@@ -300,10 +312,34 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ProviderError: The provider could not start one.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
-        async with self._connecting.here():
-            await self._connection_settings()  # which starts the server if that is still to be done
+        await self._started()
         assert self._base_url is not None
         return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers)
+
+    @blocks_outside_loop
+    async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
+        """List the tasks of a split, where the environment lists them.
+
+        Args:
+            split: Name of the split.
+
+        Returns:
+            What ``reset`` is passed for each task.
+
+        Raises:
+            ConfigurationError: The environment lists no tasks, or there is no such split.
+            ConnectionFailedError: There is no server.
+            ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
+
+        Example:
+            >>> async with GenericEnvClient(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     for task in await env.tasks("test"):
+            ...         await env.reset(**task)
+        """
+        await self._started()
+        assert self._base_url is not None
+        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers)
 
     def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Start an episode.
@@ -471,6 +507,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     async def _open_link(self) -> Link:
         return await open_link(await self._connection_settings(), self._message_timeout_s, self._capacity_wait_s)
+
+    async def _started(self) -> None:
+        """Have the server started if that is still to be done."""
+        async with self._connecting.here():
+            await self._connection_settings()
 
     async def _connection_settings(self) -> ConnectionSettings:
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""

@@ -48,6 +48,11 @@ class Link(ABC):
         """What it goes over."""
 
     @property
+    def session_id(self) -> str | None:
+        """The session's id; ``None`` where the wire tells none."""
+        return None
+
+    @property
     @abstractmethod
     def answers(self) -> bool:
         """Whether a request would be answered, if only with what the server has said already."""

@@ -25,10 +25,10 @@ from openenv.core.env_server.mcp_types import (
     tool_observation_class,
 )
 from openenv.core.env_server.types import Observation, State
-from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, ToolCallError
+from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
 from openenv.core.links import Link
 
-__all__ = ["GenericMCPObservation", "MCPClientBase", "MCPToolClient"]
+__all__ = ["GenericMCPObservation", "MCPClientBase", "MCPToolClient", "fetch_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -215,6 +215,30 @@ class MCPToolClient(MCPClientBase):
         return await self.get_tool(name) is not None
 
 
+async def fetch_tools(client: EnvClient[Any, Any, Any]) -> list[Tool]:
+    """List the tools that a client's session has now, whatever the client's class.
+
+    Args:
+        client: Its session is asked; one is opened if it has none.
+
+    Returns:
+        The tools; none where the server lists none, such as a public one of an environment without MCP.
+
+    Raises:
+        ConnectionFailedError: There is no server.
+        ConnectionLostError: The connection went before the answer came.
+        InvalidAnswerError: What came is no list of tools.
+        ResponseTimeoutError: No answer came within ``message_timeout_s``.
+        ServerError: There is no session for this client.
+    """
+    request = _request(McpMethod.TOOLS_LIST, {})
+    try:
+        response = await client._exchange_async(b"mcp", request, "mcp", JsonRpcResponse.model_validate)
+    except RequestRejectedError:  # it knows no such message
+        return []
+    return [] if response.error is not None else _listed(response)
+
+
 def _request(method: McpMethod, params: Mapping[str, Any]) -> bytes:
     return to_json({"jsonrpc": "2.0", "id": _REQUEST_ID, "method": method, "params": params})
 
@@ -224,6 +248,10 @@ def _read_tools(answer: dict[str, Any]) -> list[Tool]:
     if response.error is not None:
         logger.warning("the server lists no tools: %s", response.error.message)
         return []
+    return _listed(response)
+
+
+def _listed(response: JsonRpcResponse) -> list[Tool]:
     listed = response.result.get("tools") if isinstance(response.result, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise InvalidAnswerError(f"Expected a list of tools in the server's answer, got {response.result!r:.200}.")

@@ -32,9 +32,7 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
         ConnectionFailedError: There is no server, or it has no schemas.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    address = _schema_address(base_url)
-    if not address.startswith(("http://", "https://")):
-        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    address = f"{http_address(base_url)}/schema"
     request = Request(address)  # noqa: S310  # the scheme was checked above
     for name, value in (headers or {}).items():
         request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
@@ -60,9 +58,20 @@ def _refusal(address: str, error: HTTPError) -> OpenEnvError:
     return ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {said or repr(error)}.")
 
 
-def _schema_address(base_url: str) -> str:
+def http_address(base_url: str) -> str:
+    """Return where a server answers over HTTP, without a slash at the end.
+
+    Args:
+        base_url: The server's address: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+
+    Raises:
+        ConfigurationError: It is no address.
+    """
     scheme, separator, rest = base_url.rstrip("/").partition("://")
     if not separator:
-        return f"http://{scheme}/schema"
+        return f"http://{scheme}"
     scheme = scheme.lower()
-    return f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}/schema"
+    scheme = _HTTP_SCHEMES.get(scheme, scheme)
+    if scheme not in ("http", "https"):
+        raise ConfigurationError(f"A server's address looks like http://host:port, but got {base_url!r}.")
+    return f"{scheme}://{rest}"

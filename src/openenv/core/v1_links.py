@@ -98,6 +98,11 @@ class V1Link(Link):
         return self.hub.connection
 
     @property
+    def session_id(self) -> str | None:
+        """The session's id; ``None`` where the server has opened none."""
+        return self.session or None
+
+    @property
     def answers(self) -> bool:
         """Whether a request would be answered, perhaps not before the hub has connected again."""
         return self.usable and (self.hub.lives or self._refusal is not None)

@@ -2,15 +2,16 @@
 
 import difflib
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from openenv.core.exceptions import ConfigurationError
 
-__all__ = ["TINY", "TrainConfig", "load_config"]
+__all__ = ["TINY", "CurriculumStage", "LoraSettings", "TrainConfig", "load_config"]
 
 TINY = "tiny"
 
@@ -21,6 +22,7 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "rollouts": 32,
     "micro_batch": 4,
     "learning_rate": 2e-6,
+    "sft_learning_rate": 1e-5,
     "adam_beta2": 0.999,
     "entropy_coef": 0.0,
     "max_turns": 16,
@@ -31,6 +33,36 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "threads": 0,
     "gradient_checkpointing": True,
 }
+
+
+class LoraSettings(BaseModel):
+    """Learn small additions to a model's matrices instead of the matrices (https://arxiv.org/abs/2106.09685).
+
+    The memory of the optimiser is a fraction of what it would be. What a run leaves is a whole model again.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(default=16, ge=1, description="rank of an addition")
+    alpha: int = Field(default=32, ge=1, description="additions are scaled by this, divided by the rank")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of an addition's inputs that is left out")
+    target_modules: Literal["all-linear"] | list[str] = Field(
+        default="all-linear", description="which matrices are added to, by the ends of their names"
+    )
+
+
+class CurriculumStage(BaseModel):
+    """Optimiser steps whose episodes are other ones, mostly easier.
+
+    Example:
+        >>> CurriculumStage(steps=50, reset={"difficulty": "easy"}).steps
+        50
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steps: int = Field(ge=1, description="how many optimiser steps it lasts")
+    reset: dict[str, Any] = Field(description="what resets are passed in it, over the run's own reset")
 
 
 class TrainConfig(BaseModel):
@@ -51,6 +83,21 @@ class TrainConfig(BaseModel):
     environment: str = Field(description="name of an environment, its folder, or a server's URL")
     model: str = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
     seed: int = Field(default=1, ge=0, description="what every random choice derives from")
+
+    reset: dict[str, Any] = Field(default_factory=dict, description="what every reset is passed beside the seed")
+    curriculum: list[CurriculumStage] = Field(
+        default_factory=list, description="stages of the training before its own resets; each follows the one before"
+    )
+
+    sft: int | str | None = Field(
+        default=None, description="episodes of the scripted player to learn from first, or a folder of collected ones"
+    )
+    sft_epochs: float = Field(default=1.0, gt=0, description="how often each of these episodes is learned from")
+    sft_batch: int = Field(default=8, ge=1, description="episodes in each step of this warm-up")
+    sft_learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start of the warm-up")
+    grpo: bool = Field(default=True, description="whether the model then plays, and learns from rewards")
+
+    lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
 
     steps: int = Field(default=300, ge=1, description="optimiser steps")
     rollouts: int = Field(default=128, ge=2, description="episodes for each optimiser step")
@@ -95,12 +142,42 @@ class TrainConfig(BaseModel):
         """Whether the built-in tiny policy is trained."""
         return self.model == TINY
 
+    @property
+    def resets(self) -> list[dict[str, Any]]:
+        """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
+        return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
+
+    def reset_at(self, step: int) -> dict[str, Any]:
+        """Return what the resets of an optimiser step, the first of which is 0, are passed beside the seed."""
+        ends = accumulate(stage.steps for stage in self.curriculum)
+        return next((reset for end, reset in zip(ends, self.resets, strict=False) if step < end), self.reset)
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in_defaults_of_a_pretrained_model(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and given.get("model", TINY) != TINY:
             return {**_CHAT_DEFAULTS, **given}
         return given
+
+    @field_validator("sft")
+    @classmethod
+    def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
+        number = int(sft) if isinstance(sft, str) and sft.isdecimal() else sft
+        if isinstance(number, int) and number < 1:
+            raise ValueError("expected at least one episode to learn from")
+        return number
+
+    @model_validator(mode="after")
+    def _seeds_are_the_runs(self) -> "TrainConfig":
+        if any("seed" in reset for reset in self.resets):
+            raise ValueError("resets get their seeds from the run's seed; leave out seed")
+        return self
+
+    @model_validator(mode="after")
+    def _does_something(self) -> "TrainConfig":
+        if self.sft is None and not self.grpo:
+            raise ValueError("without grpo there has to be sft, or nothing is learned")
+        return self
 
     @model_validator(mode="after")
     def _batch_divides(self) -> "TrainConfig":

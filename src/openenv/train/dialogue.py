@@ -5,7 +5,7 @@ and what it wrote, so that training sees what sampling saw.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,9 +15,24 @@ from openenv.core.exceptions import ConfigurationError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["ChatDialogue", "Dialogue", "PlainDialogue"]
+__all__ = ["ChatDialogue", "Dialogue", "PlainDialogue", "first_content", "next_content"]
 
 CACHE_SIZE = 10_000
+
+
+def first_content(instructions: str, observation: str) -> str:
+    """Return what a conversation says before the first action."""
+    return f"{instructions}\n\n{observation}"
+
+
+def next_content(observation: str, problem: str | None = None) -> str:
+    """Return what a conversation says between two actions.
+
+    Args:
+        observation: What the agent is shown now.
+        problem: Why what it wrote last was no legal action, if it was none.
+    """
+    return f"That was no legal action: {problem}\n\n{observation}" if problem else observation
 
 
 class Dialogue(Protocol):
@@ -49,6 +64,10 @@ class Dialogue(Protocol):
 
     def action_text(self, written: Sequence[int]) -> str:
         """Return what the model wrote, as the text of an action."""
+        ...
+
+    def answer(self, action: str) -> list[int]:
+        """Return what a model writes that does an action: the tokens of its text, and those that end it."""
         ...
 
 
@@ -88,6 +107,10 @@ class PlainDialogue:
         """Return the words, joined by spaces."""
         return self._decoded(tuple(written))
 
+    def answer(self, action: str) -> list[int]:
+        """Return the action's tokens, and the end token unless each action is one token."""
+        return [*self._encoded(action), *([] if self._one_token_each else [self._end_id])]
+
     def _encode(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
@@ -104,6 +127,7 @@ class ChatDialogue:
         instructions: What the agent is told before the first observation.
         max_action_tokens: How many tokens a turn of the assistant may have.
         thinking: Passed to the template as ``enable_thinking``.
+        settings: What else is passed to the template.
 
     Raises:
         ConfigurationError: The tokenizer has no chat template, or one that leaves out the messages.
@@ -119,6 +143,7 @@ class ChatDialogue:
         instructions: str,
         max_action_tokens: int,
         thinking: bool = False,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         if not tokenizer.chat_template:
             raise ConfigurationError(
@@ -126,25 +151,28 @@ class ChatDialogue:
                 "Take a model made for conversation (often called Instruct or Chat)."
             )
         self._tokenizer = tokenizer
-        self._thinking = thinking
+        self._settings: dict[str, Any] = {"enable_thinking": thinking, **(settings or {})}
         self._instructions = instructions
         self.max_action_tokens = max_action_tokens
-        self.stop_ids = _stop_ids(tokenizer, model)
+        self.stop_ids = stop_ids_of(tokenizer, model)
         pad_id = tokenizer.pad_token_id
         self.pad_id = int(tokenizer.eos_token_id if pad_id is None else pad_id)
 
     def opening(self, observation: str) -> list[int]:
         """Return a conversation with one message: the instructions and the first observation."""
-        message = {"role": "user", "content": f"{self._instructions}\n\n{observation}"}
-        return self._encoded(self._rendered([message]))
+        message = {"role": "user", "content": first_content(self._instructions, observation)}
+        return self.opening_of([message])
+
+    def opening_of(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Return the tokens of a conversation up to the model's first answer in it."""
+        return self._encoded(self._rendered(messages))
 
     def between(self, written: Sequence[int], observation: str, problem: str | None = None) -> list[int]:
         """Return what the template puts after an answer: its end, the next observation, and the answer's beginning."""
-        content = f"That was no legal action: {problem}\n\n{observation}" if problem else observation
         messages = [
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": self._MARK},
-            {"role": "user", "content": content},
+            {"role": "user", "content": next_content(observation, problem)},
         ]
         _, mark, after = self._rendered(messages).partition(self._MARK)
         if not mark:
@@ -162,9 +190,13 @@ class ChatDialogue:
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
         return self._REASONING.sub("", text).strip()
 
-    def _rendered(self, messages: list[dict[str, str]]) -> str:
+    def answer(self, action: str) -> list[int]:
+        """Return the action's tokens, and the token that ends a turn."""
+        return [*self._encoded(action), int(self._tokenizer.eos_token_id)]
+
+    def _rendered(self, messages: list[dict[str, Any]]) -> str:
         rendered: Any = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=self._thinking
+            messages, tokenize=False, add_generation_prompt=True, **self._settings
         )
         return str(rendered)
 
@@ -172,7 +204,8 @@ class ChatDialogue:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
-def _stop_ids(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel") -> frozenset[int]:
+def stop_ids_of(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel") -> frozenset[int]:
+    """Return the tokens that end an answer: the tokenizer's, and those of the model's generation settings."""
     named = model.generation_config.eos_token_id
     ids = [named] if isinstance(named, int) else list(named or [])
     return frozenset([*ids, int(tokenizer.eos_token_id)])

@@ -1,9 +1,9 @@
 """The record of an episode that was played for training or evaluation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError, RequestRejectedError
@@ -33,7 +33,7 @@ class Episode:
     """One episode, and its tokens if a language model played it.
 
     Attributes:
-        seed: The seed of its reset.
+        seed: The seed of its reset; ``None`` where its task has none.
         prompt_ids: The tokens up to the first action.
         completion_ids: The tokens after these: actions, and what was fed between them.
         logprobs: For each token of ``completion_ids`` its log-probability when it was sampled; 0 if it was fed.
@@ -41,9 +41,10 @@ class Episode:
         turns: What happened.
         done: Whether the environment ended the episode, rather than a limit.
         error: Why the environment failed; such an episode says nothing about the player.
+        task: What its reset was passed beside the seed.
     """
 
-    seed: int
+    seed: int | None
     prompt_ids: list[int] = field(default_factory=list)
     completion_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -51,6 +52,22 @@ class Episode:
     turns: list[Turn] = field(default_factory=list)
     done: bool = False
     error: OpenEnvError | None = None
+    task: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_task(cls, parameters: Mapping[str, Any]) -> Self:
+        """Begin the record of an episode.
+
+        Args:
+            parameters: What its reset is passed, with the seed if there is one.
+        """
+        task = dict(parameters)
+        return cls(task.pop("seed", None), task=task)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What its reset is passed."""
+        return dict(self.task) if self.seed is None else {**self.task, "seed": self.seed}
 
     @property
     def reward(self) -> float:

@@ -31,7 +31,8 @@ def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sam
     generator = torch.Generator(policy.model.device).manual_seed(derived_seed(config.seed, "evaluation"))
     episodes = []
     for seeds in _batches(sessions, config):
-        episodes += player.play(seeds, temperature=config.eval_temperature, generator=generator)
+        tasks = [{**config.reset, "seed": seed} for seed in seeds]
+        episodes += player.play_tasks(tasks, temperature=config.eval_temperature, generator=generator)
     return Score.of(episodes, sample_seed)
 
 
@@ -59,7 +60,7 @@ def _evaluate(make_player: Callable[[int], Player], sessions: Sessions, config: 
     episodes = []
     for seeds in _batches(sessions, config):
         players = [make_player(seed) for seed in seeds]
-        episodes += play_players(sessions, players, seeds, max_turns=config.max_turns)
+        episodes += play_players(sessions, players, seeds, max_turns=config.max_turns, reset=config.reset)
     return Score.of(episodes)
 
 

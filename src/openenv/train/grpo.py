@@ -4,6 +4,7 @@ Each optimiser step plays ``rollouts`` episodes, in groups that share a seed: an
 better than its group. The trainer learns from the very tokens that the rollout sampled.
 """
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
+from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
 from openenv.train.rollout import rollout_fields
 from openenv.train.run_folder import RunFolder
@@ -25,13 +27,13 @@ from openenv.train.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_trainer"]
+__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_trainer", "takes_gpu"]
 
 KEPT_CHECKPOINTS = 2
 
 
 class EpisodeRollouts:
-    """TRL's ``rollout_func``: plays one episode for each prompt, where a prompt is the seed of its reset.
+    """TRL's ``rollout_func``: plays one episode for each prompt, where a prompt is what its reset is passed.
 
     What is sampled in a step depends on the weights, the run's seed and the step's number, on nothing before it; so a
     resumed run samples what an undisturbed one would.
@@ -50,7 +52,7 @@ class EpisodeRollouts:
         """Play the episodes.
 
         Args:
-            prompts: Seeds, in decimal.
+            prompts: Seeds in decimal, or what resets are passed as JSON objects.
             trainer: Says which step it is, and at which precision the model computes.
 
         Returns:
@@ -59,8 +61,8 @@ class EpisodeRollouts:
         seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step)
         generator = torch.Generator(self._player.model.device).manual_seed(seed)
         with trainer.accelerator.autocast():
-            episodes = self._player.play(
-                [int(prompt) for prompt in prompts], temperature=self._config.temperature, generator=generator
+            episodes = self._player.play_tasks(
+                [_task(prompt) for prompt in prompts], temperature=self._config.temperature, generator=generator
             )
         return rollout_fields(episodes, self._config.illegal_penalty)
 
@@ -136,16 +138,16 @@ def make_trainer(
     Raises:
         ConfigurationError: A tracker of ``report_to`` is not installed.
     """
-    seeds = training_seeds(config.seed, config.steps * config.rollouts // config.group_size)
     try:
         trainer = GRPOTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
             args=_arguments(config, folder),
-            train_dataset=Dataset.from_dict({"prompt": [str(seed) for seed in seeds]}),
+            train_dataset=Dataset.from_dict({"prompt": _prompts(config)}),
             reward_funcs=[episode_reward],
             rollout_func=EpisodeRollouts(policy, sessions, config),
             callbacks=[MetricsFile(folder), *callbacks],
+            peft_config=lora_config(config, "grpo"),
         )
     except (RuntimeError, ValueError) as error:
         # transformers knows no such tracker, or its callback misses a package.
@@ -156,8 +158,20 @@ def make_trainer(
     return trainer
 
 
+def _prompts(config: TrainConfig) -> list[str]:
+    each_step = config.rollouts // config.group_size
+    seeds = training_seeds(config.seed, config.steps * each_step)
+    resets = [config.reset_at(number // each_step) for number in range(len(seeds))]
+    return [json.dumps({**reset, "seed": seed} if reset else seed) for seed, reset in zip(seeds, resets, strict=True)]
+
+
+def _task(prompt: str) -> dict[str, Any]:
+    told = json.loads(prompt)
+    return told if isinstance(told, dict) else {"seed": told}
+
+
 def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
-    on_gpu = _takes_gpu(config)
+    on_gpu = takes_gpu(config)
     episodes = config.micro_batch or config.rollouts
     return GRPOConfig(
         output_dir=str(folder.checkpoints),
@@ -194,6 +208,7 @@ def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
     )
 
 
-def _takes_gpu(config: TrainConfig) -> bool:
+def takes_gpu(config: TrainConfig) -> bool:
+    """Whether a run computes on a GPU."""
     # On 10,000 parameters a GPU loses more by its launches than it gains.
     return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()

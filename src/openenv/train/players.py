@@ -9,10 +9,11 @@ from pydantic import BaseModel
 from openenv.adapters.text import ActionText, observation_fields, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode, raise_if_most_failed
 from openenv.train.sessions import Sessions
 
-__all__ = ["Player", "RandomPlayer", "play_players"]
+__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players"]
 
 Player = Callable[[Any], Any]
 """Plays one episode: from each observation, the first of them reset's, to the next action."""
@@ -106,8 +107,47 @@ class RandomPlayer:
         return " ".join(self._random.choices(self._words, k=self._random.randint(1, MAX_WORDS)))
 
 
+class RandomToolPlayer:
+    """Calls tools at random, with arguments from their schemas alone.
+
+    Args:
+        tools: The environment's tools.
+        seed: Of the choices.
+        words: What texts are made of.
+    """
+
+    def __init__(self, tools: EnvironmentTools, seed: int, words: Sequence[str] = ("a", "b", "c")) -> None:
+        self._tools = tools
+        self._random = random.Random(seed)  # noqa: S311  # a game, not a secret
+        self._arguments = {
+            tool.name: RandomPlayer(ActionText(tool.input_schema), self._random.randrange(2**30), words)
+            for tool in tools.tools
+        }
+
+    def __call__(self, observation: Any) -> BaseModel | dict[str, Any]:
+        """Choose a call.
+
+        Args:
+            observation: Where it lists ``legal_actions`` and a tool has one argument, that list is chosen from.
+
+        Returns:
+            The action that the call is.
+
+        Raises:
+            ConfigurationError: A schema asks for more than a random choice of values.
+        """
+        name = self._random.choice(self._tools.names)
+        arguments = self._arguments[name](observation)
+        return self._tools.action(name, arguments if isinstance(arguments, dict) else arguments.model_dump())
+
+
 def play_players(
-    sessions: Sessions, players: Sequence[Player], seeds: Sequence[int], *, max_turns: int
+    sessions: Sessions,
+    players: Sequence[Player],
+    seeds: Sequence[int],
+    *,
+    max_turns: int,
+    reset: Mapping[str, Any] | None = None,
 ) -> list[Episode]:
     """Play one episode with each player, all at once.
 
@@ -116,6 +156,7 @@ def play_players(
         players: A fresh player for each episode.
         seeds: The seed of each episode.
         max_turns: Actions after which an episode is cut off.
+        reset: What every reset is passed beside its seed.
 
     Returns:
         The episodes, without tokens; the texts of the actions are those that the players meant.
@@ -124,8 +165,9 @@ def play_players(
         OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
     """
     actions = ActionText(sessions.action)
-    episodes = [Episode(seed) for seed in seeds]
-    seen = {number: result.observation for number, result in enumerate(sessions.reset(seeds))}
+    episodes = [Episode(seed, task=dict(reset or {})) for seed in seeds]
+    results = sessions.reset_tasks([episode.parameters for episode in episodes])
+    seen = {number: result.observation for number, result in enumerate(results)}
     while seen:
         chosen = {number: players[number](observation) for number, observation in seen.items()}
         for number, outcome in sessions.step(chosen).items():

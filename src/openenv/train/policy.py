@@ -1,6 +1,6 @@
 """The policy that a run trains: a model, its tokenizer, and how it speaks with the environment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,35 +107,42 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     if config.is_tiny:
         dialogue = PlainDialogue(tokenizer, actions, config.max_action_tokens)
     else:
-        instructions = _instructions(sessions, actions)
+        instructions = sessions.instructions(actions)
         dialogue = ChatDialogue(tokenizer, model, instructions, config.max_action_tokens, config.thinking)
     return Policy(model, tokenizer, dialogue, actions)
 
 
-def _instructions(sessions: Sessions, actions: ActionText) -> str:
-    description = sessions.package.description if sessions.package else ""
-    return f"You act in the environment {sessions.name}. {description}\n{actions.instructions()}"
-
-
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
     """Yield what an environment says in some episodes, and what is said to it: its words are the vocabulary."""
+    for reset in config.resets:
+        yield from _texts_with(reset, actions, sessions, config)
+
+
+def _texts_with(
+    reset: Mapping[str, Any], actions: ActionText, sessions: Sessions, config: TrainConfig
+) -> Iterator[str]:
     seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
-    openings = [observation_text(result.observation) for result in sessions.reset(seeds)]
+    results = sessions.reset_tasks([{**reset, "seed": seed} for seed in seeds])
+    openings = [observation_text(result.observation) for result in results]
     yield from openings
     words = words_of(openings) or list("abc")
     numbers = [derived_seed(config.seed, "vocabulary", seed) for seed in seeds]
-    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], seeds, sessions, config)
+    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], seeds, reset, sessions, config)
     if sessions.package is not None:
         players = [sessions.package.make_player(number) for number in numbers]
-        yield from _texts_of([player for player in players if player is not None], seeds, sessions, config)
+        yield from _texts_of([player for player in players if player is not None], seeds, reset, sessions, config)
 
 
 def _texts_of(
-    players: Sequence[Player], seeds: Sequence[int], sessions: Sessions, config: TrainConfig
+    players: Sequence[Player],
+    seeds: Sequence[int],
+    reset: Mapping[str, Any],
+    sessions: Sessions,
+    config: TrainConfig,
 ) -> Iterator[str]:
     if not players:
         return
-    for episode in play_players(sessions, players, seeds, max_turns=config.max_turns):
+    for episode in play_players(sessions, players, seeds, max_turns=config.max_turns, reset=reset):
         for turn in episode.turns:
             yield turn.observation
             yield turn.action

@@ -10,6 +10,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from datasets.utils import (  # type: ignore[import-untyped]
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from transformers.utils import logging as transformers_logging
 
 __all__ = ["quiet_libraries"]
@@ -22,7 +27,9 @@ def quiet_libraries() -> Iterator[None]:
     checkpoints = logging.getLogger("transformers.trainer_utils")
     # TRL asks for this variable from those who know that rollout_func may change.
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    had_bars_of_datasets = not are_progress_bars_disabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bars()
     checkpoints.addFilter(_is_no_notice_of_checkpoints)
     try:
         with warnings.catch_warnings():
@@ -31,6 +38,8 @@ def quiet_libraries() -> Iterator[None]:
             yield
     finally:
         checkpoints.removeFilter(_is_no_notice_of_checkpoints)
+        if had_bars_of_datasets:
+            enable_progress_bars()
         if had_progress_bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 

@@ -11,12 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from openenv.train.config import TrainConfig
-from openenv.train.run_folder import RunFolder
+from openenv.train.run_folder import RunFolder, read_lines
 from openenv.train.scores import Score
 
-__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "draw_curve", "write_report"]
+__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "WARMED_UP", "draw_curve", "draw_losses", "write_report"]
 
 BEFORE, AFTER, RANDOM, SCRIPTED = "before training", "after training", "random player", "scripted player"
+WARMED_UP = "after warm-up"
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
@@ -47,6 +48,25 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
     for axes in (upper, lower):
         _tidy(axes)
     figure.align_ylabels()
+    figure.savefig(path)
+
+
+def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
+    """Draw how the loss of a warm-up falls.
+
+    Args:
+        metrics: The lines of ``warm_up/metrics.jsonl``.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 4.2), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    _draw_series(axes, [row["step"] for row in metrics], [row["loss"] for row in metrics])
+    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
+    axes.set_ylabel("loss per token of an action")
+    axes.set_xlabel("step of the warm-up")
+    _tidy(axes)
     figure.savefig(path)
 
 
@@ -114,22 +134,31 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         title: Heading of both.
     """
     scores = folder.read_scores()
-    draw_curve(folder.read_metrics(), scores, title, folder.curve)
+    if config.grpo:
+        draw_curve(folder.read_metrics(), scores, title, folder.curve)
+    else:
+        draw_losses(read_lines(folder.warm_up / "metrics.jsonl"), title, folder.curve)
     fields = {
         "title": html.escape(title),
         "summary": html.escape(_summary(scores, config)),
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
-        "episodes": "".join(_episode(player, scores[player]) for player in (BEFORE, AFTER) if player in scores),
+        "episodes": "".join(
+            _episode(player, scores[player]) for player in (BEFORE, WARMED_UP, AFTER) if player in scores
+        ),
         "config": "".join(_row(name, value) for name, value in config.model_dump(mode="json").items()),
     }
     folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
 
 
 def _summary(scores: Mapping[str, Score], config: TrainConfig) -> str:
+    rewards = f"Mean reward {scores[BEFORE].mean_reward:+.3f} before and {scores[AFTER].mean_reward:+.3f} after"
+    if not config.grpo:
+        return f"{rewards} a warm-up on examples, with seed {config.seed}."
+    warm_up = "" if config.sft is None else "a warm-up on examples and "
     return (
-        f"Mean reward {scores[BEFORE].mean_reward:+.3f} before and {scores[AFTER].mean_reward:+.3f} after "
-        f"{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed {config.seed}."
+        f"{rewards} {warm_up}{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed "
+        f"{config.seed}."
     )
 
 

@@ -1,14 +1,15 @@
 """Rollouts: a language model plays many episodes at once, all environments stepped together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from openenv.adapters.text import ActionText, observation_text
-from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError
+from openenv.adapters.text import ActionText
+from openenv.train.conversation import TextDialogue
 from openenv.train.dialogue import Dialogue
-from openenv.train.episodes import Episode, raise_if_most_failed
-from openenv.train.generation import Answer, Decoder
+from openenv.train.episodes import Episode
+from openenv.train.generation.decoder import Decoder
+from openenv.train.generation.sampling import Sampling
+from openenv.train.playing import Limits, play_episodes
 from openenv.train.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -61,90 +62,40 @@ class ModelPlayer:
         Raises:
             OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
         """
+        return self.play_tasks([{"seed": seed} for seed in seeds], temperature=temperature, generator=generator)
+
+    def play_tasks(
+        self, tasks: Sequence[Mapping[str, Any]], *, temperature: float, generator: "torch.Generator"
+    ) -> list[Episode]:
+        """Play one episode for each task, all at once.
+
+        Args:
+            tasks: What each reset is passed, its seed among it; at most as many as there are sessions.
+            temperature: Of sampling; 0 takes the most likely token.
+            generator: Source of randomness, on the model's device.
+
+        Returns:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+        """
+        episodes = [Episode.of_task(task) for task in tasks]
         was_training = self.model.training
         self.model.eval()  # type: ignore[no-untyped-call]
         try:
-            decoder = Decoder(self.model, self._dialogue.pad_id, temperature, generator)
-            return _Rollout(self, decoder, seeds).run()
+            play_episodes(
+                episodes,
+                [None] * len(tasks),
+                self._sessions.reset_tasks(tasks),
+                writer=Decoder(self.model, self._dialogue.pad_id, Sampling(temperature), generator),
+                dialogue=TextDialogue(self._dialogue, self._actions),
+                step=self._sessions.step,
+                limits=Limits(self._max_turns, self._max_context),
+            )
         finally:
             self.model.train(was_training)
-
-
-class _Rollout:
-    """The state of one batch of episodes. Row ``i`` of the decoder belongs to the episode ``playing[i]``."""
-
-    def __init__(self, player: ModelPlayer, decoder: Decoder, seeds: Sequence[int]) -> None:
-        self._dialogue = player._dialogue
-        self._actions = player._actions
-        self._sessions = player._sessions
-        self._max_turns = player._max_turns
-        self._max_context = player._max_context
-        self._decoder = decoder
-        self.episodes = [Episode(seed) for seed in seeds]
-        self._playing = list(range(len(seeds)))
-        self._shown = [""] * len(seeds)
-
-    def run(self) -> list[Episode]:
-        self._open()
-        while self._playing:
-            limits = [self._room(self.episodes[slot]) for slot in self._playing]
-            answers = self._decoder.answer(limits, self._dialogue.stop_ids)
-            self._act(answers)
-            self._continue(answers)
-        raise_if_most_failed(self.episodes)
-        return self.episodes
-
-    def _open(self) -> None:
-        results = self._sessions.reset([episode.seed for episode in self.episodes])
-        for slot, (episode, result) in enumerate(zip(self.episodes, results, strict=True)):
-            self._shown[slot] = observation_text(result.observation)
-            episode.prompt_ids = self._dialogue.opening(self._shown[slot])
-            if episode.length >= self._max_context:
-                raise ConfigurationError(
-                    f"The first observation with what goes before it has {episode.length} tokens (seed "
-                    f"{episode.seed}), and max_context is {self._max_context}; set a larger max_context."
-                )
-        self._decoder.feed([episode.prompt_ids for episode in self.episodes])
-
-    def _room(self, episode: Episode) -> int:
-        return min(self._dialogue.max_action_tokens, self._max_context - episode.length)
-
-    def _act(self, answers: Sequence[Answer]) -> None:
-        """Send every action and note what came of it."""
-        texts = [self._dialogue.action_text(answer.token_ids) for answer in answers]
-        readings = [self._actions.read(text) for text in texts]
-        sent = {
-            slot: reading.action
-            for slot, reading in zip(self._playing, readings, strict=True)
-            if reading.action is not None
-        }
-        outcomes = self._sessions.step(sent)
-        for slot, answer, text, reading in zip(self._playing, answers, texts, readings, strict=True):
-            outcome = outcomes.get(slot)
-            self.episodes[slot].add_written(answer.token_ids, answer.logprobs)
-            self.episodes[slot].add_turn(self._shown[slot], text, outcome, reading.problem)
-            if isinstance(outcome, StepResult):
-                self._shown[slot] = observation_text(outcome.observation)
-
-    def _continue(self, answers: Sequence[Answer]) -> None:
-        """Feed those that play on; drop the others."""
-        rows, fed = [], []
-        for row, (slot, answer) in enumerate(zip(self._playing, answers, strict=True)):
-            episode = self.episodes[slot]
-            if episode.is_over(self._max_turns):
-                continue
-            reply = self._dialogue.between(answer.token_ids, self._shown[slot], episode.turns[-1].problem)
-            if episode.length + len(reply) >= self._max_context:
-                continue
-            episode.add_fed(reply)
-            rows.append(row)
-            # The last token that the model wrote has not been fed yet.
-            fed.append([answer.token_ids[-1], *reply])
-        if rows and len(rows) < len(self._playing):
-            self._decoder.keep(rows)
-        self._playing = [self._playing[row] for row in rows]
-        if rows:
-            self._decoder.feed(fed)
+        return episodes
 
 
 def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[str, list[Any]]:

@@ -1,9 +1,9 @@
-"""One training run from beginning to end: evaluate, train, evaluate again, report."""
+"""One training run from beginning to end: evaluate, learn from examples, train, evaluate again, report."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
@@ -15,14 +15,16 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
-from openenv.train.grpo import make_trainer
+from openenv.train.grpo import make_trainer, takes_gpu
+from openenv.train.lora import whole_model
 from openenv.train.policy import Policy, load_policy, make_policy
 from openenv.train.progress import TrainingProgress
 from openenv.train.quiet import quiet_libraries
-from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, write_report
+from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, write_report
 from openenv.train.run_folder import RunFolder, step_of
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
+from openenv.train.warm_up import find_examples, warm_up
 
 __all__ = ["TrainResult", "resume", "train"]
 
@@ -97,7 +99,10 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
     config = folder.load_config()
     with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
         checkpoint = folder.last_checkpoint()
-        policy = make_policy(config, sessions) if checkpoint is None else load_policy(config, sessions, checkpoint)
+        # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
+        whole = None if config.lora else checkpoint
+        source = whole or (folder.warm_up if folder.warm_up.is_dir() else None)
+        policy = make_policy(config, sessions) if source is None else load_policy(config, sessions, source)
         return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
 
 
@@ -128,24 +133,63 @@ class _Run:
         self._console = console
         self._callbacks = callbacks
         self._checkpoint = folder.last_checkpoint()
+        self._told: set[str] = set()
 
     def whole(self) -> TrainResult:
         self._introduce()
-        progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
-        callbacks = [progress, *self._callbacks]
-        # Also puts the model on its device.
-        trainer = make_trainer(self._policy, self._sessions, self._config, self._folder, callbacks)
-        self._score(RANDOM, lambda: evaluate_random_player(self._policy, self._sessions, self._config))
-        self._score(SCRIPTED, lambda: evaluate_scripted_player(self._sessions, self._config))
-        self._score(BEFORE, lambda: evaluate_policy(self._policy, self._sessions, self._config))
-        seconds = self._train(trainer, progress)
+        seconds = self._warm_up() if self._has_to_warm_up() else 0.0
+        if self._config.grpo:
+            seconds += self._reinforce()
+        else:
+            self._score_before()
+            self._to_device()
         shown = self._folder.read_scores()[BEFORE].sample_seed
         self._score(AFTER, lambda: evaluate_policy(self._policy, self._sessions, self._config, shown))
         self._policy.model.save_pretrained(self._folder.model)
         self._policy.tokenizer.save_pretrained(self._folder.model)
         write_report(self._folder, self._config, f"{self._config.model} on {self._sessions.name}")
         scores = self._folder.read_scores()
-        return TrainResult(self._sessions.name, self._folder, scores, seconds, self._config.steps - self._steps_done())
+        steps = self._config.steps - self._steps_done() if self._config.grpo else 0
+        return TrainResult(self._sessions.name, self._folder, scores, seconds, steps)
+
+    def _has_to_warm_up(self) -> bool:
+        return self._config.sft is not None and self._checkpoint is None and not self._folder.warm_up.is_dir()
+
+    def _warm_up(self) -> float:
+        """Learn from examples, and go on with the model that comes of it; return the seconds that it took."""
+        self._to_device()
+        self._score_before()
+        start = time.monotonic()
+        examples = find_examples(self._config, self._sessions, self._policy)
+        self._say(f"warm-up on {len(examples)} episodes")
+        warm_up(self._policy, examples, self._config, self._folder.warm_up, self._console)
+        seconds = time.monotonic() - start
+        # Its trainer leaves wrappers around a model.
+        self._policy = load_policy(self._config, self._sessions, self._folder.warm_up)
+        return seconds
+
+    def _reinforce(self) -> float:
+        """Learn from rewards; return the seconds that it took."""
+        progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
+        callbacks = [progress, *self._callbacks]
+        # Also puts the model on its device.
+        trainer = make_trainer(self._policy, self._sessions, self._config, self._folder, callbacks)
+        self._score_before()
+        if self._config.sft is not None:
+            shown = self._folder.read_scores()[BEFORE].sample_seed
+            self._score(WARMED_UP, lambda: evaluate_policy(self._policy, self._sessions, self._config, shown))
+        seconds = self._train(trainer, progress)
+        self._policy = replace(self._policy, model=whole_model(trainer.model))
+        return seconds
+
+    def _score_before(self) -> None:
+        self._score(RANDOM, lambda: evaluate_random_player(self._policy, self._sessions, self._config))
+        self._score(SCRIPTED, lambda: evaluate_scripted_player(self._sessions, self._config))
+        self._score(BEFORE, lambda: evaluate_policy(self._policy, self._sessions, self._config))
+
+    def _to_device(self) -> None:
+        if takes_gpu(self._config):
+            self._policy.model.to("cuda")  # type: ignore[arg-type]
 
     def _introduce(self) -> None:
         parameters = sum(parameter.numel() for parameter in self._policy.model.parameters())
@@ -170,7 +214,10 @@ class _Run:
         return 0 if self._checkpoint is None else step_of(self._checkpoint)
 
     def _score(self, player: str, evaluate: Callable[[], Score | None]) -> None:
-        """Evaluate a player, unless that was done before an interruption."""
+        """Evaluate a player, unless that was done before, and say how it went."""
+        if player in self._told:
+            return
+        self._told.add(player)
         scores = self._folder.read_scores()
         if player not in scores:
             score = evaluate()

@@ -12,7 +12,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
 from openenv.train.scores import Score
 
-__all__ = ["RunFolder", "step_of"]
+__all__ = ["RunFolder", "read_lines", "step_of"]
 
 
 class RunFolder:
@@ -23,6 +23,7 @@ class RunFolder:
         runs/catch-tiny-20260301-120000/
           config.yaml     the settings; `openenv train --config` takes it
           metrics.jsonl   one line for each optimiser step
+          warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
           checkpoints/    checkpoint-100/ and so on, to resume from
           model/          the trained model and its tokenizer
@@ -38,6 +39,7 @@ class RunFolder:
         self.config = path / "config.yaml"
         self.metrics = path / "metrics.jsonl"
         self.scores = path / "scores.json"
+        self.warm_up = path / "warm_up"
         self.checkpoints = path / "checkpoints"
         self.model = path / "model"
         self.curve = path / "curve.png"
@@ -114,13 +116,7 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics, without one that was cut off by a kill."""
-        rows: list[dict[str, Any]] = []
-        for line in self.metrics.read_text().splitlines() if self.metrics.is_file() else ():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                break
-        return rows
+        return read_lines(self.metrics)
 
     def read_scores(self) -> dict[str, Score]:
         """Return the scores so far, by the player's name."""
@@ -133,6 +129,17 @@ class RunFolder:
         draft = self.scores.with_suffix(".draft")
         draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1))
         draft.replace(self.scores)
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file with one in each line, up to a line that was cut off; none if there is no file."""
+    rows: list[dict[str, Any]] = []
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
 
 
 def _made(path: Path) -> bool:

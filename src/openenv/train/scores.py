@@ -29,7 +29,7 @@ class Score:
     mean_length: float
     illegal_actions: float
     episodes: int
-    sample_seed: int
+    sample_seed: int | None
     sample: list[dict[str, Any]]
 
     @classmethod

@@ -7,15 +7,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from openenv.adapters.text import ActionText
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_url, make
+from openenv.auto.making import is_adapted, is_url, make
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
+from openenv.train.environment_tools import EnvironmentTools
 
 __all__ = ["Sessions"]
+
+CAPACITY_WAIT_S = 30.0
 
 Client = SyncEnvClient[Any, Any, Any]
 Vector = SyncVectorEnv[Any, Any, Any]
@@ -29,24 +33,29 @@ class Sessions:
 
     Attributes:
         name: Short name of the environment.
-        package: Its package; ``None`` for a server that was given by its URL.
-        action: The actions' class, or their JSON Schema for a server that was given by its URL.
+        package: Its package; ``None`` for a server that was given by its URL, and for another world's environment.
+        action: The actions' class, or their JSON Schema where there is no package.
+        client: The client that all of them were made of.
+        tools: Its tools, where they were asked for.
     """
 
     def __init__(self, name: str, client: Client, vector: Vector, action: type[BaseModel] | Mapping[str, Any]) -> None:
         self.name = name
         self.package: EnvironmentPackage | None = None
         self.action = action
-        self._client = client
+        self.client = client
+        self.tools: EnvironmentTools | None = None
         self._vector = vector
 
     @classmethod
-    def open(cls, environment: str, count: int) -> Self:
+    def open(cls, environment: str, count: int, *, with_tools: bool = False) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
         Args:
-            environment: Name of an installed environment, its folder, or a server's URL.
+            environment: Name of an installed environment, its folder, another world's environment as ``PREFIX:ID``,
+                or a server's URL.
             count: How many sessions to open.
+            with_tools: Whether to ask for the environment's tools too.
 
         Returns:
             The sessions, connected.
@@ -58,21 +67,39 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
                 `reset`.
         """
-        client: Client = make(environment, max_sessions=count).sync()
+        # The place of the session that asks for the tools is free again a moment after it has asked.
+        wait_s = CAPACITY_WAIT_S if with_tools else 0.0
+        client: Client = make(environment, max_sessions=count, capacity_wait_s=wait_s).sync()
         try:
-            vector = client.vector(count)
-            if is_url(environment):
-                return cls(_host(environment), client, vector, client.schemas()["action"])
-            package = find_environment(environment)
-            sessions = cls(package.name, client, vector, package.action_class())
+            tools = EnvironmentTools.of(client) if with_tools else None
+            sessions = cls._of(environment, client, client.vector(count))
         except BaseException:
             client.close()
             raise
+        sessions.tools = tools
+        return sessions
+
+    @classmethod
+    def _of(cls, environment: str, client: Client, vector: Vector) -> Self:
+        if is_url(environment) or is_adapted(environment):
+            name = _host(environment) if is_url(environment) else environment
+            return cls(name, client, vector, client.schemas()["action"])
+        package = find_environment(environment)
+        sessions = cls(package.name, client, vector, package.action_class())
         sessions.package = package
         return sessions
 
     def __len__(self) -> int:
         return len(self._vector)
+
+    def instructions(self, actions: ActionText) -> str:
+        """Return what a model is told before the first observation where its actions are texts.
+
+        Args:
+            actions: The environment's actions as text.
+        """
+        description = self.package.description if self.package else ""
+        return f"You act in the environment {self.name}. {description}\n{actions.instructions()}"
 
     def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(seeds)`` sessions.
@@ -87,15 +114,41 @@ class Sessions:
             ServerError: The server has too few sessions, or the environment failed.
             ConnectionLostError: The server went away.
         """
-        if len(seeds) > len(self):
-            raise ValueError(f"{len(seeds)} episodes need as many sessions; there are {len(self)}")
+        return self.reset_tasks([{"seed": seed} for seed in seeds])
+
+    def reset_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any]]:
+        """Start an episode in the first ``len(tasks)`` sessions.
+
+        Args:
+            tasks: What each reset is passed, its seed among it.
+
+        Returns:
+            The first observations.
+
+        Raises:
+            ServerError: The server has too few sessions, or the environment failed.
+            ConnectionLostError: The server went away.
+        """
         results: list[StepResult[Any]] = []
-        for result in self._vector.reset(seeds=seeds, slots=range(len(seeds)))[: len(seeds)]:
+        for result in self.try_reset(tasks):
             if isinstance(result, OpenEnvError):
                 raise result
-            assert result is not None
             results.append(result)
         return results
+
+    def try_reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
+        """Start an episode in the first ``len(tasks)`` sessions; a failure in one harms no other.
+
+        Args:
+            tasks: What each reset is passed, its seed among it.
+
+        Returns:
+            The first observation, or the error, of each.
+        """
+        if len(tasks) > len(self):
+            raise ValueError(f"{len(tasks)} episodes need as many sessions; there are {len(self)}")
+        results = self._vector.reset(tasks=tasks, slots=range(len(tasks)))[: len(tasks)]
+        return [result for result in results if result is not None]
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
         """Do one action in each of some sessions; a failure in one harms no other.
@@ -111,7 +164,7 @@ class Sessions:
 
     def close(self) -> None:
         """End the sessions, and the server if it was started for them."""
-        self._client.close()
+        self.client.close()
 
     def __enter__(self) -> Self:
         return self

@@ -81,7 +81,12 @@ def words_of(texts: Iterable[str], known: Iterable[str] = ()) -> list[str]:
 
 
 def build_model(
-    tokenizer: "PreTrainedTokenizerFast", *, hidden: int = 32, layers: int = 1, seed: int = 1
+    tokenizer: "PreTrainedTokenizerFast",
+    *,
+    hidden: int = 32,
+    layers: int = 1,
+    seed: int = 1,
+    initializer_range: float = 0.02,
 ) -> "Qwen3ForCausalLM":
     """Make a Qwen3 model with random weights for a tokenizer.
 
@@ -90,6 +95,7 @@ def build_model(
         hidden: Width, a multiple of 16; the feed-forward layers are twice as wide.
         layers: Number of layers.
         seed: Of the weights.
+        initializer_range: Standard deviation of the weights. 0.05 learns tool calls far better than Qwen3's own 0.02.
 
     Returns:
         The model on the CPU, in float32. With the defaults it has about 10,000 parameters.
@@ -106,6 +112,7 @@ def build_model(
         num_key_value_heads=hidden // HEAD_SIZE,
         head_dim=HEAD_SIZE,
         max_position_embeddings=MAX_POSITIONS,
+        initializer_range=initializer_range,
         tie_word_embeddings=False,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Qwen3ForCausalLM
 
-from openenv.train.generation import Decoder
+from openenv.train.generation.decoder import Decoder
+from openenv.train.generation.sampling import Sampling
 from openenv.train.tiny import build_model, build_tokenizer
 
 VOCABULARY = 20
@@ -30,7 +31,7 @@ MODEL = make_model()
 
 
 def make_decoder(temperature: float = 1.0, seed: int = 1) -> Decoder:
-    return Decoder(MODEL, 0, temperature, torch.Generator().manual_seed(seed))
+    return Decoder(MODEL, 0, Sampling(temperature), torch.Generator().manual_seed(seed))
 
 
 def own_logprobs(tokens: Sequence[int], temperature: float = 1.0) -> torch.Tensor:

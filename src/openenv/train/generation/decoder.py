@@ -1,31 +1,18 @@
 """Sampling from a language model for many episodes at once, with the key-value cache kept between turns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import DynamicCache
 
+from openenv.train.generation.answers import Answer
+from openenv.train.generation.sampling import Sampling
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Answer", "Decoder"]
-
-
-@dataclass
-class Answer:
-    """What a model wrote in one turn.
-
-    Attributes:
-        token_ids: The tokens, with the one that ended the answer if the model wrote one.
-        logprobs: The natural logarithm of each token's probability, at the temperature of sampling.
-        ended: Whether the model ended the answer itself, rather than the limit.
-    """
-
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    ended: bool = False
+__all__ = ["Decoder"]
 
 
 class Decoder:
@@ -37,18 +24,22 @@ class Decoder:
     Args:
         model: A causal language model of ``transformers``, with a cache that grows (`DynamicCache`).
         pad_id: A token to pad with; it is never attended to.
-        temperature: Divides the logits; 0 takes the most likely token.
-        generator: Source of randomness, on the model's device.
+        sampling: The distribution that tokens are drawn from.
+        generator: Source of randomness, on the model's device; ``None`` for torch's own.
     """
 
-    def __init__(self, model: "PreTrainedModel", pad_id: int, temperature: float, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: "PreTrainedModel", pad_id: int, sampling: Sampling, generator: torch.Generator | None = None
+    ) -> None:
         self._model = model
         self._pad_id = pad_id
-        self._temperature = temperature
+        self._sampling = sampling
         self._generator = generator
         self._cache = DynamicCache(config=model.config)
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
         self._logits = torch.zeros((0, 0), device=model.device)
+        # Which tokens of the vocabulary each row has; only where repetition is penalised.
+        self._seen: torch.Tensor | None = None
 
     @torch.inference_mode()
     def feed(self, rows: Sequence[Sequence[int]]) -> None:
@@ -74,6 +65,8 @@ class Decoder:
         logits = output.logits[:, -1].float()
         fed = mask[:, -1:].bool()
         self._logits = logits if self._logits.numel() == 0 else torch.where(fed, logits, self._logits)
+        if self._sampling.repetition_penalty != 1:
+            self._note_seen(ids, mask)
 
     @torch.inference_mode()
     def sample(self) -> tuple[list[int], list[float]]:
@@ -82,11 +75,10 @@ class Decoder:
         Returns:
             The token and its log-probability for each row.
         """
-        if self._temperature == 0:
-            logprobs = self._logits.log_softmax(dim=-1)
+        logprobs = self._sampling.logprobs(self._logits, self._seen)
+        if self._sampling.temperature == 0:
             tokens = logprobs.argmax(dim=-1, keepdim=True)
         else:
-            logprobs = (self._logits / self._temperature).log_softmax(dim=-1)
             tokens = torch.multinomial(logprobs.exp(), 1, generator=self._generator)
         return tokens.squeeze(1).tolist(), logprobs.gather(1, tokens).squeeze(1).tolist()
 
@@ -123,6 +115,13 @@ class Decoder:
         self._cache.batch_select_indices(index)
         self._mask = self._mask[index]
         self._logits = self._logits[index]
+        self._seen = None if self._seen is None else self._seen[index]
+
+    def _note_seen(self, ids: torch.Tensor, mask: torch.Tensor) -> None:
+        if self._seen is None:
+            self._seen = torch.zeros_like(self._logits, dtype=torch.bool)
+        fed = torch.zeros_like(self._seen, dtype=mask.dtype).scatter_add(1, ids, mask)
+        self._seen |= fed > 0
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         width = max(map(len, rows))

@@ -1,0 +1,89 @@
+"""``openenv collect``: episodes of a player or a model, as conversations to train on."""
+
+from importlib import import_module
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from openenv.cli.play_options import (
+    BaseUrl,
+    Environment,
+    Form,
+    MaxTokens,
+    MaxTurns,
+    PlayerKind,
+    Sessions,
+    SystemPrompt,
+    Temperature,
+    play_settings,
+)
+from openenv.core.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from openenv.train.collecting import CollectResult
+
+Model = Annotated[str | None, typer.Option(help="Name of a model at --base-url.")]
+Tasks = Annotated[
+    str | None, typer.Option(help="A split of the environment's tasks, or a file of them.  [default: seeds]")
+]
+Episodes = Annotated[int, typer.Option(min=1, help="Episodes to play in all.")]
+Output = Annotated[Path, typer.Option(help="Folder for them; one that was begun like this is gone on with.")]
+MinReward = Annotated[float | None, typer.Option(help="Keep only episodes with at least this reward.")]
+Seed = Annotated[int, typer.Option(min=0, help="What the episodes' seeds and the player derive from.")]
+
+
+def collect(
+    environment: Environment,
+    output: Output,
+    episodes: Episodes = 100,
+    player: PlayerKind = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    tasks: Tasks = None,
+    min_reward: MinReward = None,
+    form: Form = "tools",
+    system_prompt: SystemPrompt = None,
+    max_turns: MaxTurns = 32,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = None,
+    seed: Seed = 1,
+    sessions: Sessions = 16,
+) -> None:
+    """Play episodes with a scripted player or a model, and keep their conversations to train on."""
+    console = Console()
+    settings = play_settings(
+        environment=environment,
+        player="scripted" if player is None and model is None else player,
+        model=model,
+        base_url=base_url,
+        tasks=tasks,
+        form=form,
+        system_prompt=system_prompt,
+        max_turns=max_turns,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+    if model is not None and base_url is None:
+        raise ConfigurationError("A model plays behind an address: give it with --base-url, as http://host:8000/v1.")
+    collecting = import_module("openenv.train.collecting")
+    try:
+        result = collecting.collect(
+            settings, episodes, output, min_reward=min_reward, sessions=sessions, console=console
+        )
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. The same command goes on; what it has is in {quote(str(output))}.", soft_wrap=True)
+        raise
+    _show(result, console)
+
+
+def _show(result: "CollectResult", console: Console) -> None:
+    mean = "" if result.mean_reward is None else f", mean reward {result.mean_reward:+.3f}"
+    lines = [f"{result.kept} episodes{mean}: {result.collection.episodes}"]
+    if result.below or result.failed:
+        left_out = f"{result.below} for their reward, {result.failed} in which the environment failed"
+        lines.append(f"left out: {left_out}: {result.collection.left_out}")
+    console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,163 @@
+"""``openenv eval``: mean reward and pass@k of a model or a player, with confidence intervals."""
+
+import json
+import re
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from openenv.cli.play_options import (
+    BaseUrl,
+    Environment,
+    MaxTokens,
+    MaxTurns,
+    PlayerKind,
+    Sessions,
+    SystemPrompt,
+    Temperature,
+    play_settings,
+)
+
+if TYPE_CHECKING:
+    from openenv.train.evaluating import Evaluation, TaskResult
+
+SHOWN_TASKS = 10
+
+Model = Annotated[
+    str | None,
+    typer.Option(help="Name of a model at --base-url; or a run's folder, a model's folder, or a model of the Hub."),
+]
+Tasks = Annotated[
+    str | None,
+    typer.Option(help="How many seeds, a split of the environment's tasks, or a file of them.  [default: 100 seeds]"),
+]
+NumTasks = Annotated[int | None, typer.Option(min=1, help="Play only the first of these tasks.")]
+Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
+Ks = Annotated[list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")]
+SuccessReward = Annotated[float, typer.Option(help="Reward with which an attempt is a success.")]
+FormChoice = Annotated[
+    Literal["tools", "text"] | None,
+    typer.Option(help="Actions are calls of tools, or texts.  [default: tools; text for a model that is loaded here]"),
+]
+Seed = Annotated[int, typer.Option(min=0, help="What the episodes' seeds and the player derive from.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def evaluate(
+    environment: Environment,
+    player: PlayerKind = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    tasks: Tasks = None,
+    num_tasks: NumTasks = None,
+    samples: Samples = 1,
+    k: Ks = None,
+    success_reward: SuccessReward = 1.0,
+    form: FormChoice = None,
+    system_prompt: SystemPrompt = None,
+    max_turns: MaxTurns = 32,
+    temperature: Temperature = 1.0,
+    max_tokens: MaxTokens = None,
+    seed: Seed = 1,
+    sessions: Sessions = 16,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
+    if tasks is not None and tasks.isdecimal():
+        num_tasks, tasks = int(tasks), None
+    is_loaded_here = model is not None and base_url is None
+    settings = play_settings(
+        environment=environment,
+        player=player,
+        model=model,
+        base_url=base_url,
+        tasks=tasks,
+        form=form or ("text" if is_loaded_here else "tools"),
+        system_prompt=system_prompt,
+        max_turns=max_turns,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+    )
+    folder = output or _new_folder(environment, settings.who)
+    console = Console(stderr=as_json)
+    try:
+        evaluation = import_module("openenv.train.evaluating").evaluate(
+            settings,
+            folder,
+            num_tasks=num_tasks,
+            samples=samples,
+            ks=k or (),
+            success_reward=success_reward,
+            sessions=sessions,
+            console=console,
+        )
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. To go on: the same command with --output {quote(str(folder))}", soft_wrap=True)
+        raise
+    if as_json:
+        typer.echo((folder / "results.json").read_text())
+    else:
+        _show(evaluation, folder, console)
+
+
+def _new_folder(environment: str, who: str) -> Path:
+    label = f"{Path(environment).name}-{Path(who).name}-{datetime.now():%Y%m%d-%H%M%S}"
+    return Path("evals") / re.sub(r"[^\w.-]+", "-", label)
+
+
+def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
+    attempts = f", {evaluation.samples} attempts at each" if evaluation.samples > 1 else ""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column(f"{len(evaluation.tasks)} tasks{attempts}", style="bold")
+    table.add_column("mean", justify="right")
+    table.add_column("95% interval", justify="right")
+    table.add_row("reward", *_cells(evaluation.mean_reward, sign="+"))
+    for k, estimate in evaluation.pass_at.items():
+        table.add_row(f"pass@{k}", *_cells(estimate))
+    table.add_row("actions", f"{evaluation.mean_length:.1f}", "")
+    table.add_row("illegal actions", f"{evaluation.illegal_actions:.2f}", "")
+    console.print(f"\n{evaluation.player} on {evaluation.environment}", highlight=False, markup=False, soft_wrap=True)
+    console.print(table)
+    _show_tasks(evaluation, console)
+    if evaluation.failed:
+        said = f"The environment failed in {evaluation.failed} episodes, which count for nothing."
+        console.print(said, style="yellow", highlight=False)
+    console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:
+    mean = format(estimate.value, f"{sign}.3f")
+    if estimate.low is None:
+        return mean, "needs more than one task"
+    return mean, f"{estimate.low:{sign}.3f} to {estimate.high:{sign}.3f}"
+
+
+def _show_tasks(evaluation: "Evaluation", console: Console) -> None:
+    """Show the tasks that went worst."""
+    worst = sorted((task for task in evaluation.tasks if task.rewards), key=_mean_reward)[:SHOWN_TASKS]
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("task" if len(worst) == len(evaluation.tasks) else f"the {len(worst)} worst tasks", style="bold")
+    table.add_column("reward", justify="right")
+    table.add_column("successes", justify="right")
+    for task in worst:
+        named = json.dumps(task.task, ensure_ascii=False)
+        table.add_row(f"{named:.80}", f"{task.mean_reward:+.3f}", f"{task.successes} of {len(task.rewards)}")
+    console.print()
+    console.print(table)
+
+
+def _mean_reward(task: "TaskResult") -> float:
+    return task.mean_reward

@@ -1,0 +1,147 @@
+"""A folder of recorded episodes, which grows line by line and outlives a kill."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.played_episode import Message, PlayedEpisode, text_of
+
+__all__ = ["CLOSING", "Collection"]
+
+CLOSING = "Done."
+"""What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
+calling tools when a trainer asks it once more."""
+
+
+class Collection:
+    """Recorded episodes.
+
+    ::
+
+        data/
+          settings.json    how they were played
+          episodes.jsonl   a conversation in each line
+          left_out.jsonl   the episodes that are not among them, with the reason
+
+    Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
+    episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
+    ``done``. Pictures are left out.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self.episodes = path / "episodes.jsonl"
+        self.left_out = path / "left_out.jsonl"
+
+    @classmethod
+    def open(cls, path: Path, settings: Mapping[str, Any]) -> "Collection":
+        """Open a folder to add to it, or begin it.
+
+        Args:
+            path: The folder.
+            settings: What the episodes depend on, as JSON values.
+
+        Returns:
+            The collection, without a line that a kill has cut off.
+
+        Raises:
+            ConfigurationError: The folder holds something else, or episodes that were played differently.
+        """
+        collection = cls(path)
+        if collection.settings.is_file():
+            collection._check_same(settings)
+        else:
+            collection._begin(settings)
+        for file in (collection.episodes, collection.left_out):
+            _drop_cut_line(file)
+        return collection
+
+    def add(self, played: PlayedEpisode, environment: str) -> None:
+        """Add an episode.
+
+        Args:
+            played: The episode; the environment did not fail in it.
+            environment: Name of the environment.
+        """
+        episode = played.episode
+        line = {
+            "index": played.index,
+            "environment": environment,
+            "task": episode.parameters,
+            "messages": _messages_to_learn(played),
+            "tools": played.tools,
+            "reward": episode.reward,
+            "rewards": [turn.reward for turn in episode.turns],
+            "length": len(episode.turns),
+            "illegal_actions": episode.illegal_actions,
+            "done": episode.done,
+        }
+        _append(self.episodes, line)
+
+    def leave_out(self, played: PlayedEpisode, reason: str) -> None:
+        """Note an episode that is not to be among them."""
+        episode = played.episode
+        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward, "reason": reason}
+        _append(self.left_out, line)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the lines of the episodes."""
+        return _lines(self.episodes)
+
+    def read_left_out(self) -> list[dict[str, Any]]:
+        """Return the lines of those that are not among them."""
+        return _lines(self.left_out)
+
+    def indexes(self) -> set[int]:
+        """Return the numbers of all episodes that were played."""
+        return {line["index"] for line in (*self.read(), *self.read_left_out())}
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        draft = self.settings.with_suffix(".draft")
+        if self.path.exists() and not (self.path.is_dir() and {draft}.issuperset(self.path.iterdir())):
+            raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(settings, indent=1))
+        draft.replace(self.settings)
+
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
+        before = json.loads(self.settings.read_text())
+        differing = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
+        if differing:
+            name = differing[0]
+            raise ConfigurationError(
+                f"The episodes in {self.path} were played with {name} {before.get(name)!r}, not "
+                f"{settings.get(name)!r}. Choose another --output, or the same settings to go on."
+            )
+
+
+def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
+    messages = [{**message, "content": text_of(message["content"])} for message in played.messages]
+    if played.tools and played.episode.done and messages[-1]["role"] == "tool":
+        return [*messages, {"role": "assistant", "content": CLOSING}]
+    # Nobody answers what is shown after the last action.
+    return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
+
+
+def _append(file: Path, line: Mapping[str, Any]) -> None:
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    # Not splitlines(): text may hold other characters that Python takes for line breaks.
+    return [json.loads(line) for line in file.read_text("utf-8").split("\n")[:-1]] if file.is_file() else []
+
+
+def _drop_cut_line(file: Path) -> None:
+    """Drop what follows the last line break; the episode is played again."""
+    content = file.read_bytes() if file.is_file() else b""
+    if content and not content.endswith(b"\n"):
+        with file.open("r+b") as lines:
+            lines.truncate(content.rfind(b"\n") + 1)

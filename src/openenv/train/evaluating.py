@@ -1,0 +1,230 @@
+"""How well does a model or a player do? Mean reward and pass@k over tasks, with confidence intervals."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
+from openenv.train.collecting import FAILED
+from openenv.train.collection import Collection
+from openenv.train.episode_sources import EpisodeSource, open_source
+from openenv.train.intervals import Estimate, mean_estimate, share_estimate
+from openenv.train.pass_at_k import pass_at_k
+from openenv.train.play_progress import PlayProgress
+from openenv.train.play_settings import PlaySettings
+from openenv.train.seeds import evaluation_seeds
+from openenv.train.task_choice import named_tasks
+
+__all__ = ["Evaluation", "TaskResult", "evaluate"]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of all attempts at one task.
+
+    Attributes:
+        task: What its resets were passed.
+        rewards: The reward of each attempt in which the environment did not fail.
+        successes: Those among them that succeeded.
+        failed: Attempts in which the environment failed; they count for nothing.
+    """
+
+    task: dict[str, Any]
+    rewards: list[float]
+    successes: int
+    failed: int = 0
+
+    @property
+    def mean_reward(self) -> float:
+        """Mean over the attempts that count; there has to be one."""
+        return fmean(self.rewards)
+
+    def pass_at(self, k: int) -> float:
+        """Estimate pass@k; ``k`` attempts have to count."""
+        return pass_at_k(len(self.rewards), self.successes, k)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well a player did.
+
+    Attributes:
+        environment: What was played.
+        player: Who played, in words.
+        samples: Attempts at each task.
+        success_reward: The reward with which an attempt is a success.
+        mean_reward: Mean reward of an episode.
+        pass_at: pass@k, by ``k``; without those for which no task has enough attempts.
+        mean_length: Mean number of actions in an episode.
+        illegal_actions: Mean number of illegal actions in an episode.
+        tasks: What came of each task.
+    """
+
+    environment: str
+    player: str
+    samples: int
+    success_reward: float
+    mean_reward: Estimate
+    pass_at: dict[int, Estimate]
+    mean_length: float
+    illegal_actions: float
+    tasks: list[TaskResult]
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that count."""
+        return sum(len(task.rewards) for task in self.tasks)
+
+    @property
+    def failed(self) -> int:
+        """Episodes in which the environment failed."""
+        return sum(task.failed for task in self.tasks)
+
+    def save(self, path: Path) -> None:
+        """Write everything as JSON."""
+        fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
+        path.write_text(json.dumps(fields, indent=1, ensure_ascii=False))
+
+
+def evaluate(
+    settings: PlaySettings,
+    output: Path,
+    *,
+    num_tasks: int | None = None,
+    samples: int = 1,
+    ks: Sequence[int] = (),
+    success_reward: float = 1.0,
+    sessions: int = 16,
+    console: Console | None = None,
+) -> Evaluation:
+    """Play every task some times and say how well it went.
+
+    A folder that was begun with the same settings is gone on with; its ``results.json`` is the evaluation.
+
+    Args:
+        settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those that no
+            training has.
+        output: The folder for the episodes, a `Collection`, and ``results.json``.
+        num_tasks: How many tasks; by default all of those that are named, else 100.
+        samples: Attempts at each task.
+        ks: The values of ``k``; by default 1 and ``samples``.
+        success_reward: The reward with which an attempt is a success.
+        sessions: Episodes that are played at once.
+        console: Where progress is shown; by default the terminal.
+
+    Returns:
+        The evaluation.
+
+    Raises:
+        ConfigurationError: A ``k`` is above ``samples``, or the folder holds something else.
+        EnvironmentFailedError: The environment failed in every episode.
+        OpenEnvError: The environment or the model are not as they must be; the subclass says how.
+
+    Example::
+
+        evaluation = evaluate(PlaySettings(environment="wordle", player="scripted"), Path("evals/wordle"), num_tasks=50)
+        print(evaluation.mean_reward)
+    """
+    _check(samples, ks)
+    # How to play decides what episodes there are; what counts as success does not.
+    with open_source(settings, sessions) as source:
+        tasks = _tasks(settings, num_tasks, source)
+        collection = Collection.open(output, {**settings.model_dump(mode="json"), "samples": samples})
+        _play(collection, settings, source, tasks, samples, console or Console())
+    evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
+    evaluation.save(output / "results.json")
+    return evaluation
+
+
+def _check(samples: int, ks: Sequence[int]) -> None:
+    beyond = [k for k in ks if not 1 <= k <= samples]
+    if beyond:
+        raise ConfigurationError(f"pass@{beyond[0]} needs {beyond[0]} samples of each task, and there are {samples}.")
+
+
+def _tasks(settings: PlaySettings, num_tasks: int | None, source: EpisodeSource) -> list[dict[str, Any]]:
+    if settings.tasks is None:
+        return [{"seed": seed} for seed in evaluation_seeds(settings.seed, num_tasks or 100)]
+    tasks = named_tasks(settings.tasks, source.client)
+    if num_tasks is not None and num_tasks > len(tasks):
+        raise ConfigurationError(f"Expected {num_tasks} tasks in {settings.tasks}; there are {len(tasks)}.")
+    return tasks[:num_tasks]
+
+
+def _play(
+    collection: Collection,
+    settings: PlaySettings,
+    source: EpisodeSource,
+    tasks: Sequence[Mapping[str, Any]],
+    samples: int,
+    console: Console,
+) -> None:
+    done = collection.indexes()
+    numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
+    left = [(index, task) for index, task in numbered if index not in done]
+    with PlayProgress(console, len(numbered), len(numbered) - len(left)) as progress:
+        for played in source.play(left):
+            if played.episode.error is None:
+                collection.add(played, settings.environment)
+            else:
+                collection.leave_out(played, f"{FAILED}: {played.episode.error}")
+            progress.advance(played)
+
+
+def _evaluation(
+    collection: Collection,
+    settings: PlaySettings,
+    tasks: Sequence[dict[str, Any]],
+    samples: int,
+    ks: Sequence[int],
+    success_reward: float,
+) -> Evaluation:
+    lines = [line for line in collection.read() if line["index"] < len(tasks) * samples]
+    failures = [line for line in collection.read_left_out() if line["index"] < len(tasks) * samples]
+    if not lines:
+        raise EnvironmentFailedError(f"No episode came to an end. {failures[0]['reason'].capitalize()}")
+    results = _task_results(tasks, lines, failures, samples, success_reward)
+    counted = [result for result in results if result.rewards]
+    return Evaluation(
+        environment=settings.environment,
+        player=settings.who,
+        samples=samples,
+        success_reward=success_reward,
+        mean_reward=mean_estimate([result.mean_reward for result in counted]),
+        pass_at=_passes(results, ks),
+        mean_length=fmean(line["length"] for line in lines),
+        illegal_actions=fmean(line["illegal_actions"] for line in lines),
+        tasks=results,
+    )
+
+
+def _task_results(
+    tasks: Sequence[dict[str, Any]],
+    lines: Sequence[Mapping[str, Any]],
+    failures: Sequence[Mapping[str, Any]],
+    samples: int,
+    success_reward: float,
+) -> list[TaskResult]:
+    rewards: list[list[float]] = [[] for _ in tasks]
+    for line in sorted(lines, key=lambda line: int(line["index"])):
+        rewards[line["index"] // samples].append(line["reward"])
+    failed = [line["index"] // samples for line in failures]
+    return [
+        TaskResult(task, given, sum(reward >= success_reward for reward in given), failed.count(number))
+        for number, (task, given) in enumerate(zip(tasks, rewards, strict=True))
+    ]
+
+
+def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estimate]:
+    passes = {}
+    for k in ks:
+        enough = [result for result in results if len(result.rewards) >= k]
+        if enough:
+            draws = sum(len(result.rewards) // k for result in enough)
+            passes[k] = share_estimate([result.pass_at(k) for result in enough], draws)
+    return passes

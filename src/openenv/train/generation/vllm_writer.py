@@ -1,0 +1,117 @@
+"""Writing with vLLM through TRL's own `VLLMGeneration`: token ids in, token ids and log-probabilities out.
+
+What was fed and written is sent again in each turn; vLLM's prefix cache keeps that cheap.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from openenv.core.exceptions import OpenEnvError
+from openenv.train.generation.answers import Answer
+
+if TYPE_CHECKING:
+    from trl.generation.vllm_generation import VLLMGeneration
+
+__all__ = ["VllmWriter"]
+
+# What the writer itself says in each turn.
+_OWN = frozenset({"logprobs", "max_tokens", "n"})
+
+
+class VllmWriter:
+    """Writes answers with the vLLM of a trainer, in its process or on a server.
+
+    Args:
+        vllm: The trainer's ``vllm_generation``; its settings of sampling hold.
+        settings: Settings of vLLM's ``SamplingParams`` in place of the trainer's ``generation_kwargs``.
+    """
+
+    def __init__(self, vllm: "VLLMGeneration", settings: Mapping[str, Any] | None = None) -> None:
+        self._vllm = vllm
+        given = vllm.generation_kwargs if settings is None else settings
+        self._settings = {name: value for name, value in (given or {}).items() if name not in _OWN}
+        self._texts: list[list[int]] = []
+
+    def feed(self, rows: Sequence[Sequence[int]]) -> None:
+        """Append tokens to every row.
+
+        Args:
+            rows: The new tokens of each row.
+        """
+        if not self._texts:
+            self._texts = [[] for _ in rows]
+        for text, new in zip(self._texts, rows, strict=True):
+            text.extend(new)
+
+    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
+        """Let every row write until it ends its answer or reaches its limit.
+
+        The last token of an answer is not fed; it belongs to the next `feed`.
+
+        Args:
+            limits: How many tokens each row may write, at least 1.
+            stop_ids: Tokens that end an answer.
+
+        Returns:
+            One answer for each row.
+
+        Raises:
+            OpenEnvError: vLLM wrote nothing, or gave no log-probabilities.
+        """
+        answers = [Answer() for _ in limits]
+        writing = list(range(len(limits)))
+        while writing:
+            # vLLM has one limit for all: those who may write more go on in another round.
+            limit = min(limits[row] - len(answers[row].token_ids) for row in writing)
+            texts = [self._texts[row] + answers[row].token_ids for row in writing]
+            for row, (token_ids, logprobs) in zip(writing, self._written(texts, limit, stop_ids), strict=True):
+                answers[row].token_ids += token_ids
+                answers[row].logprobs += logprobs
+                answers[row].ended = token_ids[-1] in stop_ids or len(token_ids) < limit
+            writing = [row for row in writing if not answers[row].ended and len(answers[row].token_ids) < limits[row]]
+        for text, answer in zip(self._texts, answers, strict=True):
+            text.extend(answer.token_ids[:-1])
+        return answers
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop every row but these; the rows are renumbered in the order given."""
+        self._texts = [self._texts[row] for row in rows]
+
+    def _written(
+        self, texts: list[list[int]], limit: int, stop_ids: frozenset[int]
+    ) -> Iterator[tuple[list[int], list[float]]]:
+        """Yield the new tokens of each text, up to the first that ends it, with their log-probabilities."""
+        settings = dict(self._settings)
+        if stop_ids:
+            settings["stop_token_ids"] = sorted({*settings.get("stop_token_ids", ()), *stop_ids})
+        with _changed(self._vllm, max_completion_length=limit, generation_kwargs=settings):
+            _, written, logprobs, logprob_ids = self._vllm.generate(prompts=texts, images=None, num_generations=1)
+        if logprobs is None:
+            raise OpenEnvError("vLLM gave no log-probabilities of what it wrote; it must be asked for them.")
+        for text, token_ids, row_logprobs, row_ids in zip(texts, written, logprobs, logprob_ids, strict=True):
+            if not token_ids:
+                raise OpenEnvError(f"vLLM wrote nothing after a text of {len(text)} tokens; is its context too small?")
+            count = _answer_length(token_ids, stop_ids)
+            # There may be more than the drawn token's: those of the most likely ones, in the order of their ranks.
+            drawn = zip(token_ids[:count], row_logprobs, row_ids, strict=False)
+            yield list(token_ids[:count]), [some[ids.index(token)] for token, some, ids in drawn]
+
+
+def _answer_length(token_ids: Sequence[int], stop_ids: frozenset[int]) -> int:
+    for number, token in enumerate(token_ids, start=1):
+        if token in stop_ids:
+            return number
+    return len(token_ids)
+
+
+@contextmanager
+def _changed(vllm: "VLLMGeneration", **settings: Any) -> Iterator[None]:
+    before = {name: getattr(vllm, name) for name in settings}
+    for name, value in settings.items():
+        setattr(vllm, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(vllm, name, value)

@@ -1,0 +1,254 @@
+"""Any environment as a task of Inspect (https://inspect.aisi.org.uk), with the models, logs and limits of that.
+
+::
+
+    inspect eval openenv/play -T environment=wordle -T tasks=100 --model openai/gpt-4o-mini --epochs 4
+"""
+
+import atexit
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import Lock
+from anyio.to_thread import run_sync
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageSystem,
+    ChatMessageTool,
+    ChatMessageUser,
+    Content,
+    ContentImage,
+    ContentText,
+    get_model,
+)
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
+
+from openenv.auto.making import make
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
+from openenv.core.sync_client import SyncEnvClient
+from openenv.train.api_player import to_openai
+from openenv.train.contents import call_content, call_problem, refusal_text
+from openenv.train.environment_tools import EnvironmentTools
+from openenv.train.episodes import Episode
+from openenv.train.seeds import evaluation_seeds
+from openenv.train.sessions import CAPACITY_WAIT_S
+from openenv.train.task_choice import named_tasks
+from openenv.train.tool_environment import EPISODE_FAILED, EPISODE_OVER
+
+__all__ = ["play"]
+
+Client = SyncEnvClient[Any, Any, Any]
+EPISODE = "episode"
+
+
+@task
+def play(
+    environment: str,
+    tasks: int | str = 100,
+    num_tasks: int | None = None,
+    max_turns: int = 32,
+    system_prompt: str | None = None,
+    success_reward: float = 1.0,
+    sessions: int = 64,
+    seed: int = 1,
+) -> Task:
+    """Play an environment by calls of its tools; one episode for each sample.
+
+    Args:
+        environment: Name of an environment, its folder, ``PREFIX:ID``, or a server's URL.
+        tasks: How many seeds, a split of the environment's tasks, or a file of them.
+        num_tasks: Only the first of these tasks; ``None`` for all.
+        max_turns: Actions after which an episode is cut off.
+        system_prompt: The first message of every conversation; ``None`` for none.
+        success_reward: The reward with which an episode is a success.
+        sessions: Sessions that the environment's server may hold; at least as many as Inspect's ``--max-samples``.
+        seed: What the seeds of the episodes derive from.
+
+    Returns:
+        The task, with the scores ``reward`` and ``success``.
+
+    Raises:
+        OpenEnvError: There is no such environment, or no such tasks.
+    """
+    arena = _Arena(environment, sessions)
+    rows = _rows(tasks, seed, arena)[:num_tasks]
+    samples = [Sample(input=json.dumps(row), id=number, metadata={"task": row}) for number, row in enumerate(rows, 1)]
+    return Task(
+        dataset=MemoryDataset(samples, name=environment),
+        solver=play_episode(arena, max_turns, system_prompt),
+        scorer=environment_reward(success_reward),
+        metadata={"environment": environment},
+    )
+
+
+class _Arena:
+    """One server of an environment for all samples, started when it is needed and ended with the process."""
+
+    def __init__(self, environment: str, sessions: int) -> None:
+        self._environment = environment
+        # One more, for the client's own, which asks for tasks and tools.
+        self._sessions = sessions + 1
+        self._client: Client | None = None
+        self._tools: EnvironmentTools | None = None
+        self._lock = Lock()
+
+    def client(self) -> Client:
+        """Return a client of the server, connected."""
+        if self._client is None:
+            made = make(self._environment, max_sessions=self._sessions, capacity_wait_s=CAPACITY_WAIT_S)
+            self._client = made.sync()
+            atexit.register(self._client.close)
+            self._client.connect()
+        return self._client
+
+    async def tools(self) -> EnvironmentTools:
+        """Return the environment's tools; the server starts if it has not."""
+        async with self._lock:
+            if self._tools is None:
+                self._tools = await run_sync(self._ask)
+        return self._tools
+
+    def _ask(self) -> EnvironmentTools:
+        return EnvironmentTools.of(self.client())
+
+
+@solver
+def play_episode(arena: _Arena, max_turns: int, system_prompt: str | None) -> Solver:
+    """Play an episode: the model calls tools until the episode ends, or until it calls none."""
+    return _Play(arena, max_turns, system_prompt)
+
+
+class _Play:
+    def __init__(self, arena: _Arena, max_turns: int, system_prompt: str | None) -> None:
+        self._arena = arena
+        self._max_turns = max_turns
+        self._system_prompt = system_prompt
+
+    async def __call__(self, state: TaskState, generate: Generate) -> TaskState:
+        tools = await self._arena.tools()
+        session = await run_sync(self._arena.client().new_session)
+        try:
+            game = _Game(session, tools, state.metadata["task"], self._max_turns)
+            await self._play(game, state, [_tool_info(schema) for schema in tools.schemas()])
+        finally:
+            await run_sync(session.close)
+        if game.episode.error is not None:
+            raise game.episode.error
+        state.metadata[EPISODE] = {
+            "reward": game.episode.reward,
+            "rewards": [turn.reward for turn in game.episode.turns],
+            "illegal_actions": game.episode.illegal_actions,
+            "done": game.episode.done,
+        }
+        return state
+
+    async def _play(self, game: "_Game", state: TaskState, tools: list[ToolInfo]) -> None:
+        opening = await run_sync(game.begin)
+        system = [] if self._system_prompt is None else [ChatMessageSystem(content=self._system_prompt)]
+        messages: list[ChatMessage] = [*system, ChatMessageUser(content=opening)]
+        state.messages = messages
+        while not game.is_over():
+            state.output = await get_model().generate(state.messages, tools=tools)
+            state.messages.append(state.output.message)
+            calls = state.output.message.tool_calls or []
+            for call in calls:
+                content = await run_sync(game.call, call)
+                state.messages.append(ChatMessageTool(content=content, tool_call_id=call.id, function=call.function))
+            if not calls:
+                return
+
+
+class _Game:
+    """One episode; its methods block."""
+
+    def __init__(self, session: Client, tools: EnvironmentTools, task: Mapping[str, Any], max_turns: int) -> None:
+        self.episode = Episode.of_task(task)
+        self._session = session
+        self._tools = tools
+        self._max_turns = max_turns
+
+    def begin(self) -> str | list[Content]:
+        result = self._session.reset(**self.episode.parameters)
+        self.episode.done = result.done
+        return _content(result)
+
+    def is_over(self) -> bool:
+        return self.episode.is_over(self._max_turns)
+
+    def call(self, call: ToolCall) -> str | list[Content]:
+        if self.is_over():
+            return EPISODE_OVER
+        text = f"{call.function} {json.dumps(call.arguments)}"
+        try:
+            if call.parse_error:
+                raise InvalidRequestError(call.parse_error)
+            outcome: StepResult[Any] = self._session.step(self._tools.action(call.function, call.arguments))
+        except InvalidRequestError as error:
+            self.episode.add_turn("", text, None, error.message)
+            return refusal_text(error)
+        except OpenEnvError as error:
+            self.episode.add_turn("", text, error)
+            return refusal_text(error) if isinstance(error, RequestRejectedError) else EPISODE_FAILED
+        self.episode.add_turn("", text, outcome, call_problem(outcome))
+        return _content(outcome)
+
+
+@scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
+def environment_reward(success_reward: float) -> Scorer:
+    """Score an episode by the environment's own rewards."""
+    return _Reward(success_reward)
+
+
+class _Reward:
+    def __init__(self, success_reward: float) -> None:
+        self._success_reward = success_reward
+
+    async def __call__(self, state: TaskState, target: Target) -> Score:
+        episode = state.metadata[EPISODE]
+        success = float(episode["reward"] >= self._success_reward)
+        return Score(value={"reward": episode["reward"], "success": success}, metadata=episode)
+
+
+def _rows(tasks: int | str, seed: int, arena: _Arena) -> list[dict[str, Any]]:
+    if isinstance(tasks, int):
+        return [{"seed": each} for each in evaluation_seeds(seed, tasks)]
+    return named_tasks(tasks, arena.client())
+
+
+def _tool_info(schema: Mapping[str, Any]) -> ToolInfo:
+    function = schema["function"]
+    parameters = ToolParams.model_validate(_plain_types(function["parameters"]))
+    return ToolInfo(name=function["name"], description=function["description"], parameters=parameters)
+
+
+def _plain_types(schema: Any) -> Any:
+    """Write a list of types as alternatives, which is the one way that Inspect knows."""
+    if isinstance(schema, list):
+        return [_plain_types(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    written = {name: _plain_types(value) for name, value in schema.items()}
+    kinds = written.get("type")
+    if isinstance(kinds, list):
+        del written["type"]
+        written["anyOf"] = [{"type": kind} for kind in kinds]
+    return written
+
+
+def _content(result: StepResult[Any]) -> str | list[Content]:
+    (message,) = to_openai([{"role": "user", "content": call_content(result)}])
+    if isinstance(message["content"], str):
+        return message["content"]
+    return [_block(block) for block in message["content"]]
+
+
+def _block(block: Mapping[str, Any]) -> Content:
+    if block["type"] == "text":
+        return ContentText(text=block["text"])
+    return ContentImage(image=block["image_url"]["url"])

@@ -1,0 +1,111 @@
+"""Means over tasks, with 95% confidence intervals.
+
+A task is drawn from many like it; attempts at one task are not independent of each other. So what counts is one value
+for each task, the mean over its attempts, and an interval is as wide as these values differ: a hundred attempts at ten
+tasks tell of ten tasks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist, fmean, variance
+
+__all__ = ["Estimate", "mean_estimate", "share_estimate"]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over tasks.
+
+    Attributes:
+        value: The mean.
+        low: Lower end of its 95% confidence interval; ``None`` where one task alone can't tell.
+        high: Upper end.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def mean_estimate(values: Sequence[float]) -> Estimate:
+    """Estimate the mean of what has no bounds, such as rewards, with Student's t distribution.
+
+    Where every task was tried equally often, the standard error is the one that is clustered by task (Miller, 2024,
+    https://arxiv.org/abs/2411.00640).
+
+    Args:
+        values: One value for each task: the mean over its attempts.
+
+    Returns:
+        The mean and its interval.
+
+    Raises:
+        ValueError: There are no values.
+
+    Example:
+        >>> print(mean_estimate([0.0, 1.0, 0.5, 0.5]))
+        0.500 [-0.150, 1.150]
+    """
+    mean = _mean(values)
+    if len(values) == 1:
+        return Estimate(mean)
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # not what who only imports this should wait for
+
+    quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
+    half = quantile * sqrt(variance(values) / len(values))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def share_estimate(values: Sequence[float], attempts: int) -> Estimate:
+    """Estimate the mean of what lies between 0 and 1, such as shares of successes, with Wilson's interval.
+
+    The interval stays between 0 and 1, and has a width even where all tasks succeed. It takes the number of independent
+    attempts that would vary as the tasks do: at least that of the tasks, at most that of the attempts.
+
+    Args:
+        values: One share for each task.
+        attempts: How many attempts there were at all tasks together.
+
+    Returns:
+        The mean and its interval.
+
+    Raises:
+        ValueError: There are no values.
+
+    Example:
+        >>> print(share_estimate([1.0] * 10, attempts=10))
+        1.000 [0.722, 1.000]
+    """
+    mean = _mean(values)
+    count = _independent_attempts(mean, values, attempts)
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    middle = mean + z * z / (2 * count)
+    half = z * sqrt(mean * (1 - mean) / count + (z / (2 * count)) ** 2)
+    scale = 1 + z * z / count
+    # Rounding must not put the mean outside.
+    return Estimate(mean, min(mean, max(0.0, (middle - half) / scale)), max(mean, min(1.0, (middle + half) / scale)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    if not values:
+        raise ValueError("expected the value of at least one task; got none")
+    return fmean(values)
+
+
+def _independent_attempts(mean: float, values: Sequence[float], attempts: int) -> float:
+    tasks = len(values)
+    if tasks == 1 or mean in (0.0, 1.0):
+        return tasks
+    squared_error = variance(values) / tasks
+    most = max(tasks, attempts)
+    if squared_error * most <= mean * (1 - mean):
+        return most
+    return max(tasks, mean * (1 - mean) / squared_error)

@@ -1,0 +1,237 @@
+"""TRL's ``rollout_func`` for any environment: episodes of many turns, all environments stepped at once."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from openenv.adapters.text import ActionText
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.typed_client import TypedEnvClient
+from openenv.train.conversation import ChatTextDialogue, TextDialogue
+from openenv.train.dialogue import ChatDialogue, PlainDialogue, stop_ids_of
+from openenv.train.episodes import Episode
+from openenv.train.playing import ActionDialogue, Limits, Outcome, play_episodes
+from openenv.train.seeds import derived_seed
+from openenv.train.tool_dialogue import ToolDialogue, Unreadable, reads_tool_calls
+from openenv.train.tool_environment import EpisodeStep
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    from openenv.core.vector_client import SyncVectorEnv
+    from openenv.train.env_spec import EnvSpec
+
+__all__ = ["ActionForm", "RolloutFunction"]
+
+ActionForm = Literal["auto", "tools", "text", "token"]
+
+
+class RolloutFunction:
+    """Plays one episode for each prompt of the trainer's dataset; ``EnvSpec.rollout_func`` makes one.
+
+    The sessions are opened on the first call and stay; the spec ends them. What is sampled depends on the weights, the
+    trainer's seed and the step, on nothing before it, so a resumed training samples what an undisturbed one would.
+    With vLLM the randomness is vLLM's.
+
+    Args:
+        spec: The environment and its tasks.
+        actions: How the model acts. ``tools``: by calls in its chat template. ``text``: an answer is the text of one
+            action. ``token``: an answer is one token, where each of the environment's actions is one. ``auto`` takes
+            tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the bare
+            dialogue of the tiny policy, in which an action is one token where that is possible.
+        max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
+        fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
+        unreadable: What comes of a tool call that cannot be read. ``tell``: the model is told, and may try again.
+            ``end``: the episode ends, as it does in TRL's own loop.
+
+    Example::
+
+        with EnvSpec("catch", num_tasks=1000) as spec:
+            trainer = GRPOTrainer(
+                model="Qwen/Qwen3-0.6B",
+                train_dataset=spec.train_dataset,
+                reward_funcs=spec.reward_funcs,
+                rollout_func=RolloutFunction(spec, actions="text", max_action_tokens=16),
+            )
+            trainer.train()
+    """
+
+    def __init__(
+        self,
+        spec: "EnvSpec",
+        *,
+        actions: ActionForm = "auto",
+        max_action_tokens: int | None = None,
+        fallback: str | None = None,
+        unreadable: Unreadable = "tell",
+    ) -> None:
+        if actions not in ("auto", "tools", "text", "token"):
+            raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
+        if unreadable not in ("tell", "end"):
+            raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
+        self._spec = spec
+        self._actions = actions
+        self._max_action_tokens = max_action_tokens
+        self._fallback = fallback
+        self._unreadable = unreadable
+        self._vector: SyncVectorEnv[Any, Any, Any] | None = None
+        self._dialogues: dict[int, ActionDialogue] = {}
+        self._calls: Counter[tuple[str, int]] = Counter()
+
+    def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
+        """Play the episodes.
+
+        Args:
+            prompts: Prompts of the spec's ``train_dataset``, one for each episode.
+            trainer: Generates, as it is set up.
+
+        Returns:
+            What TRL asks of a ``rollout_func``: ``prompt_ids``, ``completion_ids``, ``logprobs`` (0 where the model was
+            fed) and ``env_mask`` (1 where it wrote). And for reward functions, one for each episode:
+
+            - ``environment_reward``: the sum of the environment's rewards, ``None`` where the environment failed;
+            - ``episode_reward``: the same, with what was reached before a failure;
+            - ``episode_length``: the number of actions; ``illegal_actions``: how many of these were none;
+            - ``episode_done``: whether the environment ended the episode, rather than a limit or the model;
+            - ``trajectory``: an `EpisodeStep` for each action, as the environments of ``environment_factory`` have it;
+              where actions are texts, the tool is empty and the argument is ``text``.
+
+        Raises:
+            ConfigurationError: The model, the environment and the settings do not fit each other.
+            OpenEnvError: The environment failed in more than half of the episodes.
+        """
+        from openenv.train.generation.backends import backend_of
+
+        dialogue = self._dialogue_for(trainer)
+        backend = backend_of(trainer)
+        args: Any = trainer.args
+        limits = Limits(self._spec.max_turns or sys.maxsize, backend.max_context, args.max_completion_length)
+        episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
+        with backend.writing(seed=self._seed(trainer)) as writer:
+            sessions = _Sessions(self._sessions(len(prompts)))
+            outcomes = play_episodes(
+                episodes,
+                prompts,
+                sessions.reset([episode.parameters for episode in episodes]),
+                writer=writer,
+                dialogue=dialogue,
+                step=sessions.step,
+                limits=limits,
+            )
+        return _fields(episodes, outcomes)
+
+    def _seed(self, trainer: "GRPOTrainer") -> int:
+        """Return a seed of its own for each call, which a resumed training comes to again."""
+        model: Any = trainer.model
+        mode = "train" if model.training else "eval"
+        step = trainer.state.global_step
+        number = self._calls[mode, step]
+        self._calls = Counter({(mode, step): number + 1})
+        process = trainer.accelerator.process_index
+        return derived_seed(int(trainer.args.seed), "rollout", mode, step, number, process)
+
+    def _sessions(self, count: int) -> "SyncVectorEnv[Any, Any, Any]":
+        """Return at least so many sessions."""
+        vector = self._vector
+        if vector is None or vector.vector.closed or len(vector) < count:
+            if vector is not None:
+                vector.close()
+            vector = self._vector = self._spec.open_vector(count)
+        return vector
+
+    def _dialogue_for(self, trainer: "GRPOTrainer") -> ActionDialogue:
+        from openenv.train.generation.backends import tokenizer_of
+
+        tokenizer = tokenizer_of(trainer)
+        if id(tokenizer) not in self._dialogues:
+            self._dialogues = {id(tokenizer): self._make_dialogue(tokenizer, trainer)}
+        return self._dialogues[id(tokenizer)]
+
+    def _make_dialogue(self, tokenizer: "PreTrainedTokenizerBase", trainer: "GRPOTrainer") -> ActionDialogue:
+        model: Any = trainer.accelerator.unwrap_model(trainer.model)
+        settings: Any = trainer.chat_template_kwargs
+        if self._actions == "tools" or (self._actions == "auto" and reads_tool_calls(tokenizer)):
+            return ToolDialogue(
+                tokenizer,
+                self._spec.tools,
+                self._spec.messages_of,
+                stop_ids_of(tokenizer, model),
+                settings=settings,
+                max_action_tokens=self._max_action_tokens,
+                unreadable=self._unreadable,
+            )
+        actions = ActionText(_action_of(self._spec), self._fallback)
+        longest = 1 if self._actions == "token" else self._max_action_tokens or sys.maxsize
+        if self._actions == "token":
+            _check_tokens(tokenizer, actions)
+        if not tokenizer.chat_template:
+            return TextDialogue(PlainDialogue(tokenizer, actions, longest), actions)
+        instructions = actions.instructions()
+        chat = ChatDialogue(tokenizer, model, instructions, longest, settings=settings)
+        return ChatTextDialogue(chat, actions, instructions, self._spec.messages_of)
+
+
+class _Sessions:
+    """Sessions of a vector, numbered as the episodes that are played in them."""
+
+    def __init__(self, vector: "SyncVectorEnv[Any, Any, Any]") -> None:
+        self._vector = vector
+
+    def reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
+        results = self._vector.reset(tasks=tasks, slots=range(len(tasks)))
+        return [result for result in results[: len(tasks)] if result is not None]
+
+    def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
+        if not actions:
+            return {}
+        results = self._vector.step([actions.get(number) for number in range(len(self._vector))])
+        return {number: result for number in actions if (result := results[number]) is not None}
+
+
+def _action_of(spec: "EnvSpec") -> Any:
+    """Return the class of an environment's actions, or their schema where the client has none."""
+    own = spec.client.async_client
+    return own.action_class if isinstance(own, TypedEnvClient) else spec.client.schemas()["action"]
+
+
+def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> None:
+    long = [choice for choice in actions.choices if len(tokenizer.encode(choice, add_special_tokens=False)) != 1]
+    if long or not actions.choices:
+        what = f"{long[0]!r} is several" if long else "there is no end of them"
+        raise ConfigurationError(
+            f"actions='token' needs actions that are one token of {tokenizer.name_or_path or 'the tokenizer'} each, "
+            f"and {what}. Take actions='text'."
+        )
+
+
+def _fields(episodes: Sequence[Episode], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, list[Any]]:
+    trajectories = [_trajectory(done) for done in outcomes]
+    return {
+        "prompt_ids": [episode.prompt_ids for episode in episodes],
+        "completion_ids": [episode.completion_ids for episode in episodes],
+        "logprobs": [episode.logprobs for episode in episodes],
+        "env_mask": [episode.env_mask for episode in episodes],
+        "environment_reward": [None if episode.error else episode.reward for episode in episodes],
+        "episode_reward": [sum(step.reward or 0.0 for step in steps) for steps in trajectories],
+        "episode_length": [len(steps) for steps in trajectories],
+        "illegal_actions": [episode.illegal_actions for episode in episodes],
+        "episode_done": [episode.done for episode in episodes],
+        "trajectory": trajectories,
+    }
+
+
+def _trajectory(outcomes: Sequence[Outcome]) -> list[EpisodeStep]:
+    return [
+        EpisodeStep(
+            tool=outcome.move.tool,
+            arguments=outcome.move.arguments if outcome.move.tool else {"text": outcome.move.text},
+            observation=outcome.told,
+            reward=None if outcome.result is None else outcome.result.reward,
+            done=outcome.result is not None and outcome.result.done,
+            problem=outcome.problem,
+        )
+        for outcome in outcomes
+    ]

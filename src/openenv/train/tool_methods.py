@@ -1,0 +1,427 @@
+"""Tools as Python methods, which is how TRL takes an environment's tools: a name, type hints and a docstring.
+
+``transformers.utils.get_json_schema`` makes a schema of a method's hints and its docstring, and that is what a model is
+shown. Hints say less than JSON Schema can: what they can't say of a parameter stands behind its description, as
+``(JSON Schema: {"minimum": 0})``.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from keyword import iskeyword
+from operator import or_
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from openenv.core.env_server.mcp_types import Tool
+
+__all__ = ["ToolForm", "ToolParameter", "hint_of", "hint_schema"]
+
+_TYPES: dict[str, Any] = {
+    "integer": int,
+    "number": float,
+    "string": str,
+    "boolean": bool,
+    "null": None,
+    "array": list,
+    "object": dict,
+}
+_NAMES = {**{hint: name for name, hint in _TYPES.items()}, type(None): "null", tuple: "array"}
+_SCALARS = (str, int, float, bool, type(None))
+# What says nothing that a hint has to say.
+_BESIDE = frozenset({"title", "description", "default", "$defs"})
+_SECTIONS = re.compile(r"(Args|Returns|Raises):")
+_CHOICES_AT_END = re.compile(r"\(choices:.*\)\s*$", re.IGNORECASE)
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ToolParameter:
+    """One parameter of a tool.
+
+    Attributes:
+        name: Its name in Python.
+        key: Its name in the tool's schema, which may be no name in Python.
+        hint: Its type hint.
+        description: What it means, on one line.
+        required: Whether every call has it.
+        default: What it is where a call leaves it out, as far as the schema says.
+    """
+
+    name: str
+    key: str
+    hint: Any
+    description: str
+    required: bool
+    default: Any = None
+
+
+class ToolForm:
+    """The form that a tool has as a method.
+
+    Args:
+        tool: The tool.
+
+    Attributes:
+        name: Its name.
+        description: What it does; never empty.
+        parameters: Its parameters, in the order of its schema.
+
+    Example:
+        >>> word = {"type": "string", "description": "five letters", "minLength": 5}
+        >>> schema = {"type": "object", "properties": {"word": word}, "required": ["word"]}
+        >>> form = ToolForm(Tool(name="guess", description="Guess the word.", input_schema=schema))
+        >>> print(form.docstring)
+        Guess the word.
+        <BLANKLINE>
+        Args:
+            word: five letters (JSON Schema: {"minLength": 5})
+        >>> form.signature
+        <Signature (self, word: str)>
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        self.name = tool.name
+        root = tool.input_schema
+        properties: Mapping[str, Any] = root.get("properties") or {}
+        names = _python_names(properties)
+        required = frozenset(root.get("required") or ())
+        self.parameters = tuple(
+            _parameter(names[key], key, _plain(field, root, ()), required=key in required)
+            for key, field in properties.items()
+        )
+        self.description = _tool_description(tool, self.parameters)
+
+    @property
+    def docstring(self) -> str:
+        """The method's docstring, in Google's style."""
+        if not self.parameters:
+            return self.description
+        lines = [f"    {parameter.name}: {parameter.description}" for parameter in self.parameters]
+        return "\n".join([self.description, "", "Args:", *lines])
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The method's signature. Required parameters come first in it."""
+        receiver = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return inspect.Signature([receiver, *map(_signature_parameter, self._in_call_order)])
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """The method's type hints, in the order of the tool's schema."""
+        return {parameter.name: parameter.hint for parameter in self.parameters}
+
+    def schema(self) -> dict[str, Any]:
+        """Return what ``transformers.utils.get_json_schema`` makes of the method."""
+        properties = {
+            parameter.name: {**hint_schema(parameter.hint), "description": parameter.description}
+            for parameter in self.parameters
+        }
+        parameters: dict[str, Any] = {"type": "object", "properties": properties}
+        required = [parameter.name for parameter in self._in_call_order if parameter.required]
+        if required:
+            parameters["required"] = required
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+    def arguments(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's arguments by their names in the tool's schema.
+
+        Args:
+            values: Those that were passed by their place.
+            named: Those that were passed by their names in Python, and unknown ones.
+
+        Raises:
+            TypeError: There are more values than parameters, or one comes twice.
+        """
+        places = [parameter.name for parameter in self._in_call_order]
+        if len(values) > len(places):
+            raise TypeError(f"{self.name}() takes {len(places)} arguments, got {len(values)}.")
+        placed = dict(zip(places, values, strict=False))
+        twice = placed.keys() & named.keys()
+        if twice:
+            raise TypeError(f"{self.name}() got several values for {', '.join(sorted(twice))}.")
+        keys = {parameter.name: parameter.key for parameter in self.parameters}
+        return {keys.get(name, name): value for name, value in {**placed, **named}.items()}
+
+    def method(self, call: Callable[[Any, str, dict[str, Any]], Any], attribute: str) -> Callable[..., Any]:
+        """Make the method.
+
+        Args:
+            call: What a call does: it is given the instance, the tool's name and the arguments.
+            attribute: The attribute's name in its class, for messages of Python's.
+        """
+
+        def method(self: Any, /, *values: Any, **named: Any) -> Any:
+            return call(self, form.name, form.arguments(values, named))
+
+        form = self
+        method.__name__ = self.name
+        method.__qualname__ = attribute
+        method.__doc__ = self.docstring
+        method.__annotations__ = self.annotations
+        method.__signature__ = self.signature  # type: ignore[attr-defined]  # inspect looks for it
+        return method
+
+    @property
+    def _in_call_order(self) -> list[ToolParameter]:
+        return sorted(self.parameters, key=lambda parameter: not parameter.required)
+
+
+def hint_of(schema: Schema) -> Any:
+    """Return the type hint that says most of what a schema does.
+
+    Args:
+        schema: A JSON Schema without references.
+
+    Example:
+        >>> hint_of({"type": "array", "items": {"enum": ["left", "right"]}})
+        list[typing.Literal['left', 'right']]
+        >>> hint_of({"type": "object", "properties": {"x": {"type": "integer"}}})
+        <class 'dict'>
+    """
+    hint = _hint_of_values(schema)
+    return _union([hint, None]) if schema.get("nullable") is True and hint is not Any else hint
+
+
+def hint_schema(hint: Any) -> dict[str, Any]:
+    """Return what ``transformers`` makes of a hint that `hint_of` gave.
+
+    Example:
+        >>> hint_schema(list[int] | None)
+        {'type': 'array', 'items': {'type': 'integer'}, 'nullable': True}
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if origin is Literal:
+        return _literal_schema(arguments)
+    if origin in (Union, UnionType):
+        return _union_schema(arguments)
+    if origin is list:
+        return {"type": "array", "items": hint_schema(arguments[0])}
+    if origin is tuple:
+        return {"type": "array", "prefixItems": [hint_schema(argument) for argument in arguments]}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": hint_schema(arguments[1])}
+    return {"type": _NAMES[hint]}
+
+
+def _hint_of_values(schema: Schema) -> Any:
+    values = schema.get("enum")
+    if isinstance(values, list) and values and all(type(value) in _SCALARS for value in values):
+        return Literal[tuple(values)]
+    members = schema.get("anyOf")
+    if isinstance(members, list) and members:
+        return _union([hint_of(member) for member in members])
+    kind = schema.get("type")
+    if isinstance(kind, list) and kind:
+        return _union([hint_of({**schema, "type": each}) for each in kind])
+    if kind == "array":
+        return _array_hint(schema)
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return dict[str, hint_of(schema["additionalProperties"])]  # type: ignore[misc]  # of hints that are found out
+    return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
+
+
+def _array_hint(schema: Schema) -> Any:
+    items = schema.get("prefixItems")
+    if isinstance(items, list) and len(items) > 1:  # transformers takes no tuple of one
+        return tuple[tuple(map(hint_of, items))]  # type: ignore[misc]  # as above
+    if isinstance(schema.get("items"), Mapping):
+        return list[hint_of(schema["items"])]  # type: ignore[misc]  # as above
+    return list
+
+
+def _union(hints: Iterable[Any]) -> Any:
+    """Make a union; whatever may be anything makes it that."""
+    members = list(hints)
+    if any(member is Any for member in members):
+        return Any
+    return reduce(or_, members[1:], Union[members[0], None] if None in members else members[0])  # noqa: UP007
+
+
+def _literal_schema(values: Sequence[Any]) -> dict[str, Any]:
+    types = list(dict.fromkeys(_NAMES[type(value)] for value in values))
+    return {"type": types[0] if len(types) == 1 else types, "enum": list(values)}
+
+
+def _union_schema(hints: Sequence[Any]) -> dict[str, Any]:
+    members = [hint_schema(hint) for hint in hints if hint is not type(None)]
+    schema = members[0] if len(members) == 1 else _members_schema(members)
+    return {**schema, "nullable": True} if type(None) in hints else schema
+
+
+def _members_schema(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if not all(member.keys() == {"type"} and isinstance(member["type"], str) for member in members):
+        return {"anyOf": list(members)}
+    types = sorted({member["type"] for member in members})
+    return {"type": types[0] if len(types) == 1 else types}
+
+
+def _plain(schema: Any, root: Schema, above: tuple[str, ...]) -> dict[str, Any]:
+    """Write a schema as this module reads it: no references but recursive ones, no titles, one form for a choice.
+
+    Args:
+        schema: The schema, or a boolean, which is one too.
+        root: Where its references point into.
+        above: The references that led here.
+    """
+    if not isinstance(schema, Mapping):
+        return {} if schema else {"not": {}}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target = None if reference in above else _target(reference, root)
+        if target is None:
+            return dict(schema)
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _plain({**target, **beside}, root, (*above, reference))
+    merged = _merged(schema)
+    told = {key: value for key, value in merged.items() if key != "title" and not key.startswith("x-")}
+    plain = {key: _plain_part(key, value, root, above) for key, value in told.items()}
+    return _with_nullable(_with_union(_with_choices(plain)))
+
+
+def _target(reference: str, root: Schema) -> Schema | None:
+    """Find what a reference names; ``None`` for nothing."""
+    found: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _merged(schema: Schema) -> Schema:
+    """Put a lone schema of ``allOf`` where it belongs."""
+    alone = schema.get("allOf")
+    if not isinstance(alone, list) or len(alone) != 1 or not isinstance(alone[0], Mapping) or "$ref" in alone[0]:
+        return schema
+    return {**alone[0], **{key: value for key, value in schema.items() if key != "allOf"}}
+
+
+def _plain_part(key: str, value: Any, root: Schema, above: tuple[str, ...]) -> Any:
+    if key in ("properties", "patternProperties") and isinstance(value, Mapping):
+        return {name: _plain(field, root, above) for name, field in value.items()}
+    if key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+        return [_plain(member, root, above) for member in value]
+    if key in ("items", "additionalProperties", "not") and isinstance(value, Mapping):
+        return _plain(value, root, above)
+    return value
+
+
+def _with_choices(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write a constant as a choice of one, and a choice with the type of its values."""
+    if "const" in schema:
+        schema = {**schema, "enum": [schema["const"]]}
+        del schema["const"]
+    values = schema.get("enum")
+    if isinstance(values, list) and values and all(type(value) in _SCALARS for value in values):
+        return {**schema, **_literal_schema(get_args(Literal[tuple(values)]))}
+    return schema
+
+
+def _with_union(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write alternatives as ``anyOf``, or where they are plain types as a list of these."""
+    if "oneOf" in schema and "anyOf" not in schema:
+        told_apart = {key: value for key, value in schema.items() if key not in ("oneOf", "discriminator")}
+        schema = {**told_apart, "anyOf": schema["oneOf"]}
+    members = schema.get("anyOf")
+    if not isinstance(members, list) or not members:
+        return schema
+    others = [member for member in members if member != {"type": "null"}]
+    beside = {key: value for key, value in schema.items() if key != "anyOf"}
+    if len(others) < len(members) and others:
+        beside["nullable"] = True
+    if len(others) == 1:
+        return {**others[0], **beside}
+    return {**beside, **(_members_schema(others) if "type" not in beside else {"anyOf": others})}
+
+
+def _with_nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """Write ``null`` among several types as ``nullable``."""
+    kinds = schema.get("type")
+    if not isinstance(kinds, list) or "enum" in schema:
+        return schema
+    others = sorted({kind for kind in kinds if kind != "null"})
+    if not others:
+        return {**schema, "type": "null"}
+    nullable = {"nullable": True} if "null" in kinds else {}
+    return {**schema, "type": others[0] if len(others) == 1 else others, **nullable}
+
+
+def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -> ToolParameter:
+    hint = hint_of(schema)
+    said = hint_schema(hint)
+    unsaid = {
+        part: value
+        for part, value in schema.items()
+        if (part not in _BESIDE and said.get(part, _BESIDE) != value) or part == "default"
+    }
+    own = schema.get("description")
+    description = _on_one_line(own) if isinstance(own, str) else ""
+    description = description or key.replace("_", " ").strip() or "a value"
+    return ToolParameter(
+        name, key, hint, _with_rest(description, unsaid), required=required, default=schema.get("default")
+    )
+
+
+def _with_rest(description: str, unsaid: Schema) -> str:
+    """Put what hints can't say behind a description."""
+    text = _SECTIONS.sub(r"\1 :", description)
+    if unsaid:
+        rest = json.dumps(unsaid, ensure_ascii=False)
+        text += f" (JSON Schema: {_SECTIONS.sub(lambda found: found[1] + chr(92) + 'u003a', rest)})"
+    # Where it ends like this, transformers reads a list of choices.
+    return f"{text}." if _CHOICES_AT_END.search(text) else text
+
+
+def _tool_description(tool: Tool, parameters: Sequence[ToolParameter]) -> str:
+    text = inspect.cleandoc(tool.description).strip() or f"{tool.name.replace('_', ' ')}."
+    root = tool.input_schema
+    kept = ("$defs", "definitions") if _refers(parameters) else ()
+    rest: dict[str, Any] = {key: root[key] for key in kept if key in root}
+    if root.get("additionalProperties") not in (None, False):
+        rest["additionalProperties"] = root["additionalProperties"]
+    return _with_rest(text, rest)
+
+
+def _refers(parameters: Sequence[ToolParameter]) -> bool:
+    """Whether a recursive schema among the parameters' names definitions."""
+    return any('"$ref"' in parameter.description for parameter in parameters)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _python_names(keys: Iterable[str]) -> dict[str, str]:
+    """Give every parameter a name that Python takes: its own, where that is one."""
+    listed = list(keys)
+    taken = set(listed)
+    names: dict[str, str] = {}
+    for key in listed:
+        names[key] = key if _is_name(key) else next(name for name in _candidates(key) if name not in taken)
+        taken.add(names[key])
+    return names
+
+
+def _candidates(key: str) -> Iterator[str]:
+    close = re.sub(r"\W", "_", key)
+    yield from filter(_is_name, (close, f"{close}_", f"argument_{close}"))
+    number = 2
+    while True:
+        yield f"argument_{number}"
+        number += 1
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and not iskeyword(name) and name != "self" and re.fullmatch(r"\w+", name) is not None
+
+
+def _signature_parameter(parameter: ToolParameter) -> inspect.Parameter:
+    default = inspect.Parameter.empty if parameter.required else parameter.default
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(parameter.name, kind, default=default, annotation=parameter.hint)

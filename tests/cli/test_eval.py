@@ -1,0 +1,54 @@
+"""``openenv eval`` as a person uses it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> None:
+    shown = openenv_here("eval", "catch", "--player", "random", "--tasks", "12", "--samples", "3", "--k", "2").stdout
+    text = " ".join(shown.split())
+    assert "random player on catch 12 tasks, 3 attempts at each mean 95% interval" in text
+    assert re.search(r"reward [+-]0\.\d{3} [+-]\d\.\d{3} to [+-]\d\.\d{3} pass@2 0\.\d{3} 0\.\d{3} to 0\.\d{3}", text)
+    assert "the 10 worst tasks" in text
+    (folder,) = (tmp_path / "evals").iterdir()
+    assert folder.name.startswith("catch-random-player-")
+    for what in ("results", "episodes"):
+        place = re.findall(rf"^{what} +(.+)$", shown, re.MULTILINE)[-1]
+        assert Path(place).is_file()
+    results = json.loads((folder / "results.json").read_text())
+    assert list(results["pass_at"]) == ["2"]
+    assert f"pass@2 {results['pass_at']['2']['value']:.3f}" in text
+
+
+def test_json_alone(openenv_here: Any) -> None:
+    ended = openenv_here(
+        "eval", "wordle", "--player", "scripted", "--tasks", "3", "--json", "--output", "e", "--max-turns", "6"
+    )
+    results = json.loads(ended.stdout)
+    assert results["mean_reward"]["value"] == 1.0
+    assert results["pass_at"]["1"]["low"] == pytest.approx(0.4385, abs=1e-3)
+    assert len(results["tasks"]) == 3
+
+
+def test_a_split_by_its_name(openenv_here: Any) -> None:
+    ended = openenv_here(
+        "eval", "reasoning_gym", "--player", "scripted", "--tasks", "train", "--num-tasks", "2", "--output", "e"
+    )
+    assert "2 tasks" in ended.stdout
+    assert '{"split": "train", "index": 1}' in ended.stdout
+
+
+def test_mistakes(openenv_here: Any) -> None:
+    for arguments, message in (
+        (["catch"], "Expected either a player or a model. See --player, --model and --base-url."),
+        (["catch", "--player", "random", "--k", "2"], "pass@2 needs 2 samples of each task, and there are 1"),
+        (["catch", "--player", "random", "--tasks", "none.jsonl"], "none.jsonl"),
+        (["catch", "--player", "random", "--tasks", "validation"], "lists no tasks"),
+    ):
+        ended = openenv_here("eval", *arguments)
+        assert ended.returncode == 1, arguments
+        assert message in ended.stderr

@@ -1,0 +1,146 @@
+"""Environments as a task of Inspect, as its own command runs it, with a model behind an address."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import RunningServer
+from tests.train.environments import CRASHING_SEEDS
+from tests.train.scripted_model import Answer, ScriptedModel
+
+from openenv.train.inspect_task import play
+from openenv.train.seeds import evaluation_seeds
+
+ROOT = Path(__file__).parents[2]
+ENTRY_POINTS = {"openenv": "openenv.train.inspect_task"}
+SEEDS = [0, 1, 2, 3, CRASHING_SEEDS + 2]
+
+
+def climb(messages: Sequence[Mapping[str, Any]]) -> Answer:
+    """Nap, try to fly, climb; and give up on stairs with four steps."""
+    said = [message for message in messages if message["role"] == "assistant"]
+    if not said:
+        return "climb", {"move": "fall asleep"}
+    if len(said) == 1:
+        return "fly", {"move": "up"}
+    return "I give up." if "of 4" in str(messages[1]["content"]) else ("climb", {"move": "up"})
+
+
+def install(folder: Path) -> Path:
+    """Install the package as a wheel does. Inspect tells by the path whose task it is, and here it is editable."""
+    site = folder / "site-packages"
+    about = site / "openenv_core-1.dist-info"
+    about.mkdir(parents=True)
+    (site / "openenv").symlink_to(ROOT / "src" / "openenv")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: openenv-core\nVersion: 1\n")
+    lines = [f"{name} = {module}" for name, module in ENTRY_POINTS.items()]
+    (about / "entry_points.txt").write_text("\n".join(["[inspect_ai]", *lines, ""]))
+    return site
+
+
+def test_the_package_tells_inspect_of_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["inspect_ai"] == ENTRY_POINTS
+
+
+@pytest.fixture(scope="module")
+def log(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Inspect's log of two epochs. It runs in a process of its own, since it leaves streams open in its last one."""
+    folder = tmp_path_factory.mktemp("inspect")
+    (folder / "tasks.jsonl").write_text("".join(f'{{"seed": {seed}}}\n' for seed in SEEDS))
+    given = {
+        "environment": stairs_server.url,
+        "tasks": folder / "tasks.jsonl",
+        "system_prompt": "Climb.",
+        "success_reward": 0.75,
+        "sessions": 8,
+        "max_turns": 5,
+    }
+    options = [part for name, value in given.items() for part in ("-T", f"{name}={value}")]
+    model = ScriptedModel(climb)
+    command = [sys.executable, "-m", "inspect_ai", "eval", "openenv/play", "--model", "openai-api/local/climber"]
+    settings = [
+        "--epochs",
+        "2",
+        "--no-fail-on-error",
+        "--display",
+        "plain",
+        "--log-format",
+        "json",
+        "--log-dir",
+        "logs",
+    ]
+    with model.server:
+        shown = subprocess.run(
+            [*command, *settings, *options],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(install(folder)),
+                "LOCAL_BASE_URL": model.url,
+                "LOCAL_API_KEY": "none",
+            },
+            capture_output=True,
+            text=True,
+            timeout=200,
+            cwd=folder,
+        )
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    (file,) = (folder / "logs").glob("*.json")
+    stairs_server.wait_for_sessions(0)
+    read: dict[str, Any] = json.loads(file.read_text())
+    return read
+
+
+def samples(log: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    return [sample for sample in log["samples"] if sample["id"] == number]
+
+
+def test_every_sample_is_an_episode(log: dict[str, Any]) -> None:
+    assert log["status"] == "success"
+    expected = {1: (0.25, 0.0), 2: (0.75, 1.0), 3: (1.5, 1.0), 4: (0.0, 0.0)}
+    for number, (reward, success) in expected.items():
+        scores = [sample["scores"]["environment_reward"]["value"] for sample in samples(log, number)]
+        assert scores == [{"reward": reward, "success": success}] * 2
+    means = {score["name"]: score["metrics"]["mean"]["value"] for score in log["results"]["scores"]}
+    assert means == {"reward": pytest.approx(2.5 / 4), "success": 0.5}
+
+
+def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
+    sample = samples(log, 1)[0]
+    said = [(message["role"], message["content"]) for message in sample["messages"]]
+    assert said[:2] == [("system", "Climb."), ("user", "step of 1")]
+    assert [role for role, _ in said[2:]] == ["assistant", "tool"] * 3
+    assert said[3] == ("tool", "No sleeping on the stairs.")
+    assert said[5][1].startswith("There is no tool 'fly'")
+    assert said[7] == ("tool", "step and of 1")
+    assert sample["metadata"]["episode"] == {
+        "reward": 0.25,
+        "rewards": [0.0, 0.0, 0.25],
+        "illegal_actions": 2,
+        "done": True,
+    }
+
+
+def test_a_failing_environment_is_an_error_of_its_sample(log: dict[str, Any]) -> None:
+    for sample in samples(log, SEEDS.index(CRASHING_SEEDS + 2) + 1):
+        assert "ServerExecutionError" in sample["error"]["traceback"]
+        assert not sample.get("scores")
+
+
+def test_an_episode_is_cut_off(log: dict[str, Any]) -> None:
+    """After five turns, of which two did nothing, the third step of the longest stairs is the last."""
+    assert all(len(sample["metadata"]["episode"]["rewards"]) <= 5 for sample in samples(log, 3))
+    assert [sample["metadata"]["episode"]["done"] for sample in samples(log, 3)] == [True, True]
+
+
+def test_seeds_are_those_that_no_training_has() -> None:
+    dataset = play("http://127.0.0.1:9", tasks=50, num_tasks=3).dataset
+    assert [(sample.metadata or {})["task"] for sample in dataset] == [
+        {"seed": seed} for seed in evaluation_seeds(1, 3)
+    ]

@@ -1,0 +1,53 @@
+"""What is shown while episodes are played."""
+
+from io import StringIO
+from itertools import count
+
+from rich.console import Console
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import OpenEnvError
+from openenv.train.episodes import Episode
+from openenv.train.play_progress import PlayProgress
+from openenv.train.played_episode import PlayedEpisode
+
+
+def played(reward: float, error: OpenEnvError | None = None) -> PlayedEpisode:
+    episode = Episode(1, error=error)
+    episode.add_turn("", "", StepResult({}, reward))
+    return PlayedEpisode(0, episode, [], [])
+
+
+def shown(*, terminal: bool, seconds_each: float) -> str:
+    """What is written of four episodes, one of which was played before and one of which failed."""
+    clock = count(0, seconds_each)
+    file = StringIO()
+    console = Console(file=file, force_terminal=terminal, width=100)
+    with PlayProgress(console, 4, 1, clock=lambda: next(clock)) as progress:
+        progress.advance(played(1.0))
+        progress.advance(played(99.0, OpenEnvError("broken")))
+        progress.advance(played(0.0))
+    return file.getvalue()
+
+
+def test_a_terminal_has_a_bar() -> None:
+    text = shown(terminal=True, seconds_each=0.1)
+    assert "4/4" in text
+    assert "mean reward +0.500" in text
+
+
+def test_elsewhere_there_are_lines_now_and_then() -> None:
+    assert shown(terminal=False, seconds_each=0.1) == "4/4 episodes  mean reward +0.500\n"
+    lines = shown(terminal=False, seconds_each=11.0).splitlines()
+    assert lines == [
+        "2/4 episodes  mean reward +1.000",
+        "3/4 episodes  mean reward +1.000",
+        "4/4 episodes  mean reward +0.500",
+    ]
+
+
+def test_nothing_is_known_of_failed_episodes() -> None:
+    file = StringIO()
+    with PlayProgress(Console(file=file), 1) as progress:
+        progress.advance(played(0.0, OpenEnvError("broken")))
+    assert file.getvalue() == "1/1 episodes\n"
