@@ -22,8 +22,6 @@ import json
 import random
 import tempfile
 from collections.abc import Sequence
-from itertools import takewhile
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +85,11 @@ def play(environment: Any, task: dict[str, Any], player: CarelessPlayer) -> list
 
 
 def steps_of(columns: dict[str, Any]) -> list[Any]:
-    """The steps of each game, from either way; ``None`` for a game in which the environment failed.
-
-    An answer that is no whole call ends a game in TRL's loop. A ``rollout_func`` tells the model and goes on; here such
-    a game counts as far as that answer. Otherwise the policy finds that broken calls cost little, and writes ever more.
-    """
+    """The steps of each game, from either way; ``None`` for a game in which the environment failed."""
     if columns.get("environments"):
         return [None if game.error else game.trajectory for game in columns["environments"]]
     games = zip(columns["trajectory"], columns["environment_reward"], strict=True)
-    return [None if reward is None else list(takewhile(attrgetter("tool"), steps)) for steps, reward in games]
+    return [None if reward is None else steps for steps, reward in games]
 
 
 def correct(**columns: Any) -> list[float | None]:

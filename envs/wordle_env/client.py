@@ -2,18 +2,20 @@
 
 from typing import Any
 
+from openenv.core.client_tools import ToolClient
 from openenv.core.client_types import StepResult
-from openenv.core.typed_client import TypedEnvClient
 
 from .models import WordleAction, WordleObservation, WordleState
 from .textarena import Board, is_textarena
 
 
-class WordleEnv(TypedEnvClient[WordleAction, WordleObservation, WordleState]):
+class WordleEnv(ToolClient[WordleAction, WordleObservation, WordleState]):
     """Play Wordle on a server: one of this environment, or one of TextArena that serves Wordle.
 
     TextArena does not refuse a guess that is no word: the observation's ``text`` says what was wrong with it, the board
     stays, and the second one in a row ends the episode.
+
+    Trainers take it for an environment with one tool, ``guess``.
 
     Attributes:
         trajectory: The results of the episode's steps so far; a reset empties it.
@@ -32,6 +34,20 @@ class WordleEnv(TypedEnvClient[WordleAction, WordleObservation, WordleState]):
         self.trajectory: list[StepResult[WordleObservation]] = []
         self._board: Board | None = None  # of a TextArena server
         self._sent = ""
+
+    def guess(self, word: str) -> str:
+        """Guess the secret word.
+
+        Args:
+            word: An English word of the secret word's length.
+
+        Returns:
+            The board in words, or why the guess was refused.
+        """
+        return self._act(word=word)
+
+    def _result_text(self, result: StepResult[WordleObservation]) -> str:
+        return result.observation.text
 
     def _step_payload(self, action: WordleAction) -> dict[str, Any]:
         payload = super()._step_payload(action)

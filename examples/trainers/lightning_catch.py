@@ -1,7 +1,7 @@
 """Train a small network on Catch with PyTorch Lightning: REINFORCE, all games of a batch stepped together.
 
-Needs lightning 2.6 (``pip install "lightning>=2.6.4"``) and the environment's package. It learns to miss no ball, in some
-seconds on a CPU:
+Needs lightning 2.6 (``pip install "lightning>=2.6.4"``) and the environment's package. It learns to miss no ball
+in some seconds on a CPU:
 
 python examples/trainers/lightning_catch.py
 python examples/trainers/lightning_catch.py --url http://localhost:8000 --games 16  # on a server that runs

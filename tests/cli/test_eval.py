@@ -34,6 +34,11 @@ def test_json_alone(openenv_here: Any) -> None:
     assert len(results["tasks"]) == 3
 
 
+def test_the_smaller_number_of_tasks(openenv_here: Any) -> None:
+    for numbers in (["--tasks", "9", "--num-tasks", "2"], ["--tasks", "2", "--num-tasks", "9"]):
+        assert "\n2 tasks " in openenv_here("eval", "catch", "--player", "random", *numbers).stdout
+
+
 def test_a_split_by_its_name(openenv_here: Any) -> None:
     ended = openenv_here(
         "eval", "reasoning_gym", "--player", "scripted", "--tasks", "train", "--num-tasks", "2", "--output", "e"
@@ -47,6 +52,8 @@ def test_mistakes(openenv_here: Any) -> None:
         (["catch"], "Expected either a player or a model. See --player, --model and --base-url."),
         (["catch", "--player", "random", "--k", "2"], "pass@2 needs 2 samples of each task, and there are 1"),
         (["catch", "--player", "random", "--tasks", "none.jsonl"], "none.jsonl"),
+        (["catch", "--player", "random", "--tasks", "0"], "Expected num_tasks to be 1 or more, got 0."),
+        (["catch", "--model", "m", "--system-prompt", "Win."], "without a system prompt"),
         (["catch", "--player", "random", "--tasks", "validation"], "lists no tasks"),
     ):
         ended = openenv_here("eval", *arguments)

@@ -1,7 +1,7 @@
 """Collecting episodes, of players and of a model behind an address, and training on what was collected."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 from datasets import load_dataset  # type: ignore[import-untyped]
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.environments import CRASHING_SEEDS
-from tests.train.scripted_model import ScriptedModel, climb
+from tests.servers import LegacyOnly, RunningServer
+from tests.train.environments import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
+from tests.train.scripted_model import Answer, ScriptedModel, climb
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    ConnectionLostError,
+    ServerCapacityError,
+)
 from openenv.train.collecting import CollectResult, collect
+from openenv.train.collection import Collection
 from openenv.train.play_settings import PlaySettings
 from openenv.train.quiet import quiet_libraries
 from openenv.train.seeds import training_seeds
@@ -82,6 +89,9 @@ def test_tasks_come_from_a_file_over_and_over(stairs_server: RunningServer, tmp_
     file.write_text('{"seed": 4}\n{"seed": 1}\n')
     result = run(random_player(stairs_server, tasks=str(file)), 5, tmp_path / "data")
     assert [line["task"]["seed"] for line in result.collection.read()] == [4, 1, 4, 1, 4]
+    file.write_text('{"seed": 4}\n{"seed": 2}\n')
+    with pytest.raises(ConfigurationError, match=r"Episode 1 .* was played with the task {'seed': 1}"):
+        run(random_player(stairs_server, tasks=str(file)), 6, tmp_path / "data")
 
 
 def test_failed_episodes_are_noted_and_left_out(stairs_server: RunningServer, tmp_path: Path) -> None:
@@ -123,6 +133,43 @@ def test_a_model_that_is_not_there(stairs_server: RunningServer, model: Scripted
             3,
             tmp_path / "other",
         )
+
+
+def test_a_model_may_move_to_another_address(
+    stairs_server: RunningServer, model: ScriptedModel, tmp_path: Path
+) -> None:
+    fields: dict[str, Any] = {"environment": stairs_server.url, "model": "climber"}
+    run(PlaySettings(**fields, base_url=model.url), 2, tmp_path / "data")
+    with ScriptedModel(climb).server as other:
+        assert run(PlaySettings(**fields, base_url=f"{other.url}/v1"), 4, tmp_path / "data").kept == 4
+
+
+def test_a_lost_server_ends_the_work(tmp_path: Path) -> None:
+    """What was not played for that is not noted as failed: it is left for another time."""
+    server = RunningServer(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=8))
+
+    def climb_until(messages: Sequence[Mapping[str, Any]]) -> Answer:
+        if len(model.requests) == 12:
+            server.stop()
+        return climb(messages)
+
+    model = ScriptedModel(climb_until)
+    with model.server, server:
+        settings = PlaySettings(environment=server.url, model="climber", base_url=model.url)
+        with pytest.raises((ConnectionFailedError, ConnectionLostError)):
+            run(settings, 50, tmp_path / "data", sessions=2)
+    collection = Collection(tmp_path / "data")
+    assert 0 < len(collection.read()) < 12
+    assert collection.read_left_out() == []
+
+
+def test_a_server_without_a_place_is_no_failing_environment(model: ScriptedModel, tmp_path: Path) -> None:
+    app: Any = LegacyOnly(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=1))
+    with RunningServer(app) as server:
+        settings = PlaySettings(environment=server.url, model="climber", base_url=model.url)
+        with pytest.raises(ServerCapacityError):
+            run(settings, 8, tmp_path / "data")
+        assert run(settings, 8, tmp_path / "data", sessions=1).kept == 8
 
 
 def test_a_server_without_a_scripted_player(stairs_server: RunningServer, tmp_path: Path) -> None:

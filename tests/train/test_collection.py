@@ -116,11 +116,39 @@ def test_left_out_episodes_are_not_played_again(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
-    Collection.open(tmp_path, SETTINGS)
+    Collection.open(tmp_path, SETTINGS).leave_out(played(0), "reward below 1")
     with pytest.raises(ConfigurationError, match=r"were played with seed 1, not 2\. Choose another --output"):
         Collection.open(tmp_path, {**SETTINGS, "seed": 2})
     with pytest.raises(ConfigurationError, match="were played with form None, not 'text'"):
         Collection.open(tmp_path, {**SETTINGS, "form": "text"})
+
+
+def test_a_folder_without_an_episode_takes_other_settings(tmp_path: Path) -> None:
+    """As after a model's wrong name, or a kill during the first episode."""
+    Collection.open(tmp_path, SETTINGS).episodes.write_text('{"index": 0, "environ')
+    other = {**SETTINGS, "seed": 2}
+    assert json.loads(Collection.open(tmp_path, other).settings.read_text()) == other
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["episodes.jsonl", "settings.json"]
+
+
+def test_other_tasks_are_refused(tmp_path: Path) -> None:
+    collection = Collection.open(tmp_path, SETTINGS)
+    collection.add(played(0), "stairs")
+    collection.leave_out(played(2), "reward below 1")
+    same = {index: {"floor": "first", "seed": index} for index in range(4)}
+    collection.check_tasks(same)
+    collection.check_tasks({index: {"floor": "second", "seed": index} for index in (1, 3)})
+    for index in (0, 2):
+        with pytest.raises(ConfigurationError, match=rf"Episode {index} .* with the task .*'first'.* now it is .*'se"):
+            collection.check_tasks({**same, index: {"floor": "second", "seed": index}})
+
+
+def test_half_of_a_surrogate_pair_comes_back(tmp_path: Path) -> None:
+    """JSON of a model may hold one, and UTF-8 can't."""
+    collection = Collection.open(tmp_path, SETTINGS)
+    collection.add(played(0, "\ud83d up"), "stairs")
+    (line,) = collection.read()
+    assert line["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"move": "\ud83d up"}
 
 
 def test_nothing_else_is_overwritten(tmp_path: Path) -> None:

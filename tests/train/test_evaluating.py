@@ -73,6 +73,18 @@ def test_a_cut_off_evaluation_goes_on(stairs_server: RunningServer, tmp_path: Pa
         run(random_player(stairs_server), tmp_path / "cut", num_tasks=4, samples=2)
 
 
+def test_tasks_that_have_changed_are_not_credited_with_old_episodes(
+    stairs_server: RunningServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"seed": 0}\n{"seed": 1}\n')
+    settings = random_player(stairs_server, tasks=str(file))
+    run(settings, tmp_path / "e", samples=2)
+    file.write_text('{"seed": 0}\n{"seed": 3}\n')
+    with pytest.raises(ConfigurationError, match=r"Episode 2 .* was played with the task {'seed': 1}"):
+        run(settings, tmp_path / "e", samples=2)
+
+
 def test_results_are_json(stairs_server: RunningServer, tmp_path: Path) -> None:
     evaluation = run(random_player(stairs_server), tmp_path / "e", num_tasks=3, samples=2)
     written = json.loads((tmp_path / "e" / "results.json").read_text())

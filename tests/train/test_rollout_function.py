@@ -192,7 +192,7 @@ class TestTools:
         ]
         forced(tokenizer, answers)
         trainer = make_trainer(tmp_path, spec, model, tokenizer, temperature=0.7, max_completion_length=2000)
-        fields = RolloutFunction(spec)(prompts_of(spec), trainer)
+        fields = RolloutFunction(spec, unreadable="tell")(prompts_of(spec), trainer)
         assert_exact(fields, model, temperature=0.7)
         scripts = [tokenizer.encode(answer) for answer in answers]
         assert all(run in scripts for number in SEEDS for run in written(fields, number))
@@ -202,16 +202,16 @@ class TestTools:
         assert all(step.problem for step in steps if step.tool != "climb" or step.arguments == {"move": "jump"})
         assert max(fields["episode_length"]) <= 6
 
-    def test_an_unreadable_call_may_end_the_episode(self, make_spec: Any, forced: Any, tmp_path: Path) -> None:
+    def test_an_unreadable_call_ends_the_episode_unless_the_model_is_to_be_told(self, make_spec: Any, forced: Any, tmp_path: Path) -> None:
         spec = make_spec(SEEDS[:4])
         model, tokenizer = tool_setting(spec)
         broken = '<tool_call>\n{"name": "climb", "arguments": {' + END
         forced(tokenizer, [broken])
         trainer = make_trainer(tmp_path, spec, model, tokenizer)
-        told = RolloutFunction(spec, max_action_tokens=20)(prompts_of(spec), trainer)
+        told = RolloutFunction(spec, max_action_tokens=20, unreadable="tell")(prompts_of(spec), trainer)
         assert {step.tool for steps in told["trajectory"] for step in steps} == {""}
         assert told["illegal_actions"] == [6] * 4
-        ended = RolloutFunction(spec, unreadable="end")(prompts_of(spec), trainer)
+        ended = RolloutFunction(spec)(prompts_of(spec), trainer)
         assert ended["completion_ids"] == [tokenizer.encode(broken)] * 4
 
     def test_an_answer_without_a_call_ends_the_episode(self, make_spec: Any, forced: Any, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import re
 import subprocess
 import sys
@@ -6,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openenv.core.client_tools import EPISODE_OVER
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 from wordle_env import WordleAction, WordleEnv
@@ -115,6 +117,33 @@ def test_blocking_clients_have_it_too(wordle_url: str) -> None:
     bare.step(WordleAction(word="stare"))
     assert len(bare.trajectory) == 1
     bare.close()
+
+
+def test_a_trainer_takes_it_for_an_environment_with_one_tool(wordle_url: str) -> None:
+    """As the tutorial has TRL take it; tests/seeds has the trainer itself."""
+    found = [name for name, _ in inspect.getmembers(WordleEnv, inspect.isfunction) if not name.startswith("_")]
+    assert found == ["guess", "reset"]
+    env: Any = WordleEnv(base_url=wordle_url)  # typed as async; where no event loop runs it blocks
+    row = {"prompt": [{"role": "user", "content": "Play Wordle."}], "seed": 1}
+    assert env.reset(**row).startswith("Find the secret 5-letter word in 6 guesses.")
+    assert env.guess("stare").endswith("5 guesses left.")
+    assert "word list" in env.guess(word="zzzzz")
+    assert env.guess(word="").startswith("word: ")
+    assert len(env.trajectory) == 1
+    assert "Solved" in env.guess(word=word_list(5).secret(1))
+    assert env.guess(word="house") == EPISODE_OVER
+    assert reward_func([env]) == [0.9]
+    assert "Find" in env.reset(**row)
+    assert env.trajectory == []
+    env.close()
+
+
+def test_a_trainer_plays_on_a_textarena_server_too(textarena_url: str) -> None:
+    env: Any = WordleEnv(base_url=textarena_url)
+    assert env.reset(prompt="Play Wordle.", seed=3)
+    assert "5 guesses left" in env.guess(word="CRANE")
+    assert [result.observation.guesses for result in env.trajectory] == [["CRANE"]]
+    env.close()
 
 
 async def test_sessions_at_once_play_their_own_words(wordle_url: str) -> None:

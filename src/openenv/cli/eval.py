@@ -75,7 +75,7 @@ def evaluate(
 ) -> None:
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
     if tasks is not None and tasks.isdecimal():
-        num_tasks, tasks = int(tasks), None
+        num_tasks, tasks = min(int(tasks), num_tasks or int(tasks)), None
     is_loaded_here = model is not None and base_url is None
     settings = play_settings(
         environment=environment,

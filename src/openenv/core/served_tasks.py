@@ -91,7 +91,10 @@ def _refusal(url: str, error: HTTPError) -> Exception:
     if error.code == _UNAUTHORIZED:
         return unauthorized(url, said)
     if error.code == _NOT_SAID:
-        return _NotSaidError(f"The environment at {url} lists no tasks: {said or error!r}.")
+        return _NotSaidError(
+            f"The environment lists no tasks, so it has no splits; take seeds, or tasks of your own. It answers at {url}: "
+            f"{said or error!r}."
+        )
     if error.code in (400, 404):
         return ConfigurationError(f"Expected tasks at {url}, but: {said or repr(error)}.")
     return ServerExecutionError(f"Expected tasks at {url}, but: {said or repr(error)}.", "EXECUTION_ERROR")

@@ -8,6 +8,13 @@ from typing import Any
 
 from rich.console import Console
 
+from openenv.core.exceptions import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ProviderError,
+    RequestGivenUpError,
+    ServerCapacityError,
+)
 from openenv.train.collection import Collection
 from openenv.train.episode_sources import EpisodeSource, open_source
 from openenv.train.play_progress import PlayProgress
@@ -16,9 +23,11 @@ from openenv.train.played_episode import PlayedEpisode
 from openenv.train.seeds import training_seeds
 from openenv.train.task_choice import named_tasks
 
-__all__ = ["FAILED", "CollectResult", "collect"]
+__all__ = ["CollectResult", "collect", "leave_out_failed"]
 
-FAILED = "the environment failed"
+_FAILED = "the environment failed"
+# What says nothing of an episode's environment: the next one would fare no better.
+_OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
 
 
 @dataclass(frozen=True)
@@ -73,10 +82,11 @@ def collect(
 
         collect(PlaySettings(environment="wordle", player="scripted"), episodes=500, output=Path("data"))
     """
-    depends_on = {**settings.model_dump(mode="json"), "min_reward": min_reward}
+    depends_on = {**settings.decisive(), "min_reward": min_reward}
     with open_source(settings, min(sessions, episodes)) as source:
         tasks = _tasks(settings, episodes, source)
         collection = Collection.open(output, depends_on)
+        collection.check_tasks(dict(enumerate(tasks)))
         done = collection.indexes()
         left = [(number, task) for number, task in enumerate(tasks) if number not in done]
         with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
@@ -86,6 +96,22 @@ def collect(
     return _result(collection)
 
 
+def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
+    """Note an episode in which the environment failed.
+
+    Args:
+        collection: Where it is noted.
+        played: The episode.
+
+    Raises:
+        OpenEnvError: It was the server that is gone, or has no place; the episode is left to be played another time.
+    """
+    error = played.episode.error
+    if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
+        raise error
+    collection.leave_out(played, f"{_FAILED}: {error}")
+
+
 def _tasks(settings: PlaySettings, episodes: int, source: EpisodeSource) -> list[dict[str, Any]]:
     if settings.tasks is None:
         return [{"seed": seed} for seed in training_seeds(settings.seed, episodes)]
@@ -93,9 +119,8 @@ def _tasks(settings: PlaySettings, episodes: int, source: EpisodeSource) -> list
 
 
 def _keep(collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None) -> None:
-    error = played.episode.error
-    if error is not None:
-        collection.leave_out(played, f"{FAILED}: {error}")
+    if played.episode.error is not None:
+        leave_out_failed(collection, played)
     elif min_reward is not None and played.episode.reward < min_reward:
         collection.leave_out(played, f"reward below {min_reward:g}")
     else:
@@ -105,6 +130,6 @@ def _keep(collection: Collection, played: PlayedEpisode, environment: str, min_r
 def _result(collection: Collection) -> CollectResult:
     rewards = [line["reward"] for line in collection.read()]
     reasons = [line["reason"] for line in collection.read_left_out()]
-    failed = sum(reason.startswith(FAILED) for reason in reasons)
+    failed = sum(reason.startswith(_FAILED) for reason in reasons)
     mean = fmean(rewards) if rewards else None
     return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean)

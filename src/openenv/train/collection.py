@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes import Episode
 from openenv.train.played_episode import Message, PlayedEpisode, text_of
 
 __all__ = ["CLOSING", "Collection"]
@@ -36,6 +37,7 @@ class Collection:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings = path / "settings.json"
+        self._draft = path / "settings.draft"
         self.episodes = path / "episodes.jsonl"
         self.left_out = path / "left_out.jsonl"
 
@@ -54,12 +56,16 @@ class Collection:
             ConfigurationError: The folder holds something else, or episodes that were played differently.
         """
         collection = cls(path)
-        if collection.settings.is_file():
-            collection._check_same(settings)
-        else:
-            collection._begin(settings)
+        begun = collection.settings.is_file()
+        if not begun:
+            collection._check_free()
         for file in (collection.episodes, collection.left_out):
             _drop_cut_line(file)
+        # What never had an episode, as after a wrong address, may as well become something else.
+        if begun and collection.indexes():
+            collection._check_same(settings)
+        else:
+            collection._write_settings(settings)
         return collection
 
     def add(self, played: PlayedEpisode, environment: str) -> None:
@@ -102,13 +108,31 @@ class Collection:
         """Return the numbers of all episodes that were played."""
         return {line["index"] for line in (*self.read(), *self.read_left_out())}
 
-    def _begin(self, settings: Mapping[str, Any]) -> None:
-        draft = self.settings.with_suffix(".draft")
-        if self.path.exists() and not (self.path.is_dir() and {draft}.issuperset(self.path.iterdir())):
+    def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
+        """Refuse to go on with other tasks, as of a file that was changed.
+
+        Args:
+            tasks: What the reset of each episode is passed, by the episode's number.
+
+        Raises:
+            ConfigurationError: An episode of one of these numbers was played with another task.
+        """
+        for line in (*self.read(), *self.read_left_out()):
+            task = tasks.get(line["index"])
+            if task is not None and line["task"] != _in_json(task):
+                raise ConfigurationError(
+                    f"Episode {line['index']} in {self.path} was played with the task {line['task']!r:.200}, and now "
+                    f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
+                )
+
+    def _check_free(self) -> None:
+        if self.path.exists() and not (self.path.is_dir() and {self._draft}.issuperset(self.path.iterdir())):
             raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
+
+    def _write_settings(self, settings: Mapping[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(settings, indent=1))
-        draft.replace(self.settings)
+        self._draft.write_text(json.dumps(settings, indent=1))
+        self._draft.replace(self.settings)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         before = json.loads(self.settings.read_text())
@@ -129,8 +153,14 @@ def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
     return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
 
 
+def _in_json(task: Mapping[str, Any]) -> Any:
+    """Return a task as it comes back from a line."""
+    return json.loads(json.dumps(Episode.of_task(task).parameters))
+
+
 def _append(file: Path, line: Mapping[str, Any]) -> None:
-    with file.open("a", encoding="utf-8") as lines:
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    with file.open("a", encoding="utf-8", errors="backslashreplace") as lines:
         lines.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 

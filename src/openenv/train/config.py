@@ -1,7 +1,7 @@
 """The settings of a training run: typed, from a YAML file and the command line, saved beside the run."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.vllm_settings import VllmSettings
 
 __all__ = ["TINY", "CurriculumStage", "LoraSettings", "TrainConfig", "load_config"]
 
@@ -65,6 +66,9 @@ class CurriculumStage(BaseModel):
     reset: dict[str, Any] = Field(description="what resets are passed in it, over the run's own reset")
 
 
+_SECTIONS: dict[str, type[BaseModel]] = {"lora": LoraSettings, "curriculum": CurriculumStage, "vllm": VllmSettings}
+
+
 class TrainConfig(BaseModel):
     """What a training run is made of; every value has a default but the environment.
 
@@ -98,6 +102,7 @@ class TrainConfig(BaseModel):
     grpo: bool = Field(default=True, description="whether the model then plays, and learns from rewards")
 
     lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
+    vllm: VllmSettings | None = Field(default=None, description="let vLLM write the answers in training")
 
     steps: int = Field(default=300, ge=1, description="optimiser steps")
     rollouts: int = Field(default=128, ge=2, description="episodes for each optimiser step")
@@ -190,6 +195,17 @@ class TrainConfig(BaseModel):
             raise ValueError(f"rollouts ({self.rollouts}) must be a multiple of micro_batch ({self.micro_batch})")
         return self
 
+    @model_validator(mode="after")
+    def _vllm_can_serve_the_model(self) -> "TrainConfig":
+        if self.vllm is None:
+            return self
+        if self.is_tiny:
+            raise ValueError("vllm needs a pretrained model, and model is 'tiny'; leave out vllm, or set model")
+        length = self.vllm.max_model_length
+        if length is not None and length < self.max_context:
+            raise ValueError(f"vllm.max_model_length ({length}) must be at least max_context ({self.max_context})")
+        return self
+
     def save(self, path: Path) -> None:
         """Write the settings as YAML, in the form that `load_config` reads."""
         # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not give back.
@@ -240,7 +256,13 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "missing":
         return f"{name} is missing"
     if fault["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, TrainConfig.model_fields, n=1)
+        close = difflib.get_close_matches(name, _names_beside(fault["loc"]), n=1)
         return f"there is no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{name}: {message}; got {fault['input']!r}" if name else message
+
+
+def _names_beside(place: Sequence[str | int]) -> list[str]:
+    """Return the settings that there are where a fault lies, as faults name them."""
+    section = _SECTIONS.get(str(place[0])) if len(place) > 1 else TrainConfig
+    return [".".join(map(str, (*place[:-1], name))) for name in section.model_fields] if section else []

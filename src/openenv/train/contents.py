@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from openenv.adapters.text import observation_text
+from openenv.core.client_tools import refusal_text
 from openenv.core.client_types import StepResult
-from openenv.core.env_server.tool_schemas import faults_text
-from openenv.core.exceptions import ConfigurationError, InvalidRequestError, RequestRejectedError
+from openenv.core.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -69,18 +69,6 @@ def call_problem(result: StepResult[Any]) -> str | None:
         return None
     message = error.get("message") if isinstance(error, Mapping) else error
     return message if isinstance(message, str) else _json_text(error)
-
-
-def refusal_text(error: InvalidRequestError | RequestRejectedError) -> str:
-    """Say why an action was refused, for the model.
-
-    Args:
-        error: The refusal.
-
-    Returns:
-        What is wrong with each field, where it says so; else its sentence.
-    """
-    return faults_text(error.errors) if error.errors else error.message
 
 
 def _fields(observation: Any) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url, make
+from openenv.core.client_tools import TRAINER_COLUMNS, task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
@@ -37,12 +38,6 @@ DEFAULT_SESSIONS = 1024
 CAPACITY_WAIT_S = 30.0
 _IMAGE_PREFIX = "docker:"
 _TASK = "task"
-# Columns that are the trainer's, not a task's.
-_OF_TRAINER = frozenset(
-    {"prompt", "prompts", "completions", "completion_ids", "environment", "environments", "image", "images"}
-    | {"tools", "chat_template_kwargs", "trainer_state", "log_extra", "log_metric"}
-)
-_JSON = (str, int, float, bool, list, dict)
 
 
 class EnvSpec:
@@ -207,7 +202,7 @@ class EnvSpec:
         prompt = row.get("prompt")
         if prompt is not None and _task_index(prompt) is not None:
             return self.task_of(prompt)
-        return {**self._reset, **{name: value for name, value in row.items() if _is_task_column(name, value)}}
+        return {**self._reset, **task_columns(row)}
 
     def messages_of(self, prompt: Sequence[Mapping[str, Any]], observation: Content | StepResult[Any]) -> Prompt:
         """Write the conversation that a model sees first: the prompt with the first observation.
@@ -390,11 +385,6 @@ def _task_index(prompt: Sequence[Mapping[str, Any]] | str) -> int | None:
     return index if isinstance(index, int) else None
 
 
-def _is_task_column(name: str, value: Any) -> bool:
-    """Whether a column of a foreign dataset may say something of a task; one that holds nothing here says nothing."""
-    return name not in _OF_TRAINER and isinstance(value, _JSON)
-
-
 def _joined(content: Content, observation: Content) -> Content:
     """Put an observation behind a message's content, as TRL does."""
     if isinstance(content, str) and isinstance(observation, str):
@@ -410,7 +400,7 @@ def _dataset(prompts: list[Prompt], rows: list[dict[str, Any]], **columns: list[
     from datasets import Dataset
 
     names = dict.fromkeys(name for row in rows for name in row)
-    named = {name: [row.get(name) for row in rows] for name in names if name not in _OF_TRAINER}
+    named = {name: [row.get(name) for row in rows] for name in names if name not in TRAINER_COLUMNS}
     kept = {name: values for name, values in named.items() if _is_column(values)}
     return Dataset.from_dict({"prompt": prompts, **columns, **kept})
 

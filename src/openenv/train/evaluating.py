@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
-from openenv.train.collecting import FAILED
+from openenv.train.collecting import leave_out_failed
 from openenv.train.collection import Collection
 from openenv.train.episode_sources import EpisodeSource, open_source
 from openenv.train.intervals import Estimate, mean_estimate, share_estimate
@@ -21,6 +21,8 @@ from openenv.train.seeds import evaluation_seeds
 from openenv.train.task_choice import named_tasks
 
 __all__ = ["Evaluation", "TaskResult", "evaluate"]
+
+DEFAULT_NUM_TASKS = 100
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Evaluation:
     def save(self, path: Path) -> None:
         """Write everything as JSON."""
         fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
-        path.write_text(json.dumps(fields, indent=1, ensure_ascii=False))
+        path.write_text(json.dumps(fields, indent=1))
 
 
 def evaluate(
@@ -121,7 +123,7 @@ def evaluate(
         The evaluation.
 
     Raises:
-        ConfigurationError: A ``k`` is above ``samples``, or the folder holds something else.
+        ConfigurationError: A number is below 1, a ``k`` is above ``samples``, or the folder holds something else.
         EnvironmentFailedError: The environment failed in every episode.
         OpenEnvError: The environment or the model are not as they must be; the subclass says how.
 
@@ -130,26 +132,32 @@ def evaluate(
         evaluation = evaluate(PlaySettings(environment="wordle", player="scripted"), Path("evals/wordle"), num_tasks=50)
         print(evaluation.mean_reward)
     """
-    _check(samples, ks)
+    _check(samples, ks, num_tasks)
     # How to play decides what episodes there are; what counts as success does not.
     with open_source(settings, sessions) as source:
         tasks = _tasks(settings, num_tasks, source)
-        collection = Collection.open(output, {**settings.model_dump(mode="json"), "samples": samples})
+        collection = Collection.open(output, {**settings.decisive(), "samples": samples})
         _play(collection, settings, source, tasks, samples, console or Console())
     evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
     evaluation.save(output / "results.json")
     return evaluation
 
 
-def _check(samples: int, ks: Sequence[int]) -> None:
-    beyond = [k for k in ks if not 1 <= k <= samples]
+def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
+    for name, value in (("samples", samples), ("num_tasks", num_tasks), ("k", min(ks, default=1))):
+        if value is not None and value < 1:
+            raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
+    beyond = [k for k in ks if k > samples]
     if beyond:
         raise ConfigurationError(f"pass@{beyond[0]} needs {beyond[0]} samples of each task, and there are {samples}.")
 
 
 def _tasks(settings: PlaySettings, num_tasks: int | None, source: EpisodeSource) -> list[dict[str, Any]]:
     if settings.tasks is None:
-        return [{"seed": seed} for seed in evaluation_seeds(settings.seed, num_tasks or 100)]
+        return [
+            {"seed": seed}
+            for seed in evaluation_seeds(settings.seed, DEFAULT_NUM_TASKS if num_tasks is None else num_tasks)
+        ]
     tasks = named_tasks(settings.tasks, source.client)
     if num_tasks is not None and num_tasks > len(tasks):
         raise ConfigurationError(f"Expected {num_tasks} tasks in {settings.tasks}; there are {len(tasks)}.")
@@ -164,15 +172,16 @@ def _play(
     samples: int,
     console: Console,
 ) -> None:
-    done = collection.indexes()
     numbered = [(number * samples + sample, task) for number, task in enumerate(tasks) for sample in range(samples)]
+    collection.check_tasks(dict(numbered))
+    done = collection.indexes()
     left = [(index, task) for index, task in numbered if index not in done]
     with PlayProgress(console, len(numbered), len(numbered) - len(left)) as progress:
         for played in source.play(left):
             if played.episode.error is None:
                 collection.add(played, settings.environment)
             else:
-                collection.leave_out(played, f"{FAILED}: {played.episode.error}")
+                leave_out_failed(collection, played)
             progress.advance(played)
 
 

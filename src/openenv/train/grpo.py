@@ -15,8 +15,9 @@ from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.config import TrainConfig
+from openenv.train.generation.backends import backend_of
 from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
 from openenv.train.rollout import rollout_fields
@@ -36,7 +37,7 @@ class EpisodeRollouts:
     """TRL's ``rollout_func``: plays one episode for each prompt, where a prompt is what its reset is passed.
 
     What is sampled in a step depends on the weights, the run's seed and the step's number, on nothing before it; so a
-    resumed run samples what an undisturbed one would.
+    resumed run samples what an undisturbed one would. With vLLM the randomness is vLLM's.
 
     Args:
         policy: The policy that is trained.
@@ -53,17 +54,14 @@ class EpisodeRollouts:
 
         Args:
             prompts: Seeds in decimal, or what resets are passed as JSON objects.
-            trainer: Says which step it is, and at which precision the model computes.
+            trainer: Says which step it is, and generates, as it is set up.
 
         Returns:
             The fields that TRL asks for, and those that `episode_reward` takes.
         """
         seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step)
-        generator = torch.Generator(self._player.model.device).manual_seed(seed)
-        with trainer.accelerator.autocast():
-            episodes = self._player.play_tasks(
-                [_task(prompt) for prompt in prompts], temperature=self._config.temperature, generator=generator
-            )
+        with backend_of(trainer).writing(seed=seed) as writer:
+            episodes = self._player.play_with(writer, [_task(prompt) for prompt in prompts])
         return rollout_fields(episodes, self._config.illegal_penalty)
 
 
@@ -136,7 +134,8 @@ def make_trainer(
         A trainer whose ``train`` runs the whole schedule.
 
     Raises:
-        ConfigurationError: A tracker of ``report_to`` is not installed.
+        ConfigurationError: A tracker of ``report_to`` is not installed, or vLLM is not set up for the run.
+        ConnectionFailedError: There is no vLLM at its server's address.
     """
     try:
         trainer = GRPOTrainer(
@@ -149,13 +148,37 @@ def make_trainer(
             callbacks=[MetricsFile(folder), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
-    except (RuntimeError, ValueError) as error:
-        # transformers knows no such tracker, or its callback misses a package.
-        if config.report_to and ("is not supported, only" in str(error) or "Callback requires" in str(error)):
-            raise ConfigurationError(f"report_to {', '.join(config.report_to)}: {error}") from error
-        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        refusal = _refusal(error, config)
+        if refusal is None:
+            raise
+        raise refusal from error
+    _check_room(trainer, config)
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
+    """Return what an error of a trainer's beginning says of the settings; ``None`` if it is about something else."""
+    text = str(error)
+    # transformers knows no such tracker, or its callback misses a package.
+    if config.report_to and ("is not supported, only" in text or "Callback requires" in text):
+        return ConfigurationError(f"report_to {', '.join(config.report_to)}: {text}")
+    if config.vllm and "vLLM server can't be reached" in text:
+        return ConnectionFailedError(f"vllm: {text}")
+    # The server was started without what sends weights to it, or there is no GPU to send them from.
+    if config.vllm and ("vLLM server at" in text or isinstance(error, NotImplementedError)):
+        return ConfigurationError(f"vllm: {text}")
+    return None
+
+
+def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
+    room = backend_of(trainer).max_context
+    if config.vllm and room < config.max_context:
+        raise ConfigurationError(
+            f"max_context is {config.max_context}, and vLLM has room for {room} tokens. Set max_context to {room} at "
+            "most, or give vLLM more by its max_model_len."
+        )
 
 
 def _prompts(config: TrainConfig) -> list[str]:
@@ -195,6 +218,7 @@ def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
         entropy_coef=config.entropy_coef,
         beta=config.beta,
         # Where it is computed
+        **(config.vllm.arguments() if config.vllm else {}),
         use_cpu=not on_gpu,
         bf16=on_gpu,
         activation_checkpointing=config.gradient_checkpointing,

@@ -1,6 +1,6 @@
 """What episodes are played with, outside of training."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -34,10 +34,14 @@ class PlaySettings(BaseModel):
         """The player, in words."""
         return self.model if self.model is not None else f"{self.player} player"
 
+    def decisive(self) -> dict[str, Any]:
+        """Return what episodes depend on, as JSON values: all but the address at which the model happens to be."""
+        return self.model_dump(mode="json", exclude={"base_url"})
+
     @model_validator(mode="after")
     def _one_player(self) -> "PlaySettings":
         if (self.player is None) == (self.model is None):
             raise ValueError("expected either a player or a model")
         if self.base_url is not None and self.model is None:
-            raise ValueError("base_url is the address of a model, and no model is named")
+            raise ValueError("an address of a model was given, and no model is named")
         return self

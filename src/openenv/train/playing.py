@@ -228,7 +228,7 @@ class _Rollout:
             now = {
                 slot: answer[number]
                 for slot, answer in moves.items()
-                if number < len(answer) and not self._is_over(slot)
+                if number < len(answer) and (number == 0 or not self._is_over(slot))
             }
             results = self._step({slot: move.action for slot, move in now.items() if move.action is not None})
             for slot, move in now.items():

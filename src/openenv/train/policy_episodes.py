@@ -34,7 +34,7 @@ class PolicyEpisodes:
         client: A client of the environment, connected.
 
     Raises:
-        ConfigurationError: There is no such model, or calls of tools are asked for.
+        ConfigurationError: There is no such model, or calls of tools or a system prompt are asked for.
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
 
@@ -45,6 +45,11 @@ class PolicyEpisodes:
                 "A model without --base-url acts by texts, as in training. To have it call tools, serve it, as with "
                 "`transformers serve` or `vllm serve`, and give the address."
             )
+        if settings.system_prompt is not None:
+            raise ConfigurationError(
+                "A model without --base-url is shown what it was shown in training, without a system prompt. Leave out "
+                "--system-prompt, or serve the model and give the address."
+            )
         self._settings = settings
         config, source = _config_and_source(settings)
         self._sessions = Sessions.open(settings.environment, sessions)
@@ -52,11 +57,11 @@ class PolicyEpisodes:
         try:
             with quiet_libraries():
                 policy = load_policy(config, self._sessions, source)
+            if torch.cuda.is_available() and not config.is_tiny:
+                policy.model.to("cuda")  # type: ignore[arg-type]
         except BaseException:
             self._sessions.close()
             raise
-        if torch.cuda.is_available() and not config.is_tiny:
-            policy.model.to("cuda")  # type: ignore[arg-type]
         self._player = policy.player(self._sessions, config)
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:

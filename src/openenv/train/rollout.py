@@ -7,6 +7,7 @@ from openenv.adapters.text import ActionText
 from openenv.train.conversation import TextDialogue
 from openenv.train.dialogue import Dialogue
 from openenv.train.episodes import Episode
+from openenv.train.generation.answers import Writer
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
 from openenv.train.playing import Limits, play_episodes
@@ -80,21 +81,36 @@ class ModelPlayer:
         Raises:
             OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
         """
-        episodes = [Episode.of_task(task) for task in tasks]
         was_training = self.model.training
         self.model.eval()  # type: ignore[no-untyped-call]
         try:
-            play_episodes(
-                episodes,
-                [None] * len(tasks),
-                self._sessions.reset_tasks(tasks),
-                writer=Decoder(self.model, self._dialogue.pad_id, Sampling(temperature), generator),
-                dialogue=TextDialogue(self._dialogue, self._actions),
-                step=self._sessions.step,
-                limits=Limits(self._max_turns, self._max_context),
-            )
+            return self.play_with(Decoder(self.model, self._dialogue.pad_id, Sampling(temperature), generator), tasks)
         finally:
             self.model.train(was_training)
+
+    def play_with(self, writer: Writer, tasks: Sequence[Mapping[str, Any]]) -> list[Episode]:
+        """Play one episode for each task, all at once, with answers that something else writes for the model.
+
+        Args:
+            writer: Writes the answers; nothing was fed to it yet.
+            tasks: What each reset is passed, its seed among it; at most as many as there are sessions.
+
+        Returns:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+        """
+        episodes = [Episode.of_task(task) for task in tasks]
+        play_episodes(
+            episodes,
+            [None] * len(tasks),
+            self._sessions.reset_tasks(tasks),
+            writer=writer,
+            dialogue=TextDialogue(self._dialogue, self._actions),
+            step=self._sessions.step,
+            limits=Limits(self._max_turns, self._max_context),
+        )
         return episodes
 
 

@@ -44,8 +44,8 @@ class RolloutFunction:
             dialogue of the tiny policy, in which an action is one token where that is possible.
         max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
         fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
-        unreadable: What comes of a tool call that cannot be read. ``tell``: the model is told, and may try again.
-            ``end``: the episode ends, as it does in TRL's own loop.
+        unreadable: What comes of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
+            loop. ``tell``: the model is told, and may try again.
 
     Example::
 
@@ -66,7 +66,7 @@ class RolloutFunction:
         actions: ActionForm = "auto",
         max_action_tokens: int | None = None,
         fallback: str | None = None,
-        unreadable: Unreadable = "tell",
+        unreadable: Unreadable = "end",
     ) -> None:
         if actions not in ("auto", "tools", "text", "token"):
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")

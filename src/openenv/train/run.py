@@ -24,6 +24,7 @@ from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, wri
 from openenv.train.run_folder import RunFolder, step_of
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
+from openenv.train.vllm_settings import check_vllm_is_installed
 from openenv.train.warm_up import find_examples, warm_up
 
 __all__ = ["TrainResult", "resume", "train"]
@@ -69,6 +70,7 @@ def train(
         result = train(TrainConfig(environment="catch"))
         print(result.scores["after training"].mean_reward)
     """
+    _check_installed(config)
     with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
         # First what may be refused, so that a mistake leaves no folder behind.
         policy = make_policy(config, sessions)
@@ -97,6 +99,7 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
     if folder.report.exists():
         raise ConfigurationError(f"The run in {path} has ended; its report is {folder.report}. Start a new run.")
     config = folder.load_config()
+    _check_installed(config)
     with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
         checkpoint = folder.last_checkpoint()
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
@@ -104,6 +107,12 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
         source = whole or (folder.warm_up if folder.warm_up.is_dir() else None)
         policy = make_policy(config, sessions) if source is None else load_policy(config, sessions, source)
         return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
+
+
+def _check_installed(config: TrainConfig) -> None:
+    # A warm-up alone needs no vLLM.
+    if config.vllm is not None and config.grpo:
+        check_vllm_is_installed()
 
 
 @contextmanager

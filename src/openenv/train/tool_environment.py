@@ -6,12 +6,12 @@ for each environment, and nothing else that is public is a function of it.
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from openenv.core.client_tools import EPISODE_OVER, HiddenMethod
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
     from openenv.train.env_spec import EnvSpec
 
-__all__ = ["EpisodeStep", "ToolEnvironment", "tool_environment_class"]
+__all__ = ["EPISODE_FAILED", "EPISODE_OVER", "EpisodeStep", "ToolEnvironment", "tool_environment_class"]
 
 logger = logging.getLogger(__name__)
 
-EPISODE_OVER = "The episode is over. No further action is taken."
 EPISODE_FAILED = "The environment has failed, and the episode is over. No further action is taken."
 
 
@@ -67,17 +66,6 @@ class _Episode:
     done: bool = False
     error: OpenEnvError | None = None
     last_result: StepResult[Any] | None = None
-
-
-class _HiddenMethod:
-    """A method that TRL's search for functions does not see."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else MethodType(self._function, instance)
 
 
 class ToolEnvironment:
@@ -200,7 +188,7 @@ class ToolEnvironment:
         """Return the sum of the environment's rewards; ``None`` where it failed."""
         return self.reward
 
-    get_reward = _HiddenMethod(_get_reward)
+    get_reward = HiddenMethod(_get_reward)
 
     @cached_property
     def _client(self) -> "SyncEnvClient[Any, Any, Any]":

@@ -60,7 +60,7 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> li
         found = list(_collected(Path(config.sft), sessions.instructions(policy.actions)))
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
-        raise ConfigurationError(f"Of the {len(found)} episodes to learn from, none has legal actions only.")
+        raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
     return legal
 
 
