@@ -32,7 +32,7 @@ class CatchModule(lightning.LightningModule):
         learning_rate: Of Adam.
     """
 
-    def __init__(self, learning_rate: float = 0.2) -> None:
+    def __init__(self, learning_rate: float = 0.4) -> None:
         super().__init__()
         self.learning_rate = learning_rate
         self.policy = nn.Linear(2 * COLUMNS - 1, len(MOVES))

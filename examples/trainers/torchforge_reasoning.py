@@ -1,7 +1,7 @@
 """Train on reasoning-gym with torchforge: the two actors of its GRPO application that know the task.
 
-Needs GPUs and torchforge from its repository, https://github.com/meta-pytorch/torchforge (on PyPI there is only an empty
-placeholder), and ``pip install openenv-core``. Serve the environment with room for every answer that is judged at once:
+Needs GPUs, torchforge from its repository, https://github.com/meta-pytorch/torchforge (what PyPI has under this name is
+empty), and ``pip install openenv-core``. Serve the environment with room for every answer that is judged at once:
 
 REASONING_GYM_DATASET=chain_sum openenv serve reasoning_gym --max-sessions 256
 
@@ -10,8 +10,9 @@ In a copy of torchforge's ``apps/grpo/main.py`` these take the places of two act
 DatasetActor.options(...)  ->  Questions.options(**cfg.actors.dataset).as_actor(**cfg.dataset)
 RewardActor.options(...)   ->  Verdicts.options(**cfg.services.reward_actor).as_service(url=cfg.dataset.url)
 
-and in its YAML file ``dataset`` is ``{url: "http://my-host:8000", model: Qwen/Qwen3-1.7B}``. An environment of several turns
-needs a loop of its own around ``Generator.generate``; torchforge's ``apps/blackjack`` has one, with an OpenEnv client.
+and in its YAML file ``dataset`` is ``{url: "http://my-host:8000", model: Qwen/Qwen3-1.7B}``. An environment of several
+turns needs a loop of its own around ``Generator.generate``; torchforge's ``apps/blackjack`` has one, with an OpenEnv
+client.
 """
 
 from dataclasses import dataclass

@@ -478,6 +478,21 @@ class TestChildren:
             assert server.sessions.active_sessions == 2
         server.wait_for_sessions(0)
 
+    async def test_a_close_that_is_cancelled_ends_the_session_none_the_less(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=4)
+        client: Any = GenericEnvClient(base_url=server.url)
+        await client.reset()
+        children = [await client.new_session() for _ in range(3)]
+        for rounds, child in enumerate(children):
+            closing = asyncio.ensure_future(child.close())
+            for _ in range(1 + rounds):
+                await asyncio.sleep(0)  # it has begun
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+        await asyncio.to_thread(server.wait_for_sessions, 1)
+        await client.close()
+
     async def test_a_child_is_closed_with_its_parent(self, serve: Serve) -> None:
         server = serve()
         client = GenericEnvClient(base_url=server.url)

@@ -36,6 +36,7 @@ def test_the_random_player_is_scored_on_the_same_seeds(stairs: Sessions) -> None
     assert score == evaluate_random_player(policy, stairs, config())
     heights = [1 + seed % 4 for seed in evaluation_seeds(1, 30)]
     assert score.mean_length > sum(heights) / len(heights)
+    assert score.sample_seed is not None
     assert score.sample[0]["observation"] == f"step of {1 + score.sample_seed % 4}"
     assert evaluate_scripted_player(stairs, config()) is None
 

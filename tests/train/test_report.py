@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from openenv.train.config import TrainConfig
-from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, write_report
+from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
 from openenv.train.run_folder import RunFolder
 from openenv.train.scores import Score
 
@@ -73,4 +73,15 @@ def test_the_curve_is_drawn_for_any_length(tmp_path: Path, steps: int) -> None:
     draw_curve(metrics, {BEFORE: score(0.0), AFTER: score(1.0), RANDOM: score(0.2)}, "tiny on catch", path)
     picture = imread(path)
     assert picture.shape[:2] == (810, 1350)
+    assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
+def test_there_is_a_curve_for_each_environment_even_one_that_was_not_played(tmp_path: Path, names: list[str]) -> None:
+    metrics = [{"step": step, "episode/a/reward": 0.1 * step} for step in range(1, 9)]
+    path = tmp_path / "curve.png"
+    scores = {score_name(player, name): score(0.5) for player in (BEFORE, AFTER, RANDOM) for name in names}
+    draw_curves(metrics, scores, names, "tiny on several", path)
+    picture = imread(path)
+    assert picture.shape[:2] == (round(150 * (0.8 + 3.2 * len(names))), 1350)
     assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"

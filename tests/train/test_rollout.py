@@ -103,10 +103,10 @@ def test_tokens_mask_and_logprobs_are_exact(setting: Setting, stairs: Sessions, 
     episodes = setting.play(stairs, temperature=temperature)
     assert [episode.seed for episode in episodes] == SEEDS
     assert len({len(episode.turns) for episode in episodes}) > 2, "episodes should end at different times"
-    for episode in episodes:
+    for seed, episode in zip(SEEDS, episodes, strict=True):
         setting.assert_exact(episode, temperature)
         assert episode.error is None
-        assert episode.done == (episode.turns[-1].reward == 0.25 * (1 + episode.seed % 4))
+        assert episode.done == (episode.turns[-1].reward == 0.25 * (1 + seed % 4))
         assert episode.done or len(episode.turns) == 6
 
 

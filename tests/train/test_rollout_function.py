@@ -202,7 +202,9 @@ class TestTools:
         assert all(step.problem for step in steps if step.tool != "climb" or step.arguments == {"move": "jump"})
         assert max(fields["episode_length"]) <= 6
 
-    def test_an_unreadable_call_ends_the_episode_unless_the_model_is_to_be_told(self, make_spec: Any, forced: Any, tmp_path: Path) -> None:
+    def test_an_unreadable_call_ends_the_episode_unless_it_is_told(
+        self, make_spec: Any, forced: Any, tmp_path: Path
+    ) -> None:
         spec = make_spec(SEEDS[:4])
         model, tokenizer = tool_setting(spec)
         broken = '<tool_call>\n{"name": "climb", "arguments": {' + END

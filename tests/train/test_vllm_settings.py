@@ -193,6 +193,15 @@ def test_vllm_writes_the_answers_in_training(vllm: Vllm, settings: dict[str, Any
         assert (made["gpu_memory_utilization"], made["model"]) == (0.5, settings["model"])
 
 
+def test_vllm_writes_the_answers_in_each_of_several_environments(vllm: Vllm, settings: dict[str, Any]) -> None:
+    url = settings.pop("environment")
+    fallback = settings.pop("fallback")
+    several = {name: {"environment": url, "fallback": fallback} for name in ("one", "other")}
+    result = train(TrainConfig(**settings, environments=several, vllm=section(vllm, "colocate")), quiet())
+    assert_written_by_vllm(result, 2)
+    assert all(row["episode/other/length"] >= 1 for row in result.folder.read_metrics())
+
+
 class Interruption(TrainerCallback):
     """Stops the process, as Ctrl-C does, after the first step."""
 

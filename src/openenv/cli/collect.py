@@ -82,7 +82,8 @@ def collect(
 
 def _show(result: "CollectResult", console: Console) -> None:
     mean = "" if result.mean_reward is None else f", mean reward {result.mean_reward:+.3f}"
-    lines = [f"{result.kept} episodes{mean}: {result.collection.episodes}"]
+    where = f": {result.collection.episodes}" if result.kept else ""
+    lines = [f"{result.kept} episodes{mean}{where}"]
     if result.below or result.failed:
         left_out = f"{result.below} for their reward, {result.failed} in which the environment failed"
         lines.append(f"left out: {left_out}: {result.collection.left_out}")

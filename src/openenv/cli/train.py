@@ -132,12 +132,15 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         f"checkpoints {result.folder.checkpoints}",
         "",
         "Next:",
-        *(f"  {command}" for command in _next_commands(config)),
+        *(f"  {command}" for command in _next_commands(config, result.folder.config)),
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
 
-def _next_commands(config: TrainConfig) -> list[str]:
+def _next_commands(config: TrainConfig, file: Path) -> list[str]:
+    if config.environments:
+        played = [f"openenv play {quote(own.environment)}" for own in config.environments.values()]
+        return [f"openenv train --config {quote(str(file))} --name again --seed {config.seed + 1}", *played]
     environment = quote(config.environment)
     return [
         f"openenv train {environment} --model {quote(config.model)} --seed {config.seed + 1}",

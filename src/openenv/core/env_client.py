@@ -205,7 +205,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         children, self._children = self._children, set()
         try:
             closing = [*(vector.close() for vector in vectors), *(child.close() for child in children)]
-            await asyncio.gather(*closing, self.disconnect())
+            # Whoever is cancelled here has let go of all of these: they end none the less.
+            await asyncio.shield(asyncio.gather(*closing, self.disconnect()))
         finally:
             provider, self._provider = self._provider, None
             if provider is not None:

@@ -92,8 +92,8 @@ def _refusal(url: str, error: HTTPError) -> Exception:
         return unauthorized(url, said)
     if error.code == _NOT_SAID:
         return _NotSaidError(
-            f"The environment lists no tasks, so it has no splits; take seeds, or tasks of your own. It answers at {url}: "
-            f"{said or error!r}."
+            "The environment lists no tasks, so it has no splits; take seeds, or tasks of your own. "
+            f"The answer of {url}: {said or error!r}."
         )
     if error.code in (400, 404):
         return ConfigurationError(f"Expected tasks at {url}, but: {said or repr(error)}.")

@@ -1,6 +1,7 @@
 """The settings of a training run: typed, from a YAML file and the command line, saved beside the run."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.vllm_settings import VllmSettings
 
-__all__ = ["TINY", "CurriculumStage", "LoraSettings", "TrainConfig", "load_config"]
+__all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
 
 TINY = "tiny"
 
@@ -66,7 +67,28 @@ class CurriculumStage(BaseModel):
     reset: dict[str, Any] = Field(description="what resets are passed in it, over the run's own reset")
 
 
+class EnvironmentSettings(BaseModel):
+    """One of several environments of a run; what it leaves out is as the run has it.
+
+    Example:
+        >>> EnvironmentSettings(environment="catch").share
+        1
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    environment: str = Field(description="name of an environment, its folder, or a server's URL")
+    share: int = Field(default=1, ge=1, description="its groups of episodes, in proportion to the others' shares")
+    reset: dict[str, Any] = Field(default_factory=dict, description="what its resets are passed beside the seed")
+    curriculum: list[CurriculumStage] = Field(
+        default_factory=list, description="stages of the training before its own resets"
+    )
+    max_turns: int | None = Field(default=None, ge=1, description="actions after which its episodes are cut off")
+    fallback: str | None = Field(default=None, description="its action that an illegal text counts as")
+
+
 _SECTIONS: dict[str, type[BaseModel]] = {"lora": LoraSettings, "curriculum": CurriculumStage, "vllm": VllmSettings}
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 class TrainConfig(BaseModel):
@@ -85,6 +107,9 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     environment: str = Field(description="name of an environment, its folder, or a server's URL")
+    environments: dict[str, EnvironmentSettings] = Field(
+        default_factory=dict, description="several environments, by names of your own, in place of one"
+    )
     model: str = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
     seed: int = Field(default=1, ge=0, description="what every random choice derives from")
 
@@ -152,6 +177,16 @@ class TrainConfig(BaseModel):
         """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
         return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
 
+    @property
+    def parts(self) -> dict[str, "TrainConfig"]:
+        """The settings of each of several environments by its name, as if it were alone; of one, with an empty name."""
+        return {name: self._part(own) for name, own in self.environments.items()} or {"": self}
+
+    def _part(self, own: EnvironmentSettings) -> "TrainConfig":
+        given = {name: getattr(own, name) for name in ("max_turns", "fallback") if getattr(own, name) is not None}
+        alone = {"environment": own.environment, "environments": {}, "reset": own.reset, "curriculum": own.curriculum}
+        return self.model_copy(update={**alone, **given})
+
     def reset_at(self, step: int) -> dict[str, Any]:
         """Return what the resets of an optimiser step, the first of which is 0, are passed beside the seed."""
         ends = accumulate(stage.steps for stage in self.curriculum)
@@ -164,6 +199,25 @@ class TrainConfig(BaseModel):
             return {**_CHAT_DEFAULTS, **given}
         return given
 
+    @model_validator(mode="before")
+    @classmethod
+    def _several_environments_are_named_together(cls, given: Any) -> Any:
+        several = given.get("environments") if isinstance(given, Mapping) else None
+        if not several or not isinstance(several, Mapping):
+            return given
+        together = "+".join(map(str, several))
+        if given.get("environment", together) != together:
+            raise ValueError(f"expected environment or environments, not both; got environment {given['environment']}")
+        return {**given, "environment": together}
+
+    @field_validator("environments")
+    @classmethod
+    def _names_are_plain(cls, several: dict[str, EnvironmentSettings]) -> dict[str, EnvironmentSettings]:
+        for name in several:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"expected names of letters, digits, '_', '.' and '-'; got {name!r}")
+        return several
+
     @field_validator("sft")
     @classmethod
     def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
@@ -174,8 +228,17 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _seeds_are_the_runs(self) -> "TrainConfig":
-        if any("seed" in reset for reset in self.resets):
+        if any("seed" in reset for part in self.parts.values() for reset in part.resets):
             raise ValueError("resets get their seeds from the run's seed; leave out seed")
+        return self
+
+    @model_validator(mode="after")
+    def _several_have_their_own(self) -> "TrainConfig":
+        shared = [name for name in ("reset", "curriculum", "fallback") if getattr(self, name)]
+        if self.environments and shared:
+            raise ValueError(f"with environments, {shared[0]} belongs to each of them; move it there")
+        if self.environments and isinstance(self.sft, str):
+            raise ValueError(f"with environments, sft must be a number of episodes of each, not the folder {self.sft}")
         return self
 
     @model_validator(mode="after")
@@ -264,5 +327,10 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
 
 def _names_beside(place: Sequence[str | int]) -> list[str]:
     """Return the settings that there are where a fault lies, as faults name them."""
-    section = _SECTIONS.get(str(place[0])) if len(place) > 1 else TrainConfig
+    if len(place) == 1:
+        section: type[BaseModel] | None = TrainConfig
+    elif place[0] == "environments" and len(place) == 3:
+        section = EnvironmentSettings
+    else:
+        section = _SECTIONS.get(str(place[0]))
     return [".".join(map(str, (*place[:-1], name))) for name in section.model_fields] if section else []

@@ -154,10 +154,8 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
 
 def _tasks(settings: PlaySettings, num_tasks: int | None, source: EpisodeSource) -> list[dict[str, Any]]:
     if settings.tasks is None:
-        return [
-            {"seed": seed}
-            for seed in evaluation_seeds(settings.seed, DEFAULT_NUM_TASKS if num_tasks is None else num_tasks)
-        ]
+        count = DEFAULT_NUM_TASKS if num_tasks is None else num_tasks
+        return [{"seed": seed} for seed in evaluation_seeds(settings.seed, count)]
     tasks = named_tasks(settings.tasks, source.client)
     if num_tasks is not None and num_tasks > len(tasks):
         raise ConfigurationError(f"Expected {num_tasks} tasks in {settings.tasks}; there are {len(tasks)}.")

@@ -5,7 +5,7 @@ better than its group. The trainer learns from the very tokens that the rollout 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +18,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.config import TrainConfig
 from openenv.train.generation.backends import backend_of
+from openenv.train.joint import JointRollouts, joint_prompts
 from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
 from openenv.train.rollout import rollout_fields
@@ -28,7 +29,7 @@ from openenv.train.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_trainer", "takes_gpu"]
+__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_joint_trainer", "make_trainer", "takes_gpu"]
 
 KEPT_CHECKPOINTS = 2
 
@@ -43,11 +44,13 @@ class EpisodeRollouts:
         policy: The policy that is trained.
         sessions: The environment.
         config: The run's settings.
+        name: Of the environment where there are several; another name, other draws.
     """
 
-    def __init__(self, policy: Policy, sessions: Sessions, config: TrainConfig) -> None:
+    def __init__(self, policy: Policy, sessions: Sessions, config: TrainConfig, name: str = "") -> None:
         self._player = policy.player(sessions, config)
         self._config = config
+        self._name = [name] if name else []
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes.
@@ -59,7 +62,7 @@ class EpisodeRollouts:
         Returns:
             The fields that TRL asks for, and those that `episode_reward` takes.
         """
-        seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step)
+        seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step, *self._name)
         with backend_of(trainer).writing(seed=seed) as writer:
             episodes = self._player.play_with(writer, [_task(prompt) for prompt in prompts])
         return rollout_fields(episodes, self._config.illegal_penalty)
@@ -71,6 +74,7 @@ def episode_reward(
     episode_length: Sequence[int],
     illegal_actions: Sequence[int],
     log_metric: Any,
+    environment_name: Sequence[str] = (),
     **_: Any,
 ) -> list[float | None]:
     """TRL's reward function: what the rollout found, with its means logged.
@@ -81,16 +85,24 @@ def episode_reward(
         episode_length: Actions in each episode.
         illegal_actions: Illegal ones among them.
         log_metric: TRL's logger of scalars.
+        environment_name: Each episode's environment, where there are several; each has its own means then.
         **_: What TRL passes to every reward function.
 
     Returns:
         ``training_reward``.
     """
-    count = len(episode_reward)
-    log_metric("episode/reward", sum(episode_reward) / count)
-    log_metric("episode/length", sum(episode_length) / count)
-    log_metric("episode/illegal_actions", sum(illegal_actions) / count)
-    log_metric("episode/failed", sum(reward is None for reward in training_reward) / count)
+    failed = [reward is None for reward in training_reward]
+    measured = {
+        "reward": episode_reward,
+        "length": episode_length,
+        "illegal_actions": illegal_actions,
+        "failed": failed,
+    }
+    for metric, values in measured.items():
+        log_metric(f"episode/{metric}", sum(values) / len(values))
+        for name in dict.fromkeys(environment_name):
+            own = [value for value, whose in zip(values, environment_name, strict=True) if whose == name]
+            log_metric(f"episode/{name}/{metric}", sum(own) / len(own))
     return list(training_reward)
 
 
@@ -121,11 +133,30 @@ def make_trainer(
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> GRPOTrainer:
-    """Put TRL's trainer together.
+    """Put TRL's trainer together for one environment; see `make_joint_trainer`.
 
     Args:
         policy: The policy to train.
         sessions: The environment; at least as many sessions as ``config.rollouts``.
+        config: The run's settings.
+        folder: Takes metrics and checkpoints.
+        callbacks: Told of each step, after the metrics were written.
+    """
+    return make_joint_trainer({"": policy}, {"": sessions}, config, folder, callbacks)
+
+
+def make_joint_trainer(
+    policies: Mapping[str, Policy],
+    sessions: Mapping[str, Sessions],
+    config: TrainConfig,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> GRPOTrainer:
+    """Put TRL's trainer together.
+
+    Args:
+        policies: The policy to train, with its dialogue for each environment, by the names of ``config.parts``.
+        sessions: The environments, by these names; as many sessions of each as it plays episodes in one step.
         config: The run's settings.
         folder: Takes metrics and checkpoints.
         callbacks: Told of each step, after the metrics were written.
@@ -137,6 +168,10 @@ def make_trainer(
         ConfigurationError: A tracker of ``report_to`` is not installed, or vLLM is not set up for the run.
         ConnectionFailedError: There is no vLLM at its server's address.
     """
+    policy = next(iter(policies.values()))
+    rollouts = {
+        name: EpisodeRollouts(policies[name], sessions[name], part, name) for name, part in config.parts.items()
+    }
     try:
         trainer = GRPOTrainer(
             model=policy.model,
@@ -144,7 +179,7 @@ def make_trainer(
             args=_arguments(config, folder),
             train_dataset=Dataset.from_dict({"prompt": _prompts(config)}),
             reward_funcs=[episode_reward],
-            rollout_func=EpisodeRollouts(policy, sessions, config),
+            rollout_func=JointRollouts(rollouts) if config.environments else rollouts[""],
             callbacks=[MetricsFile(folder), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
@@ -182,6 +217,8 @@ def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
 
 
 def _prompts(config: TrainConfig) -> list[str]:
+    if config.environments:
+        return joint_prompts(config)
     each_step = config.rollouts // config.group_size
     seeds = training_seeds(config.seed, config.steps * each_step)
     resets = [config.reset_at(number // each_step) for number in range(len(seeds))]

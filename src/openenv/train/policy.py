@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from openenv.train.tiny import build_model, build_tokenizer, words_of
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Policy", "load_policy", "make_policy"]
+__all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy"]
 
 VOCABULARY_EPISODES = 64
 
@@ -67,13 +68,34 @@ def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
     Raises:
         ConfigurationError: There is no such model, or it is not made for conversation.
     """
+    return make_policies(config, {"": sessions})[""]
+
+
+def make_policies(config: TrainConfig, sessions: Mapping[str, Sessions]) -> dict[str, Policy]:
+    """Make the policy that a run starts with, for each of its environments: one model, with a dialogue for each.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``; see `make_policy`.
+
+    Returns:
+        The policies, by the environment's name.
+
+    Raises:
+        ConfigurationError: There is no such model, it is not made for conversation, or the tiny policy would have to
+            choose in one environment and to write in another.
+    """
     if not config.is_tiny:
-        return load_policy(config, sessions, config.model)
-    actions = ActionText(sessions.action, config.fallback)
-    tokenizer = build_tokenizer(actions.choices, _spoken_texts(actions, sessions, config))
+        return load_policies(config, sessions, config.model)
+    parts = config.parts
+    actions = {name: ActionText(sessions[name].action, part.fallback) for name, part in parts.items()}
+    _check_same_kind(actions)
+    choices = list(dict.fromkeys(chain.from_iterable(own.choices for own in actions.values())))
+    texts = chain.from_iterable(_spoken_texts(actions[name], sessions[name], part) for name, part in parts.items())
+    tokenizer = build_tokenizer(choices, texts)
     weights_seed = derived_seed(config.seed, "weights")
     model = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=weights_seed)
-    return _policy(config, sessions, model, tokenizer)
+    return _policies(config, sessions, model, tokenizer)
 
 
 def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> Policy:
@@ -90,6 +112,23 @@ def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> 
     Raises:
         ConfigurationError: There is no such model, or it is not made for conversation.
     """
+    return load_policies(config, {"": sessions}, source)[""]
+
+
+def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:
+    """Load a policy that is trained already, for each of a run's environments: one model, with a dialogue for each.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``.
+        source: A checkpoint's folder, or a model's id on the Hub.
+
+    Returns:
+        The policies, by the environment's name.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(source))
         model = AutoModelForCausalLM.from_pretrained(str(source), dtype="float32")
@@ -98,7 +137,23 @@ def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> 
             f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "
             f"the Hugging Face Hub, or a folder with its files. The reason: {error}"
         ) from error
-    return _policy(config, sessions, model, tokenizer)
+    return _policies(config, sessions, model, tokenizer)
+
+
+def _check_same_kind(actions: Mapping[str, ActionText]) -> None:
+    choosing = [name for name, own in actions.items() if own.choices]
+    writing = [name for name, own in actions.items() if not own.choices]
+    if choosing and writing:
+        raise ConfigurationError(
+            f"The tiny policy answers with one token in {choosing[0]}, which has a fixed number of actions, and with "
+            f"several in {writing[0]}; it cannot learn both in one run. Train them apart, or take a pretrained model."
+        )
+
+
+def _policies(config: TrainConfig, sessions: Mapping[str, Sessions], model: Any, tokenizer: Any) -> dict[str, Policy]:
+    # A run's settings may be used for one other environment, whatever that is called.
+    parts = config.parts if sessions.keys() == config.parts.keys() else dict.fromkeys(sessions, config)
+    return {name: _policy(part, sessions[name], model, tokenizer) for name, part in parts.items()}
 
 
 def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:

@@ -14,7 +14,18 @@ from openenv.train.config import TrainConfig
 from openenv.train.run_folder import RunFolder, read_lines
 from openenv.train.scores import Score
 
-__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "WARMED_UP", "draw_curve", "draw_losses", "write_report"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "RANDOM",
+    "SCRIPTED",
+    "WARMED_UP",
+    "draw_curve",
+    "draw_curves",
+    "draw_losses",
+    "score_name",
+    "write_report",
+]
 
 BEFORE, AFTER, RANDOM, SCRIPTED = "before training", "after training", "random player", "scripted player"
 WARMED_UP = "after warm-up"
@@ -49,6 +60,53 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
         _tidy(axes)
     figure.align_ylabels()
     figure.savefig(path)
+
+
+def score_name(player: str, environment: str) -> str:
+    """Return what a player's score in an environment is called: the player alone if the environment has no name.
+
+    Example:
+        >>> score_name("random player", "catch")
+        'catch: random player'
+    """
+    return f"{environment}: {player}" if environment else player
+
+
+def draw_curves(
+    metrics: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, Score],
+    environments: Sequence[str],
+    title: str,
+    path: Path,
+) -> None:
+    """Draw a learning curve for each of several environments.
+
+    Args:
+        metrics: The lines of ``metrics.jsonl``.
+        scores: Scores by `score_name`.
+        environments: The environments' names.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 0.8 + 3.2 * len(environments)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(environments), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(panels, environments, strict=True):
+        # Not every environment is played in every step.
+        rows = [row for row in metrics if f"episode/{name}/reward" in row]
+        rewards = [row[f"episode/{name}/reward"] for row in rows]
+        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores))
+        axes.set_title(name, loc="left", fontsize=11, color=_INK)
+        axes.set_ylabel("mean reward of an episode")
+        _tidy(axes)
+    panels[-1].set_xlabel("optimiser step")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
+    figure.savefig(path)
+
+
+def _scores_in(environment: str, scores: Mapping[str, Score]) -> dict[str, Score]:
+    players = (RANDOM, SCRIPTED, BEFORE, WARMED_UP, AFTER)
+    return {player: scores[name] for player in players if (name := score_name(player, environment)) in scores}
 
 
 def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
@@ -134,7 +192,10 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         title: Heading of both.
     """
     scores = folder.read_scores()
-    if config.grpo:
+    names = list(config.parts)
+    if config.grpo and config.environments:
+        draw_curves(folder.read_metrics(), scores, names, title, folder.curve)
+    elif config.grpo:
         draw_curve(folder.read_metrics(), scores, title, folder.curve)
     else:
         draw_losses(read_lines(folder.warm_up / "metrics.jsonl"), title, folder.curve)
@@ -144,7 +205,10 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
         "episodes": "".join(
-            _episode(player, scores[player]) for player in (BEFORE, WARMED_UP, AFTER) if player in scores
+            _episode(key, scores[key])
+            for name in names
+            for player in (BEFORE, WARMED_UP, AFTER)
+            if (key := score_name(player, name)) in scores
         ),
         "config": "".join(_row(name, value) for name, value in config.model_dump(mode="json").items()),
     }
@@ -152,7 +216,8 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
 
 
 def _summary(scores: Mapping[str, Score], config: TrainConfig) -> str:
-    rewards = f"Mean reward {scores[BEFORE].mean_reward:+.3f} before and {scores[AFTER].mean_reward:+.3f} after"
+    reached = [_change(name, scores) for name in config.parts]
+    rewards = f"Mean reward {'; '.join(reached)} after"
     if not config.grpo:
         return f"{rewards} a warm-up on examples, with seed {config.seed}."
     warm_up = "" if config.sft is None else "a warm-up on examples and "
@@ -160,6 +225,12 @@ def _summary(scores: Mapping[str, Score], config: TrainConfig) -> str:
         f"{rewards} {warm_up}{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed "
         f"{config.seed}."
     )
+
+
+def _change(name: str, scores: Mapping[str, Score]) -> str:
+    before, after = (scores[score_name(player, name)].mean_reward for player in (BEFORE, AFTER))
+    where = f"in {name} " if name else ""
+    return f"{where}{before:+.3f} before and {after:+.3f}"
 
 
 def _score_row(player: str, score: Score) -> str:

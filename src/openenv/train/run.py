@@ -1,7 +1,7 @@
 """One training run from beginning to end: evaluate, learn from examples, train, evaluate again, report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,17 +15,18 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
-from openenv.train.grpo import make_trainer, takes_gpu
+from openenv.train.grpo import make_joint_trainer, takes_gpu
+from openenv.train.joint import open_sessions
 from openenv.train.lora import whole_model
-from openenv.train.policy import Policy, load_policy, make_policy
+from openenv.train.policy import Policy, load_policies, make_policies
 from openenv.train.progress import TrainingProgress
 from openenv.train.quiet import quiet_libraries
-from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, write_report
+from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, score_name, write_report
 from openenv.train.run_folder import RunFolder, step_of
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
-from openenv.train.warm_up import find_examples, warm_up
+from openenv.train.warm_up import example_tokens, find_examples, learn_examples
 
 __all__ = ["TrainResult", "resume", "train"]
 
@@ -35,9 +36,10 @@ class TrainResult:
     """What a run came to.
 
     Attributes:
-        environment: Short name of the environment.
+        environment: Short name of the environment; those of several joined by ``+``.
         folder: Where everything of the run lies.
-        scores: Scores by player: before and after training, the random and, if there is one, the scripted player.
+        scores: Scores by player: before and after training, the random and, if there is one, the scripted player. With
+            several environments, by `score_name`.
         seconds: Wall-clock time of the training itself, without evaluations.
         steps: Optimiser steps that were done in this process.
     """
@@ -71,11 +73,11 @@ def train(
         print(result.scores["after training"].mean_reward)
     """
     _check_installed(config)
-    with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
+    with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         # First what may be refused, so that a mistake leaves no folder behind.
-        policy = make_policy(config, sessions)
-        folder = RunFolder.create(config, sessions.name)
-        return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
+        policies = make_policies(config, sessions)
+        folder = RunFolder.create(config, _name_of(config, sessions))
+        return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 
 
 def resume(path: Path, console: Console | None = None, callbacks: Sequence[TrainerCallback] = ()) -> TrainResult:
@@ -100,19 +102,23 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
         raise ConfigurationError(f"The run in {path} has ended; its report is {folder.report}. Start a new run.")
     config = folder.load_config()
     _check_installed(config)
-    with quiet_libraries(), _threads(config.threads), Sessions.open(config.environment, config.rollouts) as sessions:
+    with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         checkpoint = folder.last_checkpoint()
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
         whole = None if config.lora else checkpoint
         source = whole or (folder.warm_up if folder.warm_up.is_dir() else None)
-        policy = make_policy(config, sessions) if source is None else load_policy(config, sessions, source)
-        return _Run(config, folder, sessions, policy, console or Console(), callbacks).whole()
+        policies = make_policies(config, sessions) if source is None else load_policies(config, sessions, source)
+        return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 
 
 def _check_installed(config: TrainConfig) -> None:
     # A warm-up alone needs no vLLM.
     if config.vllm is not None and config.grpo:
         check_vllm_is_installed()
+
+
+def _name_of(config: TrainConfig, sessions: Mapping[str, Sessions]) -> str:
+    return config.environment if config.environments else sessions[""].name
 
 
 @contextmanager
@@ -130,19 +136,26 @@ class _Run:
         self,
         config: TrainConfig,
         folder: RunFolder,
-        sessions: Sessions,
-        policy: Policy,
+        sessions: Mapping[str, Sessions],
+        policies: Mapping[str, Policy],
         console: Console,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
         self._config = config
         self._folder = folder
         self._sessions = sessions
-        self._policy = policy
+        self._policies = policies
+        self._parts = config.parts
+        self._name = _name_of(config, sessions)
         self._console = console
         self._callbacks = callbacks
         self._checkpoint = folder.last_checkpoint()
         self._told: set[str] = set()
+
+    @property
+    def _policy(self) -> Policy:
+        """The model, with its dialogue for the first environment."""
+        return next(iter(self._policies.values()))
 
     def whole(self) -> TrainResult:
         self._introduce()
@@ -152,14 +165,13 @@ class _Run:
         else:
             self._score_before()
             self._to_device()
-        shown = self._folder.read_scores()[BEFORE].sample_seed
-        self._score(AFTER, lambda: evaluate_policy(self._policy, self._sessions, self._config, shown))
+        self._score(AFTER, self._evaluate_again)
         self._policy.model.save_pretrained(self._folder.model)
         self._policy.tokenizer.save_pretrained(self._folder.model)
-        write_report(self._folder, self._config, f"{self._config.model} on {self._sessions.name}")
+        write_report(self._folder, self._config, f"{self._config.model} on {self._name}")
         scores = self._folder.read_scores()
         steps = self._config.steps - self._steps_done() if self._config.grpo else 0
-        return TrainResult(self._sessions.name, self._folder, scores, seconds, steps)
+        return TrainResult(self._name, self._folder, scores, seconds, steps)
 
     def _has_to_warm_up(self) -> bool:
         return self._config.sft is not None and self._checkpoint is None and not self._folder.warm_up.is_dir()
@@ -169,12 +181,16 @@ class _Run:
         self._to_device()
         self._score_before()
         start = time.monotonic()
-        examples = find_examples(self._config, self._sessions, self._policy)
+        examples = [
+            example_tokens(episode, self._policies[name].dialogue)
+            for name, part in self._parts.items()
+            for episode in find_examples(part, self._sessions[name], self._policies[name])
+        ]
         self._say(f"warm-up on {len(examples)} episodes")
-        warm_up(self._policy, examples, self._config, self._folder.warm_up, self._console)
+        learn_examples(self._policy, examples, self._config, self._folder.warm_up, self._console)
         seconds = time.monotonic() - start
         # Its trainer leaves wrappers around a model.
-        self._policy = load_policy(self._config, self._sessions, self._folder.warm_up)
+        self._policies = load_policies(self._config, self._sessions, self._folder.warm_up)
         return seconds
 
     def _reinforce(self) -> float:
@@ -182,19 +198,26 @@ class _Run:
         progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
         callbacks = [progress, *self._callbacks]
         # Also puts the model on its device.
-        trainer = make_trainer(self._policy, self._sessions, self._config, self._folder, callbacks)
+        trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks)
         self._score_before()
         if self._config.sft is not None:
-            shown = self._folder.read_scores()[BEFORE].sample_seed
-            self._score(WARMED_UP, lambda: evaluate_policy(self._policy, self._sessions, self._config, shown))
+            self._score(WARMED_UP, self._evaluate_again)
         seconds = self._train(trainer, progress)
-        self._policy = replace(self._policy, model=whole_model(trainer.model))
+        model = whole_model(trainer.model)
+        self._policies = {name: replace(policy, model=model) for name, policy in self._policies.items()}
         return seconds
 
     def _score_before(self) -> None:
-        self._score(RANDOM, lambda: evaluate_random_player(self._policy, self._sessions, self._config))
-        self._score(SCRIPTED, lambda: evaluate_scripted_player(self._sessions, self._config))
-        self._score(BEFORE, lambda: evaluate_policy(self._policy, self._sessions, self._config))
+        self._score(
+            RANDOM, lambda name: evaluate_random_player(self._policies[name], self._sessions[name], self._parts[name])
+        )
+        self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
+        self._score(BEFORE, lambda name: evaluate_policy(self._policies[name], self._sessions[name], self._parts[name]))
+
+    def _evaluate_again(self, name: str) -> Score:
+        """Evaluate the model, and keep the episode that went worst before."""
+        shown = self._folder.read_scores()[score_name(BEFORE, name)].sample_seed
+        return evaluate_policy(self._policies[name], self._sessions[name], self._parts[name], shown)
 
     def _to_device(self) -> None:
         if takes_gpu(self._config):
@@ -222,19 +245,24 @@ class _Run:
     def _steps_done(self) -> int:
         return 0 if self._checkpoint is None else step_of(self._checkpoint)
 
-    def _score(self, player: str, evaluate: Callable[[], Score | None]) -> None:
-        """Evaluate a player, unless that was done before, and say how it went."""
-        if player in self._told:
-            return
-        self._told.add(player)
+    def _score(self, player: str, evaluate: Callable[[str], Score | None]) -> None:
+        """Evaluate a player in each environment, unless that was done before, and say how it went."""
+        for name in self._parts:
+            key = score_name(player, name)
+            if key not in self._told:
+                self._told.add(key)
+                self._score_one(key, name, evaluate)
+
+    def _score_one(self, key: str, name: str, evaluate: Callable[[str], Score | None]) -> None:
         scores = self._folder.read_scores()
-        if player not in scores:
-            score = evaluate()
+        if key not in scores:
+            score = evaluate(name)
             if score is None:
                 return
-            scores[player] = score
+            scores[key] = score
             self._folder.write_scores(scores)
-        self._say(f"{player:<16} mean reward {scores[player].mean_reward:+.3f}")
+        width = max(len(score_name(f"{SCRIPTED} ", each)) for each in self._parts)
+        self._say(f"{key:<{width}} mean reward {scores[key].mean_reward:+.3f}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -32,7 +32,7 @@ from openenv.train.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["example_tokens", "find_examples", "warm_up"]
+__all__ = ["example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
@@ -88,11 +88,30 @@ def example_tokens(episode: Episode, dialogue: Dialogue) -> tuple[list[int], lis
 
 
 def warm_up(policy: Policy, episodes: Sequence[Episode], config: TrainConfig, folder: Path, console: Console) -> None:
-    """Let a model learn from episodes, and save it.
+    """Let a model learn from episodes of one environment, and save it; see `learn_examples`.
+
+    Args:
+        policy: The model and its dialogue.
+        episodes: What it learns from.
+        config: The run's settings.
+        folder: Takes the model.
+        console: Where progress is shown.
+    """
+    learn_examples(policy, [example_tokens(episode, policy.dialogue) for episode in episodes], config, folder, console)
+
+
+def learn_examples(
+    policy: Policy,
+    examples: Sequence[tuple[list[int], list[int]]],
+    config: TrainConfig,
+    folder: Path,
+    console: Console,
+) -> None:
+    """Let a model learn from examples, and save it.
 
     Args:
         policy: The model; do not use it afterwards, but load the one that was saved.
-        episodes: What it learns from.
+        examples: What it learns from, as `example_tokens` writes it.
         config: The run's settings.
         folder: Takes the model, its tokenizer and ``metrics.jsonl``, all at once when it is done.
         console: Where progress is shown.
@@ -100,11 +119,10 @@ def warm_up(policy: Policy, episodes: Sequence[Episode], config: TrainConfig, fo
     Raises:
         ConfigurationError: No episode fits into ``max_context``.
     """
-    rows = [example_tokens(episode, policy.dialogue) for episode in episodes]
-    fitting = [{"input_ids": ids, "labels": labels} for ids, labels in rows if len(ids) <= config.max_context]
+    fitting = [{"input_ids": ids, "labels": labels} for ids, labels in examples if len(ids) <= config.max_context]
     if not fitting:
         raise ConfigurationError(
-            f"The shortest episode to learn from has {min(len(ids) for ids, _ in rows)} tokens, and max_context is "
+            f"The shortest episode to learn from has {min(len(ids) for ids, _ in examples)} tokens, and max_context is "
             f"{config.max_context}; set a larger max_context."
         )
     draft = folder.with_name(f"{folder.name}.draft")
