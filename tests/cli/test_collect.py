@@ -37,6 +37,7 @@ def test_a_mistake_is_one_line(openenv_here: Any, tmp_path: Path) -> None:
     for arguments, message in (
         (["catch", "--model", "m"], "A model plays behind an address: give it with --base-url"),
         (["catch", "--model", "m", "--player", "random", "--base-url", "x:1"], "Expected either a player or a model"),
+        (["catch", "--reset", "seed=1"], "--reset 'seed=1': the seed is given with --seed."),
         (["no_such_environment"], "No environment is called 'no_such_environment'"),
     ):
         ended = openenv_here("collect", *arguments, "--output", tmp_path / "data")

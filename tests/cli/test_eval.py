@@ -59,3 +59,14 @@ def test_mistakes(openenv_here: Any) -> None:
         ended = openenv_here("eval", *arguments)
         assert ended.returncode == 1, arguments
         assert message in ended.stderr
+
+
+def test_parameters_of_every_reset(openenv_here: Any, tmp_path: Path) -> None:
+    given = ("--reset", "word_length=4", "--tasks", "2", "--max-turns", "2", "--output", "e")
+    ended = openenv_here("eval", "wordle", "--player", "scripted", *given, "--json")
+    assert [task["task"]["word_length"] for task in json.loads(ended.stdout)["tasks"]] == [4, 4]
+    assert json.loads((tmp_path / "e" / "settings.json").read_text())["reset"] == {"word_length": 4}
+    refused = openenv_here(
+        "eval", "wordle", "--player", "scripted", "--tasks", "2", "--max-turns", "2", "--output", "e"
+    )
+    assert "were played with reset {'word_length': 4}, not None" in refused.stderr

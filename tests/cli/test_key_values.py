@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from openenv.cli.key_values import read_secrets, read_variables
+from openenv.cli.key_values import read_reset, read_secrets, read_variables
 
 
 def test_values_may_be_anything() -> None:
@@ -22,3 +22,8 @@ def test_a_secret_may_be_a_variables_name(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("MY_KEY")
     with pytest.raises(typer.BadParameter, match="'MY_KEY' is neither"):
         read_secrets(["MY_KEY"], "--secret")
+
+
+def test_a_parameter_of_a_reset_is_json_or_a_text() -> None:
+    read = read_reset(["n=4", "on=true", "level=hard", 'words=["a=b"]', "empty=", "n=5"])
+    assert read == {"n": 5, "on": True, "level": "hard", "words": ["a=b"], "empty": ""}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from datasets import load_dataset  # type: ignore[import-untyped]
+from pydantic import ValidationError
 from rich.console import Console
 from tests.servers import LegacyOnly, RunningServer
 from tests.train.environments import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
@@ -223,3 +224,22 @@ def test_sft_trainer_takes_the_lines_as_they_are(stairs_server: RunningServer, t
     assert '{"name": "climb", "arguments": {"move": ' in shown[0]
     assert '{"name": "add", "arguments": {"numbers": [1, "two"]}}' in shown[-1]
     assert loss > 0
+
+
+def test_resets_are_passed_more_under_the_tasks_own(stairs_server: RunningServer, tmp_path: Path) -> None:
+    """Stairs end with their last step: how high they are is how often the agent has to climb."""
+    lines = run(random_player(stairs_server, reset={"height": 1}), 4, tmp_path / "seeds").collection.read()
+    assert [line["task"] for line in lines] == [{"height": 1, "seed": seed} for seed in training_seeds(1, 4)]
+    assert all("of 1" in line["messages"][0]["content"] for line in lines)
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"seed": 1}\n{"seed": 2, "height": 2}\n')
+    settings = random_player(stairs_server, tasks=str(file), reset={"height": 3})
+    lines = run(settings, 2, tmp_path / "tasks").collection.read()
+    assert [line["task"] for line in lines] == [{"height": 3, "seed": 1}, {"height": 2, "seed": 2}]
+    with pytest.raises(ConfigurationError, match=r"were played with reset \{'height': 1\}, not None"):
+        run(random_player(stairs_server), 4, tmp_path / "seeds")
+
+
+def test_the_seed_is_no_parameter_of_all_resets() -> None:
+    with pytest.raises(ValidationError, match="resets get their seeds from the tasks; leave out seed"):
+        PlaySettings(environment="catch", player="random", reset={"seed": 1})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
@@ -16,7 +17,7 @@ from openenv.cli import train as command
 from openenv.cli.__main__ import build_app
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.config import TrainConfig, load_config
-from openenv.train.run import train
+from openenv.train.run import TrainResult, train
 from openenv.train.run_folder import RunFolder
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
@@ -124,12 +125,37 @@ def check_ending(shown: str, folder: RunFolder) -> None:
         assert Path(place).exists()
     commands = shown.partition("Next:\n")[2].splitlines()
     assert commands == [
-        "  openenv train catch --model tiny --seed 2",
+        f"  openenv train --config {folder.config} --name cut-seed-2 --seed 2",
         "  openenv play catch",
         "  openenv init my_env",
     ]
     for line in commands:
         assert CliRunner().invoke(build_app(), [*shlex.split(line)[1:], "--help"]).exit_code == 0
+
+
+def test_the_next_command_keeps_what_the_run_was_made_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = f"openenv train --config {tmp_path}/config.yaml"
+    settings: dict[str, Any]
+    for settings, expected in (
+        ({}, "openenv train catch --model tiny --seed 2"),
+        ({"seed": 7, "model": "my model"}, "openenv train catch --model 'my model' --seed 8"),
+        ({"sft": 24}, f"{recipe} --seed 2"),
+        (
+            {"reset": {"x": 1}, "name": "a b"},
+            f"{recipe} --name 'a b-seed-2' --seed 2",
+        ),
+    ):
+        folder = RunFolder(tmp_path)
+        config = load_config(environment="catch", **settings)
+        config.save(folder.config)
+        command._show_result(TrainResult("catch", folder, {}, 1.0, 1), Console(width=100))
+        line = capsys.readouterr().out.partition("Next:\n")[2].splitlines()[0].strip()
+        assert line == expected
+        parsed = shlex.split(line)
+        if "--config" in parsed:
+            name = parsed[parsed.index("--name") + 1] if "--name" in parsed else None
+            again = load_config(Path(parsed[3]), name=name, seed=2)
+            assert again == config.model_copy(update={"seed": 2, "name": name})
 
 
 @pytest.mark.slow

@@ -152,19 +152,40 @@ def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
         rollouts=4,
         group_size=2,
         eval_episodes=2,
+        max_turns=2,
+        reset={"height": 4},
     )
     folder = train(config, Console(file=StringIO())).folder
-    settings = PlaySettings(environment=stairs_server.url, model=str(folder.path), form="text", max_turns=5)
+    own = PlaySettings(environment=stairs_server.url, model=str(folder.path), form="text")
+    run(own, tmp_path / "own", num_tasks=6)
+    lines = Collection(tmp_path / "own").read()
+    assert [line["task"] for line in lines] == [{"height": 4, "seed": seed} for seed in evaluation_seeds(1, 6)]
+    assert {line["length"] for line in lines} == {2}, "as long as in the training, whose stairs are higher"
+    bound = json.loads((tmp_path / "own" / "settings.json").read_text())
+    assert (bound["max_turns"], bound["reset"]) == (2, {"height": 4})
+    settings = own.model_copy(update={"max_turns": 5, "reset": {"height": 3}})
     evaluation = run(settings, tmp_path / "e", num_tasks=5, samples=3)
     assert evaluation == run(settings, tmp_path / "again", num_tasks=5, samples=3), "the same seed samples the same"
     assert 0 < evaluation.mean_length <= 5
     line = Collection(tmp_path / "e").read()[0]
-    assert line["messages"][0]["content"].startswith("step of")
+    assert line["messages"][0]["content"].startswith("step of 3")
     with pytest.raises(ConfigurationError, match="acts by texts, as in training"):
         run(settings.model_copy(update={"form": "tools"}), tmp_path / "f")
     folder.model.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigurationError, match="has not ended, so there is no model in it yet"):
         run(settings, tmp_path / "f")
+
+
+def test_a_run_of_several_environments_lends_the_settings_of_the_one(tmp_path: Path) -> None:
+    several = {"a": {"environment": "catch", "max_turns": 3, "reset": {"x": 1}}, "b": {"environment": "wordle"}}
+    TrainConfig(environments=several, max_turns=7).save(tmp_path / "config.yaml")
+    played = [
+        PlaySettings(environment=name, model=str(tmp_path), form="text").with_defaults()
+        for name in ("catch", "wordle", "sudoku")
+    ]
+    assert [(each.max_turns, each.reset) for each in played] == [(3, {"x": 1}), (7, {}), (7, {})]
+    behind = PlaySettings(environment="catch", model=str(tmp_path), base_url="http://localhost:1/v1").with_defaults()
+    assert (behind.max_turns, behind.reset) == (32, {}), "a name at an address is no folder"
 
 
 def test_a_model_in_a_folder(stairs_server: RunningServer, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.servers import RunningServer
 from tests.train.environments import CRASHING_SEEDS
 from tests.train.scripted_model import Answer, ScriptedModel
 
+from openenv.core.exceptions import ConfigurationError
 from openenv.train.inspect_task import play
 from openenv.train.seeds import evaluation_seeds
 
@@ -144,3 +145,21 @@ def test_seeds_are_those_that_no_training_has() -> None:
     assert [(sample.metadata or {})["task"] for sample in dataset] == [
         {"seed": seed} for seed in evaluation_seeds(1, 3)
     ]
+
+
+def test_resets_are_passed_more_under_the_tasks_own(stairs_server: RunningServer, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"seed": 1}\n{"seed": 2, "height": 2}\n')
+    dataset = play(stairs_server.url, tasks=str(tasks), reset={"height": 3}).dataset
+    assert [(sample.metadata or {})["task"] for sample in dataset] == [
+        {"height": 3, "seed": 1},
+        {"height": 2, "seed": 2},
+    ]
+    with pytest.raises(ConfigurationError, match=r"Expected 3 tasks in .*; there are 2"):
+        play(stairs_server.url, tasks=str(tasks), num_tasks=3)
+
+
+def test_no_task_is_refused() -> None:
+    for numbers in ({"tasks": 0}, {"num_tasks": 0}, {"num_tasks": -1}):
+        with pytest.raises(ConfigurationError, match=r"tasks to be 1 or more, got (0|-1)\."):
+            play("http://127.0.0.1:9", **numbers)

@@ -187,6 +187,21 @@ def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(settings: dict[str
     assert not (resumed.folder.path / "warm_up.draft").exists()
 
 
+def test_examples_that_cannot_be_learned_from_leave_no_folder(settings: dict[str, Any], tmp_path: Path) -> None:
+    play = PlaySettings(environment=settings["environment"], player="random", max_turns=4)
+    collect(play, 2, tmp_path / "tools", console=quiet())
+    console = quiet()
+    for sft, message in (
+        (str(tmp_path / "none"), "Expected a folder that openenv collect has made"),
+        (str(tmp_path / "tools"), "and has calls of tools"),
+        (3, "has no scripted player to learn from"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            train(TrainConfig(**settings | {"output_dir": tmp_path / "runs"}, sft=sft), console)
+    assert not (tmp_path / "runs").exists()
+    assert written(console) == "", "nothing was played before"
+
+
 def test_a_run_may_be_examples_only(settings: dict[str, Any], examples: str) -> None:
     result = train(TrainConfig(**settings, name="only taught", sft=examples, grpo=False), quiet())
     assert list(result.scores) == [RANDOM, BEFORE, AFTER]

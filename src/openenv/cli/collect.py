@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from openenv.cli.key_values import read_reset
 from openenv.cli.play_options import (
     BaseUrl,
     Environment,
@@ -15,6 +16,7 @@ from openenv.cli.play_options import (
     MaxTokens,
     MaxTurns,
     PlayerKind,
+    Reset,
     Sessions,
     SystemPrompt,
     Temperature,
@@ -43,6 +45,7 @@ def collect(
     model: Model = None,
     base_url: BaseUrl = None,
     tasks: Tasks = None,
+    reset: Reset = None,
     min_reward: MinReward = None,
     form: Form = "tools",
     system_prompt: SystemPrompt = None,
@@ -60,6 +63,7 @@ def collect(
         model=model,
         base_url=base_url,
         tasks=tasks,
+        reset=read_reset(reset) if reset else None,
         form=form,
         system_prompt=system_prompt,
         max_turns=max_turns,

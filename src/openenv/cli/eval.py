@@ -12,12 +12,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openenv.cli.key_values import read_reset
 from openenv.cli.play_options import (
     BaseUrl,
     Environment,
     MaxTokens,
-    MaxTurns,
     PlayerKind,
+    Reset,
     Sessions,
     SystemPrompt,
     Temperature,
@@ -45,6 +46,9 @@ FormChoice = Annotated[
     Literal["tools", "text"] | None,
     typer.Option(help="Actions are calls of tools, or texts.  [default: tools; text for a model that is loaded here]"),
 ]
+MaxTurns = Annotated[
+    int | None, typer.Option(min=1, help="Actions in an episode, at most.  [default: as the run has it; else 32]")
+]
 Seed = Annotated[int, typer.Option(min=0, help="What the episodes' seeds and the player derive from.")]
 Output = Annotated[
     Path | None,
@@ -60,12 +64,13 @@ def evaluate(
     base_url: BaseUrl = None,
     tasks: Tasks = None,
     num_tasks: NumTasks = None,
+    reset: Reset = None,
     samples: Samples = 1,
     k: Ks = None,
     success_reward: SuccessReward = 1.0,
     form: FormChoice = None,
     system_prompt: SystemPrompt = None,
-    max_turns: MaxTurns = 32,
+    max_turns: MaxTurns = None,
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = None,
     seed: Seed = 1,
@@ -83,6 +88,7 @@ def evaluate(
         model=model,
         base_url=base_url,
         tasks=tasks,
+        reset=read_reset(reset) if reset else None,
         form=form or ("text" if is_loaded_here else "tools"),
         system_prompt=system_prompt,
         max_turns=max_turns,

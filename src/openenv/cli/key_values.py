@@ -1,10 +1,14 @@
 """Options of the form ``NAME=VALUE``."""
 
+import json
 import os
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import typer
+
+from openenv.core.exceptions import ConfigurationError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -25,6 +29,26 @@ def read_secrets(items: Iterable[str], option: str) -> dict[str, str]:
         BadParameter: One is not of that form, or there is no such variable.
     """
     return dict(_read(item if "=" in item else _from_environment(item, option), option) for item in items)
+
+
+def read_reset(items: Iterable[str]) -> dict[str, Any]:
+    """Read parameters of a reset, each ``NAME=VALUE``, where the value is JSON or else a text.
+
+    Raises:
+        ConfigurationError: One is not of that form, or is the seed.
+    """
+    return dict(_read_parameter(item) for item in items)
+
+
+def _read_parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or name == "seed":
+        instead = "the seed is given with --seed" if name == "seed" else "expected NAME=VALUE, as in difficulty=hard"
+        raise ConfigurationError(f"--reset {text!r}: {instead}.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _read(item: str, option: str) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """``openenv play``: a person plays in the terminal."""
 
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,12 +15,13 @@ from openenv.auto.making import is_adapted, is_url
 from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.hub import TrustRemoteCode, local_target
+from openenv.cli.key_values import read_reset
 from openenv.cli.observation_view import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.picture_view import Pictures
 from openenv.core.client_types import StepResult
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.pictures import TEXT
-from openenv.core.exceptions import ConfigurationError, EpisodeOrderError, RequestRejectedError, ServerError
+from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
@@ -44,7 +44,7 @@ def play(
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Play an environment yourself, in the terminal."""
-    parameters = dict(_parameter(text) for text in reset or ())
+    parameters = read_reset(reset or ())
     console = Console(highlight=False)
     if url is None:
         environment = local_target(environment, trusted=trust_remote_code)
@@ -172,18 +172,6 @@ class Game:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors if fault.get("loc")]
         text = "\n".join(faults) or (error.message if refused else f"The environment failed: {error.message}")
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    """Read a parameter of the reset. Its value is JSON, or else a text."""
-    name, equals, value = text.partition("=")
-    if not name or not equals or name == "seed":
-        instead = "the seed is given with --seed" if name == "seed" else "expected NAME=VALUE, as in difficulty=hard"
-        raise ConfigurationError(f"--reset {text!r}: {instead}.")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _client(environment: str, url: str | None, console: Console) -> GenericEnvClient:

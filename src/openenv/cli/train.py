@@ -138,12 +138,23 @@ def _show_result(result: "TrainResult", console: Console) -> None:
 
 
 def _next_commands(config: TrainConfig, file: Path) -> list[str]:
+    train = _again(config, file)
     if config.environments:
-        played = [f"openenv play {quote(own.environment)}" for own in config.environments.values()]
-        return [f"openenv train --config {quote(str(file))} --name again --seed {config.seed + 1}", *played]
+        return [train, *(f"openenv play {quote(own.environment)}" for own in config.environments.values())]
     environment = quote(config.environment)
     return [
-        f"openenv train {environment} --model {quote(config.model)} --seed {config.seed + 1}",
+        train,
         f"openenv play {environment}",
         "openenv list" if Path("my_env").exists() else "openenv init my_env",
     ]
+
+
+def _again(config: TrainConfig, file: Path) -> str:
+    """Return the command for the same run with the next seed."""
+    seed = config.seed + 1
+    plain = load_config(environment=config.environment, model=config.model, seed=config.seed)
+    if not config.environments and config.model_copy(update={"name": None}) == plain:
+        return f"openenv train {quote(config.environment)} --model {quote(config.model)} --seed {seed}"
+    # The name is the settings' too, and no run overwrites another.
+    name = "" if config.name is None else f" --name {quote(f'{config.name}-seed-{seed}')}"
+    return f"openenv train --config {quote(str(file))}{name} --seed {seed}"

@@ -82,6 +82,7 @@ def collect(
 
         collect(PlaySettings(environment="wordle", player="scripted"), episodes=500, output=Path("data"))
     """
+    settings = settings.with_defaults()
     depends_on = {**settings.decisive(), "min_reward": min_reward}
     with open_source(settings, min(sessions, episodes)) as source:
         tasks = _tasks(settings, episodes, source)
@@ -114,8 +115,9 @@ def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
 
 def _tasks(settings: PlaySettings, episodes: int, source: EpisodeSource) -> list[dict[str, Any]]:
     if settings.tasks is None:
-        return [{"seed": seed} for seed in training_seeds(settings.seed, episodes)]
-    return list(islice(cycle(named_tasks(settings.tasks, source.client)), episodes))
+        return [settings.task({"seed": seed}) for seed in training_seeds(settings.seed, episodes)]
+    named = [settings.task(task) for task in named_tasks(settings.tasks, source.client)]
+    return list(islice(cycle(named), episodes))
 
 
 def _keep(collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None) -> None:

@@ -112,7 +112,7 @@ class PlayerEpisodes:
                 [self._make_player(derived_seed(self._settings.seed, "player", number)) for number, _ in batch],
                 [task for _, task in batch],
                 self._form,
-                max_turns=self._settings.max_turns,
+                max_turns=self._settings.turn_limit,
                 system_prompt=self._settings.system_prompt,
             )
             yield from _numbered(iter(played), batch)
@@ -207,6 +207,6 @@ def _api_player(settings: PlaySettings, sessions: int) -> "ApiPlayer":
         system_prompt=settings.system_prompt,
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
-        max_turns=settings.max_turns,
+        max_turns=settings.turn_limit,
         concurrency=sessions,
     )

@@ -18,7 +18,7 @@ from openenv.train.pass_at_k import pass_at_k
 from openenv.train.play_progress import PlayProgress
 from openenv.train.play_settings import PlaySettings
 from openenv.train.seeds import evaluation_seeds
-from openenv.train.task_choice import named_tasks
+from openenv.train.task_choice import check_number, named_tasks
 
 __all__ = ["Evaluation", "TaskResult", "evaluate"]
 
@@ -133,6 +133,7 @@ def evaluate(
         print(evaluation.mean_reward)
     """
     _check(samples, ks, num_tasks)
+    settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
     with open_source(settings, sessions) as source:
         tasks = _tasks(settings, num_tasks, source)
@@ -145,8 +146,7 @@ def evaluate(
 
 def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
     for name, value in (("samples", samples), ("num_tasks", num_tasks), ("k", min(ks, default=1))):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
+        check_number(name, value)
     beyond = [k for k in ks if k > samples]
     if beyond:
         raise ConfigurationError(f"pass@{beyond[0]} needs {beyond[0]} samples of each task, and there are {samples}.")
@@ -155,11 +155,8 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
 def _tasks(settings: PlaySettings, num_tasks: int | None, source: EpisodeSource) -> list[dict[str, Any]]:
     if settings.tasks is None:
         count = DEFAULT_NUM_TASKS if num_tasks is None else num_tasks
-        return [{"seed": seed} for seed in evaluation_seeds(settings.seed, count)]
-    tasks = named_tasks(settings.tasks, source.client)
-    if num_tasks is not None and num_tasks > len(tasks):
-        raise ConfigurationError(f"Expected {num_tasks} tasks in {settings.tasks}; there are {len(tasks)}.")
-    return tasks[:num_tasks]
+        return [settings.task({"seed": seed}) for seed in evaluation_seeds(settings.seed, count)]
+    return [settings.task(task) for task in named_tasks(settings.tasks, source.client, num_tasks)]
 
 
 def _play(

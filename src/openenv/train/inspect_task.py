@@ -38,7 +38,7 @@ from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode
 from openenv.train.seeds import evaluation_seeds
 from openenv.train.sessions import CAPACITY_WAIT_S
-from openenv.train.task_choice import named_tasks
+from openenv.train.task_choice import check_number, named_tasks
 from openenv.train.tool_environment import EPISODE_FAILED, EPISODE_OVER
 
 __all__ = ["play"]
@@ -52,6 +52,7 @@ def play(
     environment: str,
     tasks: int | str = 100,
     num_tasks: int | None = None,
+    reset: dict[str, Any] | None = None,
     max_turns: int = 32,
     system_prompt: str | None = None,
     success_reward: float = 1.0,
@@ -64,6 +65,7 @@ def play(
         environment: Name of an environment, its folder, ``PREFIX:ID``, or a server's URL.
         tasks: How many seeds, a split of the environment's tasks, or a file of them.
         num_tasks: Only the first of these tasks; ``None`` for all.
+        reset: What every reset is passed beside its task, whose own parameters win; ``None`` for nothing.
         max_turns: Actions after which an episode is cut off.
         system_prompt: The first message of every conversation; ``None`` for none.
         success_reward: The reward with which an episode is a success.
@@ -74,10 +76,11 @@ def play(
         The task, with the scores ``reward`` and ``success``.
 
     Raises:
+        ConfigurationError: A number of tasks is below 1, or there are fewer tasks.
         OpenEnvError: There is no such environment, or no such tasks.
     """
     arena = _Arena(environment, sessions)
-    rows = _rows(tasks, seed, arena)[:num_tasks]
+    rows = [{**(reset or {}), **row} for row in _rows(tasks, num_tasks, seed, arena)]
     samples = [Sample(input=json.dumps(row), id=number, metadata={"task": row}) for number, row in enumerate(rows, 1)]
     return Task(
         dataset=MemoryDataset(samples, name=environment),
@@ -215,10 +218,12 @@ class _Reward:
         return Score(value={"reward": episode["reward"], "success": success}, metadata=episode)
 
 
-def _rows(tasks: int | str, seed: int, arena: _Arena) -> list[dict[str, Any]]:
+def _rows(tasks: int | str, num_tasks: int | None, seed: int, arena: _Arena) -> list[dict[str, Any]]:
+    check_number("num_tasks", num_tasks)
     if isinstance(tasks, int):
-        return [{"seed": each} for each in evaluation_seeds(seed, tasks)]
-    return named_tasks(tasks, arena.client())
+        check_number("tasks", tasks)
+        return [{"seed": each} for each in evaluation_seeds(seed, min(tasks, num_tasks or tasks))]
+    return named_tasks(tasks, arena.client(), num_tasks)
 
 
 def _tool_info(schema: Mapping[str, Any]) -> ToolInfo:

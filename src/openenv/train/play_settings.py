@@ -1,10 +1,17 @@
 """What episodes are played with, outside of training."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from openenv.train.config import TrainConfig
+from openenv.train.run_folder import RunFolder
 
 __all__ = ["PlaySettings"]
+
+DEFAULT_MAX_TURNS = 32
 
 
 class PlaySettings(BaseModel):
@@ -22,9 +29,14 @@ class PlaySettings(BaseModel):
     model: str | None = Field(default=None, description="a model's name at base_url, or where it lies")
     base_url: str | None = Field(default=None, description="address of an OpenAI-compatible server")
     tasks: str | None = Field(default=None, description="a split of the environment's tasks, or a file of them")
+    reset: dict[str, Any] | None = Field(
+        default=None, description="what every reset is passed beside its task; default: as the run has it, else nothing"
+    )
     form: Literal["tools", "text"] = Field(default="tools", description="actions are calls of tools, or texts")
     system_prompt: str | None = Field(default=None, description="the first message of every conversation")
-    max_turns: int = Field(default=32, ge=1, description="actions after which an episode is cut off")
+    max_turns: int | None = Field(
+        default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
+    )
     temperature: float = Field(default=1.0, ge=0, description="of a model's sampling")
     max_tokens: int | None = Field(default=None, ge=1, description="tokens that a model may write in one answer")
     seed: int = Field(default=1, ge=0, description="what tasks without a list and players derive from")
@@ -34,9 +46,49 @@ class PlaySettings(BaseModel):
         """The player, in words."""
         return self.model if self.model is not None else f"{self.player} player"
 
+    @property
+    def turn_limit(self) -> int:
+        """Actions after which an episode is cut off."""
+        return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
+
+    def with_defaults(self) -> "PlaySettings":
+        """Fill in what is left open: from the run in whose folder the model is, if it is in one.
+
+        Raises:
+            ConfigurationError: The run's settings can't be read.
+        """
+        own = self._own_config()
+        if own is None:
+            return self.model_copy(update={"max_turns": self.turn_limit, "reset": self.reset or {}})
+        reset = own.reset if self.reset is None else self.reset
+        return self.model_copy(update={"max_turns": self.max_turns or own.max_turns, "reset": reset})
+
+    def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed for a task: its own parameters win."""
+        return {**(self.reset or {}), **task}
+
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: all but the address at which the model happens to be."""
-        return self.model_dump(mode="json", exclude={"base_url"})
+        settings = self.model_dump(mode="json", exclude={"base_url"})
+        return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+
+    def _own_config(self) -> TrainConfig | None:
+        """Return how the run of the model played this environment; ``None`` if the model is of no run."""
+        if self.model is None or self.base_url is not None:
+            return None
+        run = RunFolder(Path(self.model))
+        if not run.config.is_file():
+            return None
+        config = run.load_config()
+        same = [part for part in config.parts.values() if part.environment == self.environment]
+        return same[0] if config.environments and len(same) == 1 else config
+
+    @field_validator("reset")
+    @classmethod
+    def _seeds_are_the_tasks(cls, reset: dict[str, Any] | None) -> dict[str, Any] | None:
+        if reset and "seed" in reset:
+            raise ValueError("resets get their seeds from the tasks; leave out seed")
+        return reset
 
     @model_validator(mode="after")
     def _one_player(self) -> "PlaySettings":

@@ -26,7 +26,7 @@ from openenv.train.run_folder import RunFolder, step_of
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
-from openenv.train.warm_up import example_tokens, find_examples, learn_examples
+from openenv.train.warm_up import check_examples, example_tokens, find_examples, learn_examples
 
 __all__ = ["TrainResult", "resume", "train"]
 
@@ -76,6 +76,8 @@ def train(
     with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         # First what may be refused, so that a mistake leaves no folder behind.
         policies = make_policies(config, sessions)
+        for name, part in config.parts.items():
+            check_examples(part, sessions[name], policies[name])
         folder = RunFolder.create(config, _name_of(config, sessions))
         return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 

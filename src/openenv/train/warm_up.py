@@ -32,10 +32,24 @@ from openenv.train.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["example_tokens", "find_examples", "learn_examples", "warm_up"]
+    from openenv.auto.package import EnvironmentPackage
+
+__all__ = ["check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
+
+
+def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
+    """Refuse early what `find_examples` would refuse, without playing an episode; nothing where no ``sft`` is set.
+
+    Raises:
+        ConfigurationError: As `find_examples`.
+    """
+    if isinstance(config.sft, str):
+        find_examples(config, sessions, policy)
+    elif config.sft is not None:
+        _player_package(sessions)
 
 
 def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> list[Episode]:
@@ -189,12 +203,17 @@ def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
     )
 
 
-def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
+def _player_package(sessions: Sessions) -> "EnvironmentPackage":
     package = sessions.package
     if package is None or package.manifest.player is None:
         raise ConfigurationError(
             f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made."
         )
+    return package
+
+
+def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
+    package = _player_package(sessions)
     seeds = training_seeds(config.seed, count)
     episodes: list[Episode] = []
     for start in range(0, count, len(sessions)):
