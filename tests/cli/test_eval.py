@@ -62,11 +62,8 @@ def test_mistakes(openenv_here: Any) -> None:
 
 
 def test_parameters_of_every_reset(openenv_here: Any, tmp_path: Path) -> None:
-    given = ("--reset", "word_length=4", "--tasks", "2", "--max-turns", "2", "--output", "e")
-    ended = openenv_here("eval", "wordle", "--player", "scripted", *given, "--json")
+    command = ("eval", "wordle", "--player", "scripted", "--tasks", "2", "--max-turns", "2", "--output", "e")
+    ended = openenv_here(*command, "--reset", "word_length=4", "--json")
     assert [task["task"]["word_length"] for task in json.loads(ended.stdout)["tasks"]] == [4, 4]
     assert json.loads((tmp_path / "e" / "settings.json").read_text())["reset"] == {"word_length": 4}
-    refused = openenv_here(
-        "eval", "wordle", "--player", "scripted", "--tasks", "2", "--max-turns", "2", "--output", "e"
-    )
-    assert "were played with reset {'word_length': 4}, not None" in refused.stderr
+    assert "were played with reset {'word_length': 4}, not None" in openenv_here(*command).stderr

@@ -140,10 +140,8 @@ def test_the_next_command_keeps_what_the_run_was_made_of(tmp_path: Path, capsys:
         ({}, "openenv train catch --model tiny --seed 2"),
         ({"seed": 7, "model": "my model"}, "openenv train catch --model 'my model' --seed 8"),
         ({"sft": 24}, f"{recipe} --seed 2"),
-        (
-            {"reset": {"x": 1}, "name": "a b"},
-            f"{recipe} --name 'a b-seed-2' --seed 2",
-        ),
+        ({"reset": {"x": 1}, "name": "a b"}, f"{recipe} --name 'a b-seed-2' --seed 2"),
+        ({"lora": {"rank": 4}, "seed": 2, "name": "a-seed-2"}, f"{recipe} --name a-seed-3 --seed 3"),
     ):
         folder = RunFolder(tmp_path)
         config = load_config(environment="catch", **settings)
@@ -154,8 +152,8 @@ def test_the_next_command_keeps_what_the_run_was_made_of(tmp_path: Path, capsys:
         parsed = shlex.split(line)
         if "--config" in parsed:
             name = parsed[parsed.index("--name") + 1] if "--name" in parsed else None
-            again = load_config(Path(parsed[3]), name=name, seed=2)
-            assert again == config.model_copy(update={"seed": 2, "name": name})
+            again = load_config(Path(parsed[3]), name=name, seed=config.seed + 1)
+            assert again == config.model_copy(update={"seed": config.seed + 1, "name": name})
 
 
 @pytest.mark.slow

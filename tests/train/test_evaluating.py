@@ -15,7 +15,7 @@ from tests.train.scripted_model import Answer, ScriptedModel
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.collection import Collection
-from openenv.train.config import TrainConfig
+from openenv.train.config import TrainConfig, load_config
 from openenv.train.evaluating import Evaluation, evaluate
 from openenv.train.intervals import mean_estimate, share_estimate
 from openenv.train.pass_at_k import pass_at_k
@@ -178,7 +178,7 @@ def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
 
 def test_a_run_of_several_environments_lends_the_settings_of_the_one(tmp_path: Path) -> None:
     several = {"a": {"environment": "catch", "max_turns": 3, "reset": {"x": 1}}, "b": {"environment": "wordle"}}
-    TrainConfig(environments=several, max_turns=7).save(tmp_path / "config.yaml")
+    load_config(environments=several, max_turns=7).save(tmp_path / "config.yaml")
     played = [
         PlaySettings(environment=name, model=str(tmp_path), form="text").with_defaults()
         for name in ("catch", "wordle", "sudoku")

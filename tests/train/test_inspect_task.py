@@ -61,6 +61,7 @@ def log(stairs_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) 
         "system_prompt": "Climb.",
         "success_reward": 0.75,
         "sessions": 8,
+        "reset": "{height: null}",
         "max_turns": 5,
     }
     options = [part for name, value in given.items() for part in ("-T", f"{name}={value}")]
@@ -114,6 +115,7 @@ def test_every_sample_is_an_episode(log: dict[str, Any]) -> None:
 
 def test_the_conversation_is_the_episode(log: dict[str, Any]) -> None:
     sample = samples(log, 1)[0]
+    assert sample["metadata"]["task"] == {"height": None, "seed": 0}
     said = [(message["role"], message["content"]) for message in sample["messages"]]
     assert said[:2] == [("system", "Climb."), ("user", "step of 1")]
     assert [role for role, _ in said[2:]] == ["assistant", "tool"] * 3
@@ -159,7 +161,7 @@ def test_resets_are_passed_more_under_the_tasks_own(stairs_server: RunningServer
         play(stairs_server.url, tasks=str(tasks), num_tasks=3)
 
 
-def test_no_task_is_refused() -> None:
-    for numbers in ({"tasks": 0}, {"num_tasks": 0}, {"num_tasks": -1}):
-        with pytest.raises(ConfigurationError, match=r"tasks to be 1 or more, got (0|-1)\."):
-            play("http://127.0.0.1:9", **numbers)
+@pytest.mark.parametrize(("tasks", "num_tasks"), [(0, None), (5, 0), (5, -1)])
+def test_no_task_is_refused(tasks: int, num_tasks: int | None) -> None:
+    with pytest.raises(ConfigurationError, match=r"tasks to be 1 or more, got (0|-1)\."):
+        play("http://127.0.0.1:9", tasks=tasks, num_tasks=num_tasks)

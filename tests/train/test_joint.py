@@ -213,16 +213,8 @@ def test_the_ending_names_all_and_commands_that_go_on(settings: dict[str, Any], 
             assert re.search(rf"{name}: {player} +[+-]\d\.\d\d\d\n", result.output)
     commands = [shlex.split(line) for line in result.output.partition("Next:\n")[2].splitlines()]
     assert commands[0] == [
-        *(
-            "openenv",
-            "train",
-            "--config",
-            str(tmp_path / "told" / "config.yaml"),
-            "--name",
-            "told-seed-2",
-            "--seed",
-            "2",
-        )
+        *("openenv", "train", "--config", str(tmp_path / "told" / "config.yaml")),
+        *("--name", "told-seed-2", "--seed", "2"),
     ]
     assert [command[:2] for command in commands[1:]] == [["openenv", "play"]] * 2
     again = load_config(tmp_path / "told" / "config.yaml", name="again", seed=2)

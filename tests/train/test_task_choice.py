@@ -35,6 +35,13 @@ def test_files_are_read_anew(client: Client, tmp_path: Path) -> None:
     assert named_tasks(str(splits), client) == [{"seed": 1}, {"seed": 2}]
 
 
+def test_the_first_of_them(client: Client) -> None:
+    assert named_tasks("train", client, 2) == named_tasks("train", client)[:2]
+    count = len(named_tasks("train", client))
+    with pytest.raises(ConfigurationError, match=rf"Expected {count + 1} tasks in train; there are {count}\."):
+        named_tasks("train", client, count + 1)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "can't be read from"), ("[1]", "a task is an object"), ("[]", "Expected at least one task in")],

@@ -24,9 +24,7 @@ COMMANDS = {
     "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
     "collect": Command("openenv.cli.collect:collect", "Play episodes, and keep their conversations to train on."),
     "eval": Command("openenv.cli.eval:evaluate", "Measure how well a model or a player does, with intervals."),
-    "train": Command(
-        "openenv.cli.train:train", "Train a language model: on examples, then with GRPO."
-    ),
+    "train": Command("openenv.cli.train:train", "Train a language model: on examples, then with GRPO."),
     "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
     "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
     "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),

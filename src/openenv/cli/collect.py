@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from openenv.cli.key_values import read_reset
+from openenv.cli.key_values import ResetParameters, read_reset
 from openenv.cli.play_options import (
     BaseUrl,
     Environment,
@@ -16,7 +16,6 @@ from openenv.cli.play_options import (
     MaxTokens,
     MaxTurns,
     PlayerKind,
-    Reset,
     Sessions,
     SystemPrompt,
     Temperature,
@@ -45,7 +44,7 @@ def collect(
     model: Model = None,
     base_url: BaseUrl = None,
     tasks: Tasks = None,
-    reset: Reset = None,
+    reset: ResetParameters = None,
     min_reward: MinReward = None,
     form: Form = "tools",
     system_prompt: SystemPrompt = None,

@@ -12,13 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.key_values import read_reset
+from openenv.cli.key_values import ResetParameters, read_reset
 from openenv.cli.play_options import (
     BaseUrl,
     Environment,
     MaxTokens,
     PlayerKind,
-    Reset,
     Sessions,
     SystemPrompt,
     Temperature,
@@ -64,7 +63,7 @@ def evaluate(
     base_url: BaseUrl = None,
     tasks: Tasks = None,
     num_tasks: NumTasks = None,
-    reset: Reset = None,
+    reset: ResetParameters = None,
     samples: Samples = 1,
     k: Ks = None,
     success_reward: SuccessReward = 1.0,

@@ -4,11 +4,16 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from openenv.core.exceptions import ConfigurationError
+
+ResetParameters = Annotated[
+    list[str] | None,
+    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
+]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -15,7 +15,7 @@ from openenv.auto.making import is_adapted, is_url
 from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.hub import TrustRemoteCode, local_target
-from openenv.cli.key_values import read_reset
+from openenv.cli.key_values import ResetParameters, read_reset
 from openenv.cli.observation_view import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.picture_view import Pictures
 from openenv.core.client_types import StepResult
@@ -29,10 +29,6 @@ Target = Annotated[
     str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, a URL, or a Space.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
-ResetParameters = Annotated[
-    list[str] | None,
-    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
-]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
 
 

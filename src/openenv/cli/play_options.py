@@ -17,10 +17,6 @@ PlayerKind = Annotated[
 ]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as http://host:8000/v1.")]
 Form = Annotated[Literal["tools", "text"], typer.Option(help="Actions are calls of tools, or texts.")]
-Reset = Annotated[
-    list[str] | None,
-    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
-]
 SystemPrompt = Annotated[str | None, typer.Option(help="The first message of every conversation.")]
 MaxTurns = Annotated[int, typer.Option(min=1, help="Actions in an episode, at most.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Of the model's sampling.")]

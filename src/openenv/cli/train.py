@@ -156,5 +156,6 @@ def _again(config: TrainConfig, file: Path) -> str:
     if not config.environments and config.model_copy(update={"name": None}) == plain:
         return f"openenv train {quote(config.environment)} --model {quote(config.model)} --seed {seed}"
     # The name is the settings' too, and no run overwrites another.
-    name = "" if config.name is None else f" --name {quote(f'{config.name}-seed-{seed}')}"
+    stem = None if config.name is None else config.name.removesuffix(f"-seed-{config.seed}")
+    name = "" if stem is None else f" --name {quote(f'{stem}-seed-{seed}')}"
     return f"openenv train --config {quote(str(file))}{name} --seed {seed}"
