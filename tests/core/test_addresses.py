@@ -2,7 +2,7 @@
 
 import pytest
 
-from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, url_of
+from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, reachable_url, url_of
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,24 @@ def test_a_url_of_this_machine(url: str, expected: bool) -> None:
 )
 def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://0.0.0.0:8001", "http://127.0.0.1:8001"),
+        ("wss://0.0.0.0", "wss://127.0.0.1"),
+        ("0.0.0.0:8000/wordle", "127.0.0.1:8000/wordle"),
+        ("http://[::]:8000/a", "http://[::1]:8000/a"),
+        ("http://10.0.0.0:8000", "http://10.0.0.0:8000"),
+        ("http://0.0.0.0.example.org", "http://0.0.0.0.example.org"),
+        ("http://example.org/0.0.0.0", "http://example.org/0.0.0.0"),
+        ("http://[::", "http://[::"),
+        ("", ""),
+    ],
+)
+def test_an_address_that_stands_for_all_is_reached_by_one(url: str, expected: str) -> None:
+    assert reachable_url(url) == expected
 
 
 @pytest.mark.parametrize(

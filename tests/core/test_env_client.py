@@ -493,6 +493,14 @@ class TestChildren:
         await asyncio.to_thread(server.wait_for_sessions, 1)
         await client.close()
 
+    def test_a_server_is_reached_by_the_address_that_stands_for_all(self, serve: Serve) -> None:
+        server = serve()
+        url = server.url.replace("127.0.0.1", "0.0.0.0")
+        assert url != server.url
+        with GenericEnvClient(base_url=url).sync() as client:
+            assert total(client.reset()) == 0
+            assert client.schemas()["action"]["title"] == "Add"
+
     async def test_a_child_is_closed_with_its_parent(self, serve: Serve) -> None:
         server = serve()
         client = GenericEnvClient(base_url=server.url)

@@ -267,7 +267,7 @@ def test_a_target_that_is_no_path_leads_nowhere(fleet: Fleet, target: str) -> No
 
 async def test_a_full_fleet_says_so_and_a_place_that_comes_free_anywhere_is_given_away(fleet: Fleet) -> None:
     patient = GenericEnvClient(base_url=fleet.address, capacity_wait_s=60.0)
-    async with client(fleet) as env:
+    async with client(fleet, capacity_wait_s=60.0) as env:  # a session of before may be about to end
         games = await env.vector(REPLICAS * PLACES)
         await games.reset()
         with pytest.raises(ServerCapacityError):

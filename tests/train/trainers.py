@@ -1,5 +1,6 @@
 """Trainers of TRL for the tests of generation: tiny models, with transformers or with vLLM's surface."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,7 +108,12 @@ def vllm_installed(patch: pytest.MonkeyPatch, served: ServedModel) -> Iterator[N
         patched.setattr(vllm_generation, "SamplingParams", sampling_params, raising=False)
         patched.setattr(vllm_generation.VLLMGeneration, "sync_weights", lambda self: None)
         patched.setattr(vllm_client.VLLMClient, "init_communicator", lambda self, device: None)
-        yield
+        try:
+            yield
+        finally:
+            # TRL sets these for vLLM beside it; whatever trains next in this process would take itself for one of many.
+            for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+                os.environ.pop(name, None)
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """Addresses of servers, and which of them are this machine's own."""
 
+import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # Addresses that stand for all of a machine's, and the one by which it reaches itself.
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+_ANY_URL_HOSTS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
+_ANY_IN_URL = re.compile(r"(?P<scheme>(?:\w+://)?)(?P<host>0\.0\.0\.0|\[::\])(?=[:/]|$)")
 
 
 def url_of(host: str, port: int, *, https: bool = False) -> str:
@@ -58,6 +61,22 @@ def reachable(host: str) -> str:
         ('127.0.0.1', '192.0.2.7')
     """
     return _ANY.get(host, host)
+
+
+def reachable_url(url: str) -> str:
+    """Return the URL by which this machine reaches a server of its own, where one names all addresses at once.
+
+    Args:
+        url: An address of a server, with or without a scheme.
+
+    Example:
+        >>> reachable_url("http://0.0.0.0:8001"), reachable_url("example.com:8000/wordle")
+        ('http://127.0.0.1:8001', 'example.com:8000/wordle')
+    """
+    found = _ANY_IN_URL.match(url)
+    if found is None:
+        return url
+    return f"{found['scheme']}{_ANY_URL_HOSTS[found['host']]}{url[found.end() :]}"
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import ValidationError, to_json
 
-from openenv.core.addresses import convert_to_ws_url
+from openenv.core.addresses import convert_to_ws_url, reachable_url
 from openenv.core.answers import ThreadAnswer, invalid_answer
 from openenv.core.background_loop import (
     LoopLock,
@@ -118,7 +118,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
         if not 0 <= capacity_wait_s < math.inf:
             raise ConfigurationError(f"Expected capacity_wait_s to be a number of seconds, got {capacity_wait_s!r}.")
-        self._base_url = None if base_url is None else base_url.rstrip("/")
+        self._base_url = None if base_url is None else reachable_url(base_url.rstrip("/"))
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
         self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)

@@ -10,10 +10,11 @@ from openenv.doctor.finding import Finding, Status
 DISTRIBUTION = "openenv-core"
 _USED_FOR = {
     "docker": "containers from Python",
+    "eval": "openenv collect and eval",
     "fastmcp": "environments written with FastMCP",
     "gymnasium": "Gymnasium's environments",
     "hub": "push, pull and fork on the Hugging Face Hub",
-    "inspect": "validation with Inspect",
+    "inspect": "evaluation with Inspect",
     "kubernetes": "pods as providers",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",

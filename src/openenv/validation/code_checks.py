@@ -13,7 +13,7 @@ BASES = {
     "action": ("Action", "BaseModel", "CallToolAction", "ListToolsAction"),
     "observation": ("Observation", "BaseModel", "CallToolObservation", "ListToolsObservation"),
     "environment": ("Environment", "MCPEnvironment"),
-    "client": ("EnvClient", "TypedEnvClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
+    "client": ("EnvClient", "TypedEnvClient", "ToolClient", "GenericEnvClient", "MCPToolClient", "MCPClientBase"),
 }
 OUR_PACKAGES = ("openenv", "openenv_core", "pydantic")
 NEUTRAL_PACKAGES = ("abc", "typing", "typing_extensions", "enum")

@@ -11,6 +11,7 @@ import socket
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -94,7 +95,11 @@ class Tunnel:
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.create_task(self._carry(reader, writer))
         self._carrying.add(task)
-        task.add_done_callback(self._carrying.discard)
+        task.add_done_callback(partial(self._ended, writer))
+
+    def _ended(self, writer: StreamWriter, task: asyncio.Task[None]) -> None:
+        self._carrying.discard(task)
+        writer.transport.abort()  # where it was cut before it had begun, or while it closed
 
     async def _carry(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Carry what comes from either side to the other, until one of them ends."""
@@ -136,8 +141,6 @@ async def _close(writer: StreamWriter) -> None:
         await writer.wait_closed()
     except OSError:
         pass  # the other side was quicker
-    finally:
-        writer.transport.abort()
 
 
 def _connected(target: ForwardTarget) -> connect:
