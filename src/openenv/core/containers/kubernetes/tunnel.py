@@ -11,6 +11,7 @@ import socket
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -137,10 +138,8 @@ async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
 
 async def _close(writer: StreamWriter) -> None:
     writer.close()
-    try:
+    with suppress(OSError):  # the other side was quicker
         await writer.wait_closed()
-    except OSError:
-        pass  # the other side was quicker
 
 
 def _connected(target: ForwardTarget) -> connect:
