@@ -237,11 +237,13 @@ class Node:
             await socket.close()
             return socket
         back = asyncio.create_task(_carry_back(reader, socket))
-        async for message in socket:
-            if message.type is WSMsgType.BINARY:
-                writer.write(message.data[1:])
-        back.cancel()
-        writer.close()
+        try:
+            async for message in socket:
+                if message.type is WSMsgType.BINARY:
+                    writer.write(message.data[1:])
+        finally:  # a tunnel that is cut says no goodbye
+            back.cancel()
+            writer.close()
         return socket
 
     def _spawn(self, run: Coroutine[Any, Any, None]) -> None:

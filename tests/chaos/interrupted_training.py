@@ -97,7 +97,7 @@ def _trained(
     with (
         ThreadPoolExecutor(1) as others,
         patch.object(grpo, "EpisodeRollouts", _Recorder),
-        patch("openenv.train.run.Sessions", _CountedSessions),
+        patch("openenv.train.joint.Sessions", _CountedSessions),
     ):
         disturbed = others.submit(disturb, server, effort, _CountedSessions.progress)
         try:
