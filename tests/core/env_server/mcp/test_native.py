@@ -388,12 +388,12 @@ class TestGone:
             assert bare.post(bare.request("ping")).status_code == 404
 
     def test_one_that_pings_is_not(self, serve: Serve) -> None:
-        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=0.4))
+        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=1.5))
         with server.http() as http:
             bare = BareAgent(http)
             bare.connect()
             bare.call("add", amount=1)
-            until = time.monotonic() + 1.0
+            until = time.monotonic() + 3.5
             while time.monotonic() < until:
                 bare.ask("ping")
             assert bare.call("add", amount=1)["result"]["structuredContent"]["total"] == 2
