@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # Addresses that stand for all of a machine's, and the one by which it reaches itself.
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-_ANY_URL_HOSTS = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
-_ANY_IN_URL = re.compile(r"(?P<scheme>(?:\w+://)?)(?P<host>0\.0\.0\.0|\[::\])(?=[:/]|$)")
+_ANY_IN_URL = re.compile(r"(?:\w+://)?(?:\[(?=::\]))?(?P<host>0\.0\.0\.0|(?<=\[)::(?=\]))(?=[:/\]]|$)")
 
 
 def url_of(host: str, port: int, *, https: bool = False) -> str:
@@ -76,7 +75,7 @@ def reachable_url(url: str) -> str:
     found = _ANY_IN_URL.match(url)
     if found is None:
         return url
-    return f"{found['scheme']}{_ANY_URL_HOSTS[found['host']]}{url[found.end() :]}"
+    return f"{url[: found.start('host')]}{reachable(found['host'])}{url[found.end('host') :]}"
 
 
 def is_loopback(host: str) -> bool:
