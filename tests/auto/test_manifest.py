@@ -73,7 +73,7 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert "can't be read (No such file or directory)" in fault(tmp_path)
+    assert "There is no file" in fault(tmp_path)
     (tmp_path / "openenv.yaml").write_bytes(b"name: \xff\xfe")
     assert "is not UTF-8 text" in fault(tmp_path)
     (tmp_path / "openenv.yaml").unlink()

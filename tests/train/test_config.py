@@ -101,9 +101,9 @@ def test_faults_are_told(settings: dict[str, Any], message: str) -> None:
     ("text", "message"),
     [
         ("- a list", "must hold a mapping"),
-        ("a: [", "is no YAML"),
+        ("a: [", "is not valid YAML"),
         ("", "must hold a mapping"),
-        ("!!python/x y", "no YAML"),
+        ("!!python/x y", "not valid YAML"),
     ],
 )
 def test_a_broken_file_is_told(tmp_path: Path, text: str, message: str) -> None:

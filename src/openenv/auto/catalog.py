@@ -5,7 +5,6 @@
 
 import json
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from openenv.auto.manifest import MANIFEST_FILE, load_manifest
 from openenv.auto.names import environment_key
+from openenv.core.documents import read_toml
 
 CATALOG_FILE = "catalog.json"
 
@@ -73,7 +73,7 @@ def catalog_text(folder: Path) -> str:
 
 
 def _entries_of(project_file: Path) -> Iterator[CatalogEntry]:
-    distribution = tomllib.loads(project_file.read_text(encoding="utf-8"))["project"]["name"]
+    distribution = read_toml(project_file)["project"]["name"]
     for file in project_file.parent.rglob(MANIFEST_FILE):
         manifest = load_manifest(file.parent)
         yield CatalogEntry(environment_key(manifest.name), manifest.description, distribution)

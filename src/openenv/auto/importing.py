@@ -1,7 +1,6 @@
 """Import an environment's modules from its own folder, whatever else is installed under the same name."""
 
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -42,10 +42,7 @@ def _declared_name(folder: Path) -> str | None:
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
-    try:
-        tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file}: is not valid TOML; mend this: {error}") from error
+    tool = read_toml(file).get("tool", {})
     package_dir: dict[str, Any] = tool.get("setuptools", {}).get("package-dir", {})
     return next((name for name, path in package_dir.items() if name and path in (".", "./")), None)
 

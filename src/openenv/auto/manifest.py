@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 
 MANIFEST_FILE = "openenv.yaml"
@@ -68,7 +68,7 @@ def load_manifest(folder: Path) -> Manifest:
             names the file and the key, and says what it must be.
     """
     file = folder / MANIFEST_FILE
-    content = _read_yaml(file)
+    content = read_yaml(file)
     if not isinstance(content, dict):
         raise ConfigurationError(f"{file}: expected keys and values, such as `name: my_env`, but got {_kind(content)}.")
     odd_keys = [key for key in content if not isinstance(key, str)]
@@ -78,17 +78,6 @@ def load_manifest(folder: Path) -> Manifest:
         return Manifest.model_validate(content)
     except ValidationError as error:
         raise ConfigurationError("\n".join(f"{file}: {fault}" for fault in _faults(error))) from error
-
-
-def _read_yaml(file: Path) -> Any:
-    try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{file}: can't be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{file}: is not UTF-8 text; save it as UTF-8.") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{file}: is not valid YAML; mend this: {error}") from error
 
 
 def _kind(content: Any) -> str:

@@ -1,6 +1,5 @@
 """Options of the form ``NAME=VALUE``."""
 
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
 
 ResetParameters = Annotated[
@@ -51,8 +51,8 @@ def _read_parameter(text: str) -> tuple[str, Any]:
         instead = "the seed is given with --seed" if name == "seed" else "expected NAME=VALUE, as in difficulty=hard"
         raise ConfigurationError(f"--reset {text!r}: {instead}.")
     try:
-        return name, json.loads(value)
-    except ValueError:
+        return name, parse_json(value)
+    except DocumentError:
         return name, value
 
 

@@ -1,6 +1,5 @@
 """The JSON Schemas that a server publishes of its environment's types."""
 
-import json
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
@@ -9,6 +8,7 @@ from urllib.request import Request
 
 from openenv.core.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
+from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 
 TIMEOUT_S = 10.0
@@ -38,7 +38,7 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
         request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
     try:
         with opener_for(address).open(request, timeout=TIMEOUT_S) as answer:
-            document = json.load(answer)
+            document = parse_json(answer.read(MAX_JSON_BYTES))
     except HTTPError as error:
         raise _refusal(address, error) from error
     except (OSError, HTTPException, ValueError) as error:

@@ -10,6 +10,7 @@ from urllib.request import Request
 
 from openenv.core.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
+from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
 from openenv.core.schemas import http_address
 
@@ -78,7 +79,7 @@ class _Asked:
             request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
         try:
             with opener_for(url).open(request, timeout=_TIMEOUT_S) as answer:
-                return json.load(answer)
+                return parse_json(answer.read(MAX_JSON_BYTES))
         except HTTPError as error:
             raise _refusal(url, error) from error
         except (OSError, HTTPException, ValueError) as error:

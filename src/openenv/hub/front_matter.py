@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from openenv.core.documents import DocumentError, parse_yaml
 from openenv.core.exceptions import ConfigurationError
 
 WEB_PATH = "/web"
@@ -52,8 +53,8 @@ def with_front_matter(readme: str, *, title: str, port: int, web_page: bool) -> 
 
 def _read(matter: str) -> dict[str, Any]:
     try:
-        keys = yaml.safe_load(matter)
-    except yaml.YAMLError as error:
+        keys = parse_yaml(matter)
+    except DocumentError as error:
         raise ConfigurationError(f"README.md: its front matter is not valid YAML; mend this: {error}") from error
     if not isinstance(keys, dict):
         raise ConfigurationError("README.md: expected keys and values in its front matter, such as `title: My env`.")

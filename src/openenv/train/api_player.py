@@ -16,6 +16,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestEr
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.background_loop import background_loop
 from openenv.core.client_types import StepResult
+from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -428,8 +429,8 @@ def _picture_block(picture: Any) -> dict[str, Any]:
 def _arguments(text: str | None) -> Any:
     """Return a call's arguments; as they came where they are no JSON."""
     try:
-        return json.loads(text or "{}")
-    except ValueError:
+        return parse_json(text or "{}")
+    except DocumentError:
         return text
 
 

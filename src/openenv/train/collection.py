@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes import Episode
 from openenv.train.played_episode import Message, PlayedEpisode, text_of
@@ -135,7 +136,7 @@ class Collection:
         self._draft.replace(self.settings)
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
-        before = json.loads(self.settings.read_text())
+        before = read_json(self.settings)
         differing = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
         if differing:
             name = differing[0]
@@ -166,7 +167,18 @@ def _append(file: Path, line: Mapping[str, Any]) -> None:
 
 def _lines(file: Path) -> list[dict[str, Any]]:
     # Not splitlines(): text may hold other characters that Python takes for line breaks.
-    return [json.loads(line) for line in file.read_text("utf-8").split("\n")[:-1]] if file.is_file() else []
+    lines = file.read_text("utf-8").split("\n")[:-1] if file.is_file() else []
+    return [_object_of(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _object_of(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = parse_json(line)
+    except DocumentError as error:
+        raise ConfigurationError(f"{where}: expected an episode as JSON, but {error}.") from error
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{where}: expected an episode as an object of JSON, got {value!r:.100}.")
+    return value
 
 
 def _drop_cut_line(file: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.vllm_settings import VllmSettings
 
@@ -292,7 +293,7 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
         >>> load_config(environment="catch", steps=10, seed=None).steps
         10
     """
-    fields = {} if file is None else _read_yaml(file)
+    fields = {} if file is None else _read_fields(file)
     fields.update({name: value for name, value in given.items() if value is not None})
     try:
         return TrainConfig(**fields)
@@ -302,13 +303,8 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
         raise ConfigurationError(f"{faults}{where}.") from error
 
 
-def _read_yaml(file: Path) -> dict[str, Any]:
-    try:
-        fields = yaml.safe_load(file.read_text())
-    except FileNotFoundError as error:
-        raise ConfigurationError(f"There is no file {file}.") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{file} is no YAML: {error}") from error
+def _read_fields(file: Path) -> dict[str, Any]:
+    fields = read_yaml(file)
     if not isinstance(fields, dict):
         raise ConfigurationError(f"{file} must hold a mapping from settings to values, not {type(fields).__name__}.")
     return fields

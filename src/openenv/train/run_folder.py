@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
 from openenv.train.scores import Score
@@ -122,7 +123,7 @@ class RunFolder:
         """Return the scores so far, by the player's name."""
         if not self.scores.is_file():
             return {}
-        return {name: Score(**fields) for name, fields in json.loads(self.scores.read_text()).items()}
+        return {name: Score(**fields) for name, fields in read_json(self.scores).items()}
 
     def write_scores(self, scores: dict[str, Score]) -> None:
         """Write the scores, whole or not at all."""
@@ -136,8 +137,8 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for line in file.read_text().splitlines() if file.is_file() else ():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            rows.append(parse_json(line))
+        except DocumentError:
             break
     return rows
 
@@ -158,6 +159,6 @@ def step_of(checkpoint: Path) -> int:
 def _is_complete(checkpoint: Path) -> bool:
     # The trainer writes this file last.
     try:
-        return "global_step" in json.loads((checkpoint / "trainer_state.json").read_text())
-    except (OSError, ValueError):
+        return "global_step" in read_json(checkpoint / "trainer_state.json")
+    except ConfigurationError:
         return False

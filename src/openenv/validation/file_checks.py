@@ -1,14 +1,12 @@
 """Checks of the files around an environment's code: manifest, README, packaging, image, secrets."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from openenv.auto.discovery import ENTRY_POINT_GROUP
 from openenv.auto.manifest import Manifest
+from openenv.core.documents import DocumentError, parse_yaml, read_toml
 from openenv.core.exceptions import ConfigurationError
 from openenv.validation.code_checks import offers_only_tools
 from openenv.validation.findings import Check, Finding, fail, warn
@@ -86,7 +84,7 @@ def check_packaging(source: Source) -> Iterator[Finding]:
     if not file.is_file() or isinstance(source.module, ConfigurationError):
         return
     # That it is valid TOML is known: the package's import path was read from it.
-    project: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")).get("project", {})
+    project: dict[str, Any] = read_toml(file).get("project", {})
     if not project.get("name"):
         yield fail("pyproject.toml has no project.name.", 'Add one, such as name = "openenv-my_env".')
     if not any(re.match(r"openenv(-core)?\b", str(each)) for each in project.get("dependencies", [])):
@@ -147,8 +145,8 @@ def check_paths(source: Source) -> Iterator[Finding]:
 
 def _front_matter(text: str) -> dict[str, Any]:
     try:
-        keys = yaml.safe_load(text)
-    except yaml.YAMLError:
+        keys = parse_yaml(text)
+    except DocumentError:
         return {}
     return keys if isinstance(keys, dict) else {}
 

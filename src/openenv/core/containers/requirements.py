@@ -1,7 +1,6 @@
 """What an environment's folder says that it needs: its ``pyproject.toml`` or ``requirements.txt``, and its lock."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from openenv.core.documents import DocumentError, parse_toml
 from openenv.core.exceptions import ConfigurationError
 
 PROJECT_FILE = "pyproject.toml"
@@ -170,6 +170,6 @@ def _needed(versions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _toml(text: str, file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except DocumentError as error:
         raise ConfigurationError(f"{file}: is not valid TOML; mend this: {error}") from error
