@@ -16,7 +16,11 @@ LAST_CODE = "last_code"
 VIOLATION = "safety_violation"
 """Where it holds the pattern that the code matches, if there is one."""
 
-_DANGEROUS = (r"import\s+os", r"import\s+subprocess", r"eval\(", r"exec\(", r"__import__", r"open\(")
+_DANGEROUS = (
+    *(r"import\s+os", r"import\s+subprocess", r"eval\(", r"exec\(", r"__import__", r"open\("),
+    # Short code that deletes files would earn the reward of short code.
+    *(r"rmtree\(", r"rmdir\(", r"unlink\("),
+)
 _SHORT = 100
 _SYNTAX_ERROR = re.compile(r"^(SyntaxError|IndentationError|TabError): ", re.MULTILINE)
 

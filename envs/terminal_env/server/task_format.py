@@ -20,6 +20,11 @@ class _Check(_Part):
     name: str = Field(min_length=1)
     required: bool = False
 
+    @property
+    def holds_for_nothing(self) -> bool:
+        """Whether deleting everything satisfies the check."""
+        return False
+
 
 class FileCheck(_Check):
     """A file holds this text. Blanks at the ends of lines, and empty lines at the end, do not matter.
@@ -54,6 +59,8 @@ class JsonCheck(_Check):
 class FolderCheck(_Check):
     """A folder has exactly these files, in it and below it, with this text; folders do not count.
 
+    A check without files, which deleting everything would satisfy too, counts only where all other checks hold.
+
     Attributes:
         path: From the work folder on.
         files: The text of each file, by its path from that folder on. Without any, the folder may be missing.
@@ -62,6 +69,11 @@ class FolderCheck(_Check):
     type: Literal["folder"] = "folder"
     path: str
     files: dict[str, str]
+
+    @property
+    def holds_for_nothing(self) -> bool:
+        """Whether deleting everything satisfies the check."""
+        return not self.files
 
 
 class ProgramCheck(_Check):

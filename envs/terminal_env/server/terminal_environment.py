@@ -213,7 +213,7 @@ class TerminalEnvironment(ListsTasks, Environment[TerminalAction, TerminalObserv
     def _over(self, sandbox: Sandbox, task: TerminalTask, done: dict[str, Any]) -> TerminalObservation:
         """Check what was done, and end the episode."""
         checker = Checker(sandbox, self._pool)
-        results = {check.name: checker.passes(check) for check in task.checks}
+        results = _without_destruction(task, {check.name: checker.passes(check) for check in task.checks})
         counting = [results[check.name] for check in task.checks if not check.required]
         lost = [check.name for check in task.checks if check.required and not results[check.name]]
         reward = 0.0 if lost else sum(counting) / len(counting)
@@ -244,6 +244,12 @@ def _lay_out(sandbox: Sandbox, task: TerminalTask) -> None:
             raise ConfigurationError(
                 f"The task's setup failed with exit code {done.exit_code}: {done.stderr.strip() or done.stopped:.500}"
             )
+
+
+def _without_destruction(task: TerminalTask, results: dict[str, bool]) -> dict[str, bool]:
+    """Return the results where what deleting everything satisfies holds only if all else holds too."""
+    rest_holds = all(results[check.name] for check in task.checks if not check.holds_for_nothing)
+    return {check.name: results[check.name] and (rest_holds or not check.holds_for_nothing) for check in task.checks}
 
 
 def _check_text(action: TerminalAction) -> None:

@@ -24,6 +24,9 @@ def test_a_reset_has_none() -> None:
         ("exec('1')", r"exec\("),
         ("__import__('x')", "__import__"),
         ("open('x')", r"open\("),
+        ("shutil.rmtree('x')", r"rmtree\("),
+        ("path.unlink()", r"unlink\("),
+        ("path.rmdir()", r"rmdir\("),
     ],
 )
 def test_a_dangerous_pattern_costs_one(code: str, pattern: str) -> None:

@@ -45,7 +45,7 @@ def _sort(chance: Random) -> tuple[str, dict[str, str], list[Check]]:
         FolderCheck(name=f"the folder sorted/{ending}", path=f"sorted/{ending}", files=files)
         for ending, files in sorted(folders.items())
     ]
-    return prompt, inbox, [*checks, FolderCheck(name="an empty inbox", path="inbox", files={})]
+    return prompt, inbox, [*checks, FolderCheck(name="an empty inbox, with everything sorted", path="inbox", files={})]
 
 
 def _rename(chance: Random) -> tuple[str, dict[str, str], list[Check]]:

@@ -15,6 +15,7 @@ from openenv.core.exceptions import (
     TaskNotFoundError,
 )
 from terminal_env import ReadFileAction, RunAction, SubmitAction, TerminalObservation, WriteFileAction
+from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.server.boxes import READY
 from terminal_env.server.terminal_environment import TerminalEnvironment
 
@@ -211,3 +212,44 @@ def test_what_is_too_much_for_a_snapshot_is_said(environment: TerminalEnvironmen
 def test_an_unknown_kind_of_sandbox_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="expected one of 'auto', 'bubblewrap', 'none'"):
         TerminalEnvironment(sandbox="jail")  # type: ignore[arg-type]
+
+
+EMPTIED: dict[str, Any] = {
+    "prompt": "Move in/a.txt to out and empty the folder in.",
+    "files": {"in/a.txt": "1", "in/b.txt": "2"},
+    "checks": [
+        {"type": "folder", "name": "moved", "path": "out", "files": {"a.txt": "1"}},
+        {"type": "folder", "name": "emptied", "path": "in", "files": {}},
+    ],
+}
+
+
+def test_an_empty_folder_counts_only_where_all_else_is_right(environment_with: Make) -> None:
+    environment = environment_with(json.dumps([EMPTIED]))
+    for command, reward in (
+        ("rm -rf in", 0.0),
+        ("mkdir out; mv in/a.txt out", 0.5),
+        ("mkdir out; mv in/a.txt out; rm in/b.txt", 1.0),
+    ):
+        environment.reset()
+        run(environment, command)
+        assert environment.step(SubmitAction()).reward == reward
+
+
+DESTRUCTION = (
+    "rm -rf -- * .[!.]*",
+    "find . -type f -delete",
+    "find . -type f -exec truncate -s 0 {} +",
+    r"find . -type f -exec sh -c 'echo {} > \"$1\"' _ {} \;",
+    "mkdir /tmp/away; mv * /tmp/away",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_destruction_earns_nothing(environment: TerminalEnvironment, family: str, difficulty: str) -> None:
+    for index, command in enumerate(DESTRUCTION):
+        environment.reset(index=index, family=family, difficulty=difficulty)
+        run(environment, command)
+        last = environment.step(SubmitAction())
+        assert last.reward == 0.0, (command, last.checks)
