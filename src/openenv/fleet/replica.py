@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import time
 from collections import deque
 from contextlib import suppress
@@ -54,6 +55,8 @@ class Replica:
         self.started: Started | None = None
         self.heir: Replica | None = None
         self._actor: Any = None
+        # Not the process's number, which another process may have by the time of the kill.
+        self._process: int | None = None
         self._granted: deque[tuple[float, int]] = deque()
         self._opened = 0
 
@@ -103,6 +106,7 @@ class Replica:
         except RayError as error:
             raise ProviderError(f"{self} ended before it was ready: {error}") from error
         assert self.started is not None
+        self._process = _descriptor_of(self.started)
         self.load = Load(0, self.started.capacity)
         self.phase = Phase.SERVING
 
@@ -155,10 +159,9 @@ class Replica:
         self.phase = Phase.ENDED
         if self._actor is None:
             return
-        here: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-        if self.started is not None and self.started.node == here:
-            with suppress(ProcessLookupError):  # Ray would first wait for a process that hangs
-                os.kill(self.started.pid, signal.SIGKILL)
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended, or is left to Ray, whose process it is
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)  # Ray would first wait for a process that hangs
         self.let_go()
 
     def let_go(self) -> None:
@@ -166,6 +169,9 @@ class Replica:
         if ray.is_initialized():  # else its processes have ended, and to ask it would start another one
             ray.kill(self._actor)
         self._actor = None
+        if self._process is not None:
+            os.close(self._process)
+            self._process = None
 
     def _note_arrivals(self, count: int) -> None:
         """Forget grants: those of clients that have come since, and those that are too old."""
@@ -192,3 +198,14 @@ class Replica:
             .remote(self.plan, self.number)
         )
         return self._actor
+
+
+def _descriptor_of(started: Started) -> int | None:
+    """Open a descriptor of a server's process; ``None`` where it is on another machine, has ended, or there is none."""
+    here: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    if started.node != here or sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(started.pid)
+    except (ProcessLookupError, PermissionError):
+        return None

@@ -4,14 +4,16 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ray.exceptions import RayError
 
 from openenv.core.env_server.operations import Report
 from openenv.core.exceptions import ProviderError
+from openenv.fleet.background import BackgroundTasks
 from openenv.fleet.placement import granted, least_loaded
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
@@ -65,7 +67,7 @@ class Replicas:
         self._numbers = count(1)
         self._replicas: dict[int, Replica] = {}
         self._ended: OrderedDict[int, Replica] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._changed = asyncio.Event()
         self._replacements: dict[Replica, asyncio.Task[None]] = {}
         self._closing = False
@@ -166,9 +168,7 @@ class Replicas:
         """End all of them."""
         self._closing = True
         self._tell_changed()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await asyncio.gather(*(replica.end() for replica in self))
         self._replicas.clear()
 
@@ -218,11 +218,13 @@ class Replicas:
                     f"{error} Ray may have no room for it: {self._room()}. Ask for fewer replicas, or less for each."
                 ) from error
             raise
-        self._run(self._watch(replica))
+        self._tasks.run_lasting(f"the watch over {replica}", partial(self._watch, replica))
         self._tell_changed()
 
     async def _watch(self, replica: Replica) -> None:
         """Look after one until it has ended, and replace it if it was not to end."""
+        if replica.number not in self._replicas:  # an earlier watch failed once it had been replaced
+            return
         try:
             while await replica.look(self._hang_s):
                 self._tell_changed()
@@ -236,12 +238,17 @@ class Replicas:
         was_to_end = replica.phase is not Phase.SERVING or self._closing
         if not was_to_end:
             replica.heir = self._new()
-        replica.kill()
-        self._forget(replica)
+        try:
+            replica.kill()
+        finally:
+            self._forget(replica)
+            self._replace_if_needed(replica, how, was_to_end)
+
+    def _replace_if_needed(self, replica: Replica, how: str, was_to_end: bool) -> None:
         if replica.heir is not None and not was_to_end:
             logger.warning("%s %s; replica %d takes its place", replica, how, replica.heir.number)
             self.replaced += 1
-            self._replacements[replica] = self._run(self._replace(replica))
+            self._replacements[replica] = self._tasks.run(self._replace(replica))
 
     async def _replace(self, replica: Replica) -> None:
         """Start the heir of one that has died; where that does not work, start another one a little later."""
@@ -257,19 +264,13 @@ class Replicas:
     async def _started(self, replica: Replica, heir: Replica) -> bool:
         try:
             await self._start(heir)
-        except ProviderError as error:
+        except (ProviderError, RayError) as error:
             logger.error("%s could not be replaced: %s", replica, error)
             return False
         return True
 
     def _new(self) -> Replica:
         return Replica(self.plan, next(self._numbers))
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _forget(self, replica: Replica) -> None:
         self._replicas.pop(replica.number, None)

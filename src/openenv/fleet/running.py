@@ -4,10 +4,10 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
-from typing import Any
 
 import uvicorn
 
@@ -16,6 +16,7 @@ from openenv.core.env_server.security import Access
 from openenv.core.env_server.types import ServerMode
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.fleet.autoscaling import Autoscaling
+from openenv.fleet.background import BackgroundTasks
 from openenv.fleet.forwarding import Forwarding
 from openenv.fleet.gateway import Gateway
 from openenv.fleet.plan import ServerPlan
@@ -72,7 +73,7 @@ class RunningFleet:
         self._changing = asyncio.Lock()
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._busy_at = time.monotonic()
         self._may_grow_at = 0.0
 
@@ -93,7 +94,7 @@ class RunningFleet:
         self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
         if self._plan.autoscaling is not None:
-            self._run(self._autoscale(self._plan.autoscaling))
+            self._tasks.run_lasting("autoscaling", partial(self._autoscale, self._plan.autoscaling))
 
     def status(self) -> FleetStatus:
         """Describe the fleet."""
@@ -155,9 +156,7 @@ class RunningFleet:
 
     async def close(self) -> None:
         """End all servers, and the address."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         if self._server is not None:
             self._server.should_exit = True
         await self._replicas.close()  # before the address has ended: with them end the streams that it hands on
@@ -231,13 +230,8 @@ class RunningFleet:
             return False
         logger.info("%s is taken away", emptiest)
         self._target -= 1
-        self._run(self._replicas.retire(emptiest, at_once=self._plan.moves_sessions))
+        self._tasks.run(self._replicas.retire(emptiest, at_once=self._plan.moves_sessions))
         return True
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 _sessions = attrgetter("load.taken")
