@@ -56,7 +56,7 @@ def test_a_page_can_be_followed_to_its_end(
 def test_commands_for_a_person_to_choose_from_exist(page: Path) -> None:
     text = "".join(block.text for block in blocks_of(page) if block.language == "bash")
 
-    assert set(re.findall(r"^openenv ([\w-]+)", text, re.MULTILINE)) <= COMMANDS.keys()
+    assert set(re.findall(r"^openenv (\w[\w-]*)", text, re.MULTILINE)) <= COMMANDS.keys()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"^make ([\w-]+)", text, re.MULTILINE)) <= targets
 
