@@ -14,6 +14,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import model_validator
 from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
 from tests.core.programs.journaled_server import (
     WALKS,
@@ -172,6 +173,31 @@ def test_a_rebuilt_session_answers_as_the_undisturbed_one(
             for kind, data in [*after, ("step", {"length": 1})]:
                 one, another = walker.ask(kind, data), crashed.ask(kind, data)
                 assert kind == "fork" or one == another
+
+
+class HurriedStride(Stride):
+    """Changes in place what it is validated from."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hurry(cls, fields: Any) -> Any:
+        fields["length"] += 1
+        fields.setdefault("luggage", "none")
+        return fields
+
+
+def test_what_validators_change_in_place_is_on_record_as_it_was_sent(journal: Path) -> None:
+    def serve(path: Path) -> RunningServer:
+        return RunningServer(create_fastapi_app(Walk, HurriedStride, Place, journal=path, max_concurrent_envs=8))
+
+    with serve(journal) as server, server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        walker.step(5)
+        with serve(crash_image(journal)) as again, again.v1() as other:
+            crashed = replace(walker)
+            crashed.attach(other)
+            assert crashed.step(1) == walker.step(1)
 
 
 class TestFailedResets:
@@ -452,6 +478,19 @@ class TestLost:
             file.commit()
         with serve_journaled(ThreadedWalk, image).v1() as wire:
             assert "request 1 is not in the journal" in walker.lost(wire)
+
+    def test_what_nobody_can_make_sense_of_is_answered_all_the_same(
+        self, walker: Walker, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        image = crash_image(journal)
+        with closing(sqlite3.connect(image)) as file:
+            file.execute("UPDATE batch SET notes = '5'")
+            file.commit()
+        with serve_journaled(ThreadedWalk, image).v1() as wire:
+            refused = error_of(walker.try_to_attach(wire))
+            assert "can't be read: TypeError: 'int' object is not iterable" in refused["message"]
+            assert refused["retry_after_s"] == 1.0
+            assert "Traceback" in caplog.text
 
     def test_data_that_no_journal_can_hold(self, serve_journaled: ServeWalks, journal: Path) -> None:
         deep = "[" * 199 + "]" * 199

@@ -65,7 +65,7 @@ class JournalRecord:
     def takes(self, request: V1Request) -> Data:
         """See ``Record``."""
         data = request.data
-        return data if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
+        return dict(data) if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
     def note(self, request: V1Request, taken: Taken, answer: str) -> None:
         """See ``Record``."""
