@@ -307,9 +307,9 @@ class Runner:
         """Await what ``reset_now`` or ``step_now`` returned."""
         return await _answered(self.session_name, operation, timeout_s, _resolved, result)
 
-    async def state(self) -> Any:
+    async def state(self, timeout_s: float | None = None) -> Any:
         """Read the state, which may be a property or a method."""
-        return await _answered(self.session_name, "state", None, self._place.run, _read_state, self.environment)
+        return await _answered(self.session_name, "state", timeout_s, self._place.run, _read_state, self.environment)
 
     async def render(self, timeout_s: float | None = None) -> Picture | None:
         """Have the environment show where it stands; ``None`` where there is nothing to see."""
@@ -317,10 +317,10 @@ class Runner:
         picture: Picture | None = await _answered(name, "render", timeout_s, self._place.run, _draw, self.environment)
         return picture
 
-    async def metadata(self) -> Any:
+    async def metadata(self, timeout_s: float | None = None) -> Any:
         """Ask the environment what it is."""
         name = self.session_name
-        return await _answered(name, "get_metadata", None, self._place.run, _read_metadata, self.environment)
+        return await _answered(name, "get_metadata", timeout_s, self._place.run, _read_metadata, self.environment)
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
         """Ask the environment about its tasks.

@@ -58,6 +58,11 @@ _IDLE_TIMEOUT_S = 900.0
 # Whether a client will take its session up at all shows with its next call.
 _UNCLAIMED_TIMEOUT_S = 60.0
 
+# How long the state of a fresh environment may take, where the server sets no limit to a step.
+_STATE_TIMEOUT_S = 30.0
+# When a client whom nothing can be made for may ask again.
+_RETRY_AFTER_S = 1.0
+
 # What a body that does not fit is counted as.
 _INVALID_BODY = "VALIDATION_ERROR"
 
@@ -81,7 +86,7 @@ _MEANINGS = {
     413: "The body is too long.",
     429: "More requests than a client may send.",
     500: "The environment failed.",
-    503: "The server is about to end, or this client has as many sessions as one may have.",
+    503: "The server is about to end, or it or this client has as many environments as it may have; ask again.",
     504: "The environment took too long.",
 }
 
@@ -135,7 +140,8 @@ class HTTPTransport:
         router.add_api_route("/health", self.health, response_model=HealthResponse, tags=["Server"])
         router.add_api_route("/ready", self.ready, responses=_READY, response_model=ReadyResponse, tags=["Server"])
         add = partial(router.add_api_route, dependencies=self.limited)
-        metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": refusals(429, 500)}
+        failing = refusals(429, 500, 503, 504)
+        metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": failing}
         add("/metadata", self.metadata, tags=["Environment"], **metadata)
         add("/schema", self.schema, response_model=SchemaResponse, responses=refusals(429), tags=["Environment"])
         if mode is ServerMode.SIMULATION:
@@ -143,8 +149,8 @@ class HTTPTransport:
         return router
 
     def _add_episode_routes(self, add: Callable[..., None]) -> None:
-        failing = refusals(404, 429, 500)
-        acting = failing | refusals(400, 413, 503, 504)
+        failing = refusals(404, 429, 500, 503, 504)
+        acting = failing | refusals(400, 413)
         naming: dict[str, Any] = {"openapi_extra": _NAMING_A_SESSION}
         taking = {"openapi_extra": _NAMING_A_SESSION | _taking(self._sessions.types.action)}
         answers = {"response_model": StepResponse, "responses": acting | refusals(409)}
@@ -174,8 +180,7 @@ class HTTPTransport:
 
     async def metadata(self) -> Any:
         """Say what the environment is."""
-        async with self._sessions.apart() as session:
-            return await session.metadata()
+        return await self._sessions.metadata()
 
     async def schema(self) -> SchemaResponse:
         """Give the JSON Schemas of actions, observations and states."""
@@ -212,7 +217,7 @@ class HTTPTransport:
         if session is not None:
             return _json(state_json(await session.state()))
         async with self._sessions.apart() as session:
-            return _json(state_json(await session.state()))
+            return _json(state_json(await session.state(_STATE_TIMEOUT_S)))
 
     async def close(self, request: Request) -> Response:
         """End the session that the request names."""
@@ -278,8 +283,16 @@ async def answer_request_error(request: Request, error: Exception, *, debug: boo
     message = told.pop("message")
     if isinstance(error, InvalidRequestError):
         return _json(error_json({"detail": told.get("errors", []), "code": error.code}), status)
-    headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, RateLimitedError) else None
-    return _json(error_json({"detail": message, **told}), status, headers)
+    return _json(error_json({"detail": message, **told}), status, _retry_headers(error))
+
+
+def _retry_headers(error: RequestError) -> dict[str, str] | None:
+    """Say when to ask again, where that is all that a client need do."""
+    if isinstance(error, RateLimitedError):
+        return {"Retry-After": str(ceil(error.retry_after_s))}
+    if isinstance(error, SessionCapacityError):
+        return {"Retry-After": str(ceil(error.details.get("retry_after_s", _RETRY_AFTER_S)))}
+    return None
 
 
 async def answer_invalid_body(request: Request, error: Exception) -> Response:

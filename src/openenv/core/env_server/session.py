@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from openenv.core.env_server.toolbox import Toolbox
 
 _NONE: Mapping[str, Any] = {}
+# How long an environment may take to say what it is, where the server sets no limit to a reset.
+_METADATA_TIMEOUT_S = 30.0
 
 
 class Phase(Enum):
@@ -246,11 +248,18 @@ class Session:
         """Whether ``reset_now`` and ``step_now`` may be called now: the environment never blocks, and nobody waits."""
         return self._is_inline and not self._turn.locked()
 
-    async def state(self) -> Any:
-        """Read the environment's state; this is allowed at any time."""
+    async def state(self, timeout_s: float | None = None) -> Any:
+        """Read the environment's state, within the time that a step may take; this is allowed at any time.
+
+        Args:
+            timeout_s: Seconds that it may take where the server sets no limit to a step.
+
+        Raises:
+            RequestError: The environment raised or took too long.
+        """
         async with self._turn:
             self._touch()
-            return await self._runner.state()
+            return await self._runner.state(self._limits.step_timeout_s or timeout_s)
 
     async def render(self) -> Picture | WrittenJson | None:
         """Have the environment show where it stands, within the time that a step may take.
@@ -263,9 +272,13 @@ class Session:
             return await self._runner.render(self._limits.step_timeout_s)
 
     async def metadata(self) -> Any:
-        """Ask the environment what it is."""
+        """Ask the environment what it is, within the time that a reset may take.
+
+        Raises:
+            RequestError: It raised or took too long.
+        """
         async with self._turn:
-            return await self._runner.metadata()
+            return await self._runner.metadata(self._limits.reset_timeout_s or _METADATA_TIMEOUT_S)
 
     async def tasks(self, method: TaskMethod, *arguments: Any) -> Any:
         """Ask the environment about its tasks, within the time that a reset may take.

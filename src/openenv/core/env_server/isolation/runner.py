@@ -98,9 +98,9 @@ class ProcessRunner:
         reports = () if on_progress is None else (True,)
         return await self._call("step", action, options, *reports, timeout_s=timeout_s, on_progress=on_progress)
 
-    async def state(self) -> Outcome | WrittenJson:
+    async def state(self, timeout_s: float | None = None) -> Outcome | WrittenJson:
         """Read the state, which may be a property or a method."""
-        return await self._call("state")
+        return await self._call("state", timeout_s=timeout_s)
 
     async def render(self, timeout_s: float | None = None) -> WrittenJson:
         """Have the environment show where it stands."""
@@ -108,9 +108,9 @@ class ProcessRunner:
         assert isinstance(picture, WrittenJson)
         return picture
 
-    async def metadata(self) -> Any:
+    async def metadata(self, timeout_s: float | None = None) -> Any:
         """Ask the environment what it is."""
-        return _value(await self._call("metadata"))
+        return _value(await self._call("metadata", timeout_s=timeout_s))
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
         """Ask the environment about its tasks."""
