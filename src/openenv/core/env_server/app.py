@@ -166,6 +166,8 @@ class HTTPEnvServer:
         Raises:
             ConfigurationError: The environments are to run in processes of their own, which can't import them.
         """
+        if self._journal is not None:
+            self._journal.reopen()
         await self._sessions.start()
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics,
 from openenv.core.env_server.outcomes import Outcome, WrittenJson, outcome_of
 from openenv.core.env_server.pictures import Picture
 from openenv.core.env_server.protocol import decode_action
-from openenv.core.env_server.records import Position
+from openenv.core.env_server.records import Position, Record
 from openenv.core.env_server.session_ids import public_name
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.env_server.tasks import TaskMethod, TaskQuestion
@@ -74,6 +74,7 @@ class Session:
         yielding: Whether it may be closed as soon as another session needs its place.
         idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
         debug: Whether its client is told where the environment raised.
+        record: Where what it is asked is taken down; ``None`` on a wire that can't take it up again.
     """
 
     def __init__(
@@ -97,9 +98,10 @@ class Session:
         self.enforces_order = runner.requires_reset
         self.yielding = False
         self.debug = False
+        self.record: Record | None = None
         self.idle_timeout_s = limits.idle_timeout_s
         self.created_at = time.time()
-        self.last_activity = time.monotonic()
+        self.last_activity = self._opened = time.monotonic()
         self._is_inline = runner.inline
         self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
         self._action_class = types.action
@@ -125,6 +127,16 @@ class Session:
     def total_steps(self) -> int:
         """Steps of all its episodes."""
         return self._earlier_steps + self.step_count
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was opened, whatever the machine's clock was set to meanwhile."""
+        return time.monotonic() - self._opened
+
+    @property
+    def recoverable(self) -> bool | None:
+        """Whether it could be rebuilt if the server's process ended now; ``None`` where none of its kind can."""
+        return None if self.record is None else self.record.recoverable
 
     @property
     def busy(self) -> bool:

@@ -347,7 +347,8 @@ class TestUpkeep:
         monkeypatch.setattr(PostgresConnection, "piece", 5)
         long = [f"{number:010000}" for number in range(5)]
         with opened(address) as one, postgres.connect(address) as file:
-            one.play("old", long)
+            one.journal.change(END, one.play("old", long).number, why="closed")
+            assert one.commit()
             file.execute("UPDATE openenv_journal.batch SET at = at - 100")
             file.execute("UPDATE openenv_journal.session SET opened_at = opened_at - 100")
             one.play("needed", long, seed=1)

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from openenv.core.env_server.journal.batch import Batch
+from openenv.core.env_server.journal.clock import CLOCK_TABLES
 from openenv.core.exceptions import ConfigurationError, JournalError
 
 _APPLICATION_ID = 0x4F454A4C  # "OEJL"
@@ -150,20 +152,34 @@ class SqliteStore:
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self._connection: SqliteConnection | None = None
+        self._files: list[_File] = []
+        self._replaced: list[SqliteConnection] = []
         self._run = 0
         self._known = 0
         prepare_journal(path)
 
     async def start(self) -> int:
         """See ``Store``. Only the thread that calls this may write."""
+        await self.close()
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_leftovers()
+            prepare_journal(self._path)
             self._connection = open_journal(self._path)
             added = self._connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),))
-        except sqlite3.Error as error:
+            self._files = [_file_at(path) for path in (self._path, self._wal)]
+        except (OSError, sqlite3.Error, ConfigurationError) as error:
             await self.close()
-            raise JournalError(f"{error}.") from error
-        self._run = added.lastrowid or 0
+            raise JournalError(f"{error}".removesuffix(".") + ".") from error
+        self._run, self._known = added.lastrowid or 0, 0
         return self._run
+
+    async def is_in_place(self) -> bool:
+        """See ``Store``: whether its files are still those that were opened."""
+        try:
+            return self._connection is not None and self._files == [_file_at(path) for path in (self._path, self._wal)]
+        except OSError:
+            return False
 
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
@@ -215,12 +231,31 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See ``Store``."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._is_replaced():
+            self._replaced.append(connection)  # to close it would remove the file beside the one that is there now
+        else:
+            connection.close()
 
     def cut(self) -> None:
         """See ``Store``; nobody waits for a file for long."""
+
+    def _remove_leftovers(self) -> None:
+        """Remove what belongs to a file that is not there any more; SQLite would take it for that of the new one."""
+        shared_memory = self._path.with_name(f"{self._path.name}-shm")
+        if not self._path.exists():
+            self._wal.unlink(missing_ok=True)
+        if not self._wal.exists():
+            shared_memory.unlink(missing_ok=True)
+
+    def _is_replaced(self) -> bool:
+        """Whether there is another file now where the one was that is open."""
+        try:
+            return bool(self._files) and _file_at(self._path) != self._files[0]
+        except OSError:
+            return False
 
     @property
     def _writer(self) -> SqliteConnection:
@@ -233,6 +268,19 @@ class SqliteStore:
         if claims:
             self._known = claims[-1][0]
         return frozenset(session for _, session in claims)
+
+
+_File = tuple[int, int]
+
+
+def _file_at(path: Path) -> _File:
+    """Which file a path leads to, whatever it is called.
+
+    Raises:
+        OSError: None.
+    """
+    about = path.stat()
+    return about.st_dev, about.st_ino
 
 
 def prepare_journal(path: Path) -> None:
@@ -266,7 +314,10 @@ def open_journal(path: Path) -> SqliteConnection:
     Raises:
         sqlite3.Error: It can't be opened.
     """
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, factory=SqliteConnection)
+    existing = f"file:{quote(str(path.absolute()))}?mode=rw"  # a journal that was removed is not made by looking
+    connection = sqlite3.connect(
+        existing, timeout=BUSY_TIMEOUT_S, isolation_level=None, factory=SqliteConnection, uri=True
+    )
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -292,6 +343,8 @@ def _create_or_check(connection: SqliteConnection, path: Path) -> None:
                 f"Expected the journal {path} to have version {_VERSION}, got {version}: another release of OpenEnv "
                 "has written it. Give another path, or remove the file with the sessions that it holds."
             )
+        for statement in CLOCK_TABLES:
+            connection.execute(statement)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
