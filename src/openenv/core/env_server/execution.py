@@ -336,8 +336,9 @@ class Runner:
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Take a snapshot; only where ``can_snapshot`` holds."""
         name = self.session_name
-        taken = await _answered(name, "snapshot", timeout_s, self._place.run, _take_snapshot, self.environment)
-        return taken if isinstance(taken, Snapshot) else Snapshot.of(taken)
+        take = _read_snapshot if isinstance(self._place, InlinePlace) else _take_snapshot
+        taken = await _answered(name, "snapshot", timeout_s, self._place.run, take, self.environment)
+        return taken if isinstance(taken, Snapshot) else await Snapshot.of_in_turns(taken)
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Have the environment take up a snapshot; only where ``can_snapshot`` holds."""
@@ -345,15 +346,19 @@ class Runner:
         await _answered(name, "restore", timeout_s, self._place.run, _restore_snapshot, self.environment, snapshot)
 
     async def copy(self, place: Place, timeout_s: float | None = None) -> "Runner":
-        """Copy the environment with ``copy.deepcopy``, in its own place, to live in another one.
+        """Copy the environment with ``copy.deepcopy``, to live in another place.
+
+        This runs in its own place or, if that is the event loop, in a thread: whatever calls take, a copy takes as long
+        as the state is large, and while it is made nobody else calls the environment.
 
         Raises:
             EnvironmentFailedError: It can't be copied.
         """
+        run = _in_thread if isinstance(self._place, InlinePlace) else self._place.run
         copies: list[Any] = []
         try:
             name = self.session_name
-            await _answered(name, "deepcopy", timeout_s, self._place.run, _copy_into, copies, self.environment)
+            await _answered(name, "deepcopy", timeout_s, run, _copy_into, copies, self.environment)
             if isinstance(copies[0], Exception):
                 raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
         except BaseException:
@@ -428,6 +433,10 @@ def _draw(environment: Any) -> Picture | None:
     return picture_of(environment.render())
 
 
+def _read_snapshot(environment: Any) -> Any:
+    return environment.snapshot()
+
+
 def _take_snapshot(environment: Any) -> Any:
     taken = environment.snapshot()
     return taken if isawaitable(taken) else Snapshot.of(taken)
@@ -435,6 +444,10 @@ def _take_snapshot(environment: Any) -> Any:
 
 def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:
     return environment.restore(snapshot.value())
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    return await asyncio.to_thread(function, *args)
 
 
 def _copy_into(copies: list[Any], environment: Any) -> None:

@@ -268,12 +268,19 @@ class Seats:
                 self.release(seat)
                 seat.lose()
 
-    def _beginnings_lost(self, numbers: frozenset[int]) -> None:
-        """Learn which sessions can't be rebuilt any more, by their numbers in the journal."""
+    def _beginnings_lost(self, numbers: frozenset[int] | None) -> None:
+        """Learn which sessions can't be rebuilt any more, by their numbers in the journal; ``None`` for all."""
         lost = [seat for seat in self._seats.values() if seat.last_id > 0 and _is_recorded_as(seat, numbers)]
         for seat in lost:
             seat.lose_beginning()
-        self._say_unrecoverable(lost)
+            name = seat.session.name
+            logger.warning(
+                "session %s could not be rebuilt from the journal if this process ended now; it can be again after its "
+                "next reset%s",
+                name,
+                " or snapshot" if seat.session.can_snapshot else " that names a seed",
+                extra={"session": name},
+            )
 
     def _take_down_again(self) -> None:
         """Take down the sessions that are open in a journal that has just been made anew."""
@@ -283,24 +290,12 @@ class Seats:
                 session_id = seat.session.id
                 self._journal.add_again(seat.record, session_id, seat.token, self._environment, seat.last_id)
                 seat.keep_snapshot_soon()
-        self._say_unrecoverable([seat for seat in self._seats.values() if not seat.record.recoverable])
 
     def _keep_lacking_snapshots(self) -> None:
         """Take snapshots of the sessions that can't be rebuilt without."""
         for seat in self._seats.values():
             if not seat.record.recoverable:
                 seat.keep_snapshot_soon()
-
-    def _say_unrecoverable(self, seats: list[Seat]) -> None:
-        for seat in seats:
-            name = seat.session.name
-            logger.warning(
-                "session %s could not be rebuilt from the journal if this process ended now; it can be again after its "
-                "next reset%s",
-                name,
-                " or snapshot" if seat.session.can_snapshot else " that names a seed",
-                extra={"session": name},
-            )
 
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> Seat:
         """Rebuild a session from the journal; whoever asks for it meanwhile gets the same one."""
@@ -350,6 +345,9 @@ class Seats:
         self._sessions.close(seat.session)
 
 
-def _is_recorded_as(seat: Seat, numbers: frozenset[int]) -> bool:
+def _is_recorded_as(seat: Seat, numbers: frozenset[int] | None) -> bool:
     """Whether a session goes by one of these numbers in the journal, and could be rebuilt from it so far."""
-    return isinstance(seat.record, JournalRecord) and seat.record.recoverable and seat.record.number in numbers
+    record = seat.record
+    if not isinstance(record, JournalRecord) or not record.recoverable:
+        return False
+    return numbers is None or record.number in numbers

@@ -64,7 +64,8 @@ class Journal:
         notes: What the next commit writes: requests,
         answers: and their answers. Records add to both; a call for each would cost a tenth of what all of it costs.
         on_taken: Called with the numbers of sessions that others have taken up, before any answer of theirs leaves.
-        on_lost: Called with the numbers of sessions that can't be rebuilt before their next beginning.
+        on_lost: Called with the numbers of sessions that can't be rebuilt before their next beginning; with ``None``
+            where no session can.
         on_mended: Called when it can be written again.
         on_begun_anew: Called when the store had gone with all that it held and was made anew: what lives is to be taken
             down again, by ``add_again``.
@@ -75,7 +76,7 @@ class Journal:
         self.writes_at_once = store.writes_at_once
         self.metrics = Metrics()
         self.on_taken: Callable[[frozenset[int]], None] = _nobody_cares
-        self.on_lost: Callable[[frozenset[int]], None] = _nobody_cares
+        self.on_lost: Callable[[frozenset[int] | None], None] = _nobody_cares
         self.on_mended: Callable[[], None] = _nothing_to_take_down
         self.on_begun_anew: Callable[[], None] = _nothing_to_take_down
         self.notes: list[Note] = []
@@ -329,6 +330,7 @@ class Journal:
             self.metrics.journal_replaced += 1
             self._upkeep.stop()
             self._upkeep = None
+            self.on_lost(None)
         self._clock.begin_anew()
         await self._store.close()
         await self._start()
@@ -474,7 +476,7 @@ class Journal:
         self._must_check = False
 
 
-def _nobody_cares(_sessions: frozenset[int]) -> None:
+def _nobody_cares(_sessions: frozenset[int] | None) -> None:
     """Stands in for ``Journal.on_taken`` and ``Journal.on_lost``."""
 
 

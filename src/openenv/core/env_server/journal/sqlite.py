@@ -152,7 +152,7 @@ class SqliteStore:
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self._connection: SqliteConnection | None = None
-        self._files: list[_File] = []
+        self._files: list[_File | None] = []
         self._replaced: list[SqliteConnection] = []
         self._run = 0
         self._known = 0
@@ -167,7 +167,7 @@ class SqliteStore:
             prepare_journal(self._path)
             self._connection = open_journal(self._path)
             added = self._connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),))
-            self._files = [_file_at(path) for path in (self._path, self._wal)]
+            self._files = [_file_at(self._path), _file_at(self._wal)]
         except (OSError, sqlite3.Error, ConfigurationError) as error:
             await self.close()
             raise JournalError(f"{error}".removesuffix(".") + ".") from error
@@ -176,10 +176,7 @@ class SqliteStore:
 
     async def is_in_place(self) -> bool:
         """See ``Store``: whether its files are still those that were opened."""
-        try:
-            return self._connection is not None and self._files == [_file_at(path) for path in (self._path, self._wal)]
-        except OSError:
-            return False
+        return self._connection is not None and self._files == [_file_at(self._path), _file_at(self._wal)]
 
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
@@ -219,6 +216,8 @@ class SqliteStore:
     @contextmanager
     def connect(self) -> Iterator[SqliteConnection]:
         """See ``Store``."""
+        if self._connection is not None and self._files != [_file_at(self._path), _file_at(self._wal)]:
+            raise JournalError("it was removed or replaced.")  # SQLite would mix what is there with what was
         try:
             with closing(open_journal(self._path)) as connection:
                 yield connection
@@ -234,28 +233,21 @@ class SqliteStore:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._is_replaced():
-            self._replaced.append(connection)  # to close it would remove the file beside the one that is there now
-        else:
+        if _file_at(self._wal) in (None, *self._files[1:]):
             connection.close()
+        else:  # which would remove the file that is there now
+            self._replaced.append(connection)
 
     def cut(self) -> None:
         """See ``Store``; nobody waits for a file for long."""
 
     def _remove_leftovers(self) -> None:
         """Remove what belongs to a file that is not there any more; SQLite would take it for that of the new one."""
-        shared_memory = self._path.with_name(f"{self._path.name}-shm")
-        if not self._path.exists():
+        there = [_file_at(self._path), _file_at(self._wal)]
+        if there[0] is None or (self._files and there[0] != self._files[0] and there[1] == self._files[1]):
             self._wal.unlink(missing_ok=True)
         if not self._wal.exists():
-            shared_memory.unlink(missing_ok=True)
-
-    def _is_replaced(self) -> bool:
-        """Whether there is another file now where the one was that is open."""
-        try:
-            return bool(self._files) and _file_at(self._path) != self._files[0]
-        except OSError:
-            return False
+            self._path.with_name(f"{self._path.name}-shm").unlink(missing_ok=True)
 
     @property
     def _writer(self) -> SqliteConnection:
@@ -273,13 +265,12 @@ class SqliteStore:
 _File = tuple[int, int]
 
 
-def _file_at(path: Path) -> _File:
-    """Which file a path leads to, whatever it is called.
-
-    Raises:
-        OSError: None.
-    """
-    about = path.stat()
+def _file_at(path: Path) -> _File | None:
+    """Say which file a path leads to; ``None`` where there is none, or none that can be reached."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
     return about.st_dev, about.st_ino
 
 
