@@ -218,7 +218,7 @@ class Seats:
             return MemoryRecord(seat.record)
         assert self._journal is not None
         assert self._environment is not None
-        return self._journal.add_child(
+        record = self._journal.add_child(
             seat.record.number,
             session_id,
             token,
@@ -227,6 +227,9 @@ class Seats:
             last_id=seat.last_id - 1,
             first_id=1,
         )
+        if not seat.record.recoverable:
+            record.lose_beginning()
+        return record
 
     def _hand_over(self, seat: Seat, outlet: Outlet | None) -> None:
         """Have a session answer to a socket or, where that has gone, wait for its client."""

@@ -130,6 +130,7 @@ class Journal:
             return
         if self._starting is None:  # else another session came at the same time
             self._starting = asyncio.get_running_loop().create_task(self._start())
+            self._starting.add_done_callback(_hear_out)
         try:
             await asyncio.shield(self._starting)
         except JournalError as error:
@@ -344,7 +345,8 @@ class Journal:
             loop.call_soon_threadsafe(self._learn_lost, sessions)
 
     def _learn_lost(self, sessions: frozenset[int]) -> None:
-        self.on_lost(sessions)
+        if sessions:
+            self.on_lost(sessions)
 
     async def _watch(self) -> None:
         """Learn of what others have taken up, and write what waits, though nobody is to be answered."""
@@ -474,6 +476,12 @@ class Journal:
         self.answers.clear()
         self._changes.clear()
         self._must_check = False
+
+
+def _hear_out(task: "asyncio.Task[int]") -> None:
+    """Read what a task has raised, since those who waited for it may have gone."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _nobody_cares(_sessions: frozenset[int] | None) -> None:
