@@ -653,8 +653,9 @@ class TestUnwritable:
         with limited as server, connect(server) as wire, httpx.Client(base_url=server.url, trust_env=False) as http:
             walker = Walker.open(wire)
             walker.reset(seed=1)
-            while 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text:
+            for _ in range(75):  # more than fits into both files, whatever is moved from one to the other
                 walker.step(0, luggage="x" * 20_000)
+            assert 'openenv_journal_failing{worker="0"} 1.0' in http.get("/metrics").text
             walker.step(1)
             unheard_of = Walker.open(wire)
             unheard_of.reset(seed=1)
@@ -664,6 +665,20 @@ class TestUnwritable:
             assert f"had the answer to request {walker.last_id}, and the journal ends with request" in reason
             assert "what came after could not be written" in reason
             assert error_of(unheard_of.try_to_attach(wire))["code"] == "SESSION_ERROR"
+
+    def test_snapshots_that_took_all_the_room_give_it_back(self, tmp_path: Path) -> None:
+        journal = tmp_path / "journal"
+        limited = ServerProcess("journaled_server.py", "MappedWalk", str(journal), "at-most-400000")
+        with limited as server, connect(server) as wire, httpx.Client(base_url=server.url, trust_env=False) as http:
+            walker = Walker.open(wire)
+            while 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text:
+                walker.reset()  # after which a snapshot is taken, in the place of the last one
+            eventually(lambda: 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text, "room")
+            at = walker.step(1)["observation"]["at"]
+            server.kill()
+        with ServerProcess("journaled_server.py", "MappedWalk", str(journal)) as server, connect(server) as wire:
+            walker.attach(wire)
+            assert walker.step(0)["observation"]["at"] == at
 
     def test_a_lock_that_is_let_go_does_no_harm(
         self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture

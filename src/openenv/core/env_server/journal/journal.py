@@ -308,7 +308,9 @@ class Journal:
         if self._watching is None or self._watching.done():
             self._watching = loop.create_task(self._watch())
         told = partial(self._learn_lost_from_thread, loop)
-        self._upkeep = Upkeep(self._store, self._clock, run, self._max_age_s, self._max_bytes, told)
+        self._upkeep = Upkeep(
+            self._store, self._clock, run, self._max_age_s, self._max_bytes, told, lambda: self.metrics.journal_failing
+        )
         self._upkeep.start()
         return run
 

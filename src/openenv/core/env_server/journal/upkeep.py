@@ -63,6 +63,7 @@ class Upkeep:
         max_bytes: Bytes that may be in use; beyond that, what ended sessions did is forgotten first.
         on_beginnings_lost: Called, in the thread, with the numbers of those sessions of the run that can't be rebuilt
             any more, since what they need was removed; whenever it has looked for what can be.
+        is_failing: Says whether the journal can't be written now. It is tidied up then, which may make room.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Upkeep:
         max_age_s: float,
         max_bytes: int,
         on_beginnings_lost: Callable[[frozenset[int]], object],
+        is_failing: Callable[[], bool],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -80,6 +82,7 @@ class Upkeep:
         self._max_age_s = max_age_s
         self._max_bytes = max_bytes
         self._on_beginnings_lost = on_beginnings_lost
+        self._cannot_be_written = is_failing
         self._stop = Event()
         self._prune_at = 0.0
         self._search_at = 0.0
@@ -114,7 +117,7 @@ class Upkeep:
             self._is_failing = True
 
     def _look(self, finally_: bool) -> None:
-        needs_tidying = self._store.needs_tidying() or finally_
+        needs_tidying = finally_ or self._cannot_be_written() or self._store.needs_tidying()
         is_time = time.monotonic() >= self._prune_at
         if not (needs_tidying or is_time):
             return
