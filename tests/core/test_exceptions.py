@@ -313,3 +313,10 @@ def test_a_request_error_keeps_its_details(message: str, details: dict[str, Any]
     details.pop("self", None)
     error = RequestError(message, **details)
     assert (error.message, error.details) == (message, details)
+
+
+def test_with_debug_an_error_shows_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = {"message": "KeyError: 'a'", "code": "EXECUTION_ERROR", "may_have_happened": True, "traceback": "line 3"}
+    assert not hasattr(ServerError.from_frame(frame), "__notes__")
+    monkeypatch.setenv("OPENENV_DEBUG", "1")
+    assert ServerError.from_frame(frame).__notes__ == ["may_have_happened: True", "traceback:\nline 3"]

@@ -1,6 +1,8 @@
 """The ``openenv`` command itself. A command's module is imported only when that command runs."""
 
+import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -69,6 +71,8 @@ def main() -> None:
     try:
         build_app()(prog_name="openenv")
     except (OpenEnvError, OSError) as error:
+        if os.environ.get("OPENENV_DEBUG") == "1":
+            traceback.print_exception(error)
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
 

@@ -1,5 +1,6 @@
 """``openenv play``: a person plays in the terminal."""
 
+import os
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -167,6 +168,8 @@ class Game:
         refused = isinstance(error, RequestRejectedError)
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors if fault.get("loc")]
         text = "\n".join(faults) or (error.message if refused else f"The environment failed: {error.message}")
+        if os.environ.get("OPENENV_DEBUG") == "1":
+            text = "\n".join([text, *getattr(error, "__notes__", [])])
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 

@@ -14,7 +14,7 @@ from tests.servers import eventually
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime import LocalProcessProvider
-from openenv.core.exceptions import ProviderError, ServerCapacityError, ServerUnauthorizedError
+from openenv.core.exceptions import ProviderError, ServerCapacityError, ServerExecutionError, ServerUnauthorizedError
 
 DYING_PARENT = """
 import sys
@@ -239,3 +239,50 @@ def test_the_working_directory_shadows_nothing(folder: Path, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path / "elsewhere")
     with LocalProcessProvider(folder) as provider:
         provider.wait_for_ready(100)
+
+
+def failing(folder: Path) -> Path:
+    """Put an error and a print into an environment's step."""
+    file = folder / "server" / "local_env_environment.py"
+    step = "self._state.step_count += 1"
+    lines = 'print("stepping on", action.message)\n        {}["missing"]'
+    file.write_text(file.read_text().replace(step, lines))
+    return file
+
+
+def test_what_the_environment_raises_comes_with_its_place_and_what_it_prints_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = failing(folder)
+    with GenericEnvClient(provider=LocalProcessProvider(folder)).sync() as client:
+        client.reset()
+        with pytest.raises(ServerExecutionError, match=r"KeyError: 'missing' \(.*, in step\)") as raised:
+            client.step({"message": "hello"})
+    line = file.read_text().splitlines().index('        {}["missing"]') + 1
+    assert f"({file}, line {line}, in step)" in str(raised.value)
+    assert raised.value.details["traceback"].endswith("KeyError: 'missing'\n")
+    shown = capsys.readouterr().err
+    assert shown.startswith("stepping on hello\n")
+    assert shown.endswith("KeyError: 'missing'\n")
+
+
+def test_what_goes_into_a_log_file_is_not_shown(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(folder)
+    monkeypatch.setenv("OPENENV_DEBUG", "0")
+    provider = LocalProcessProvider(folder, log_file=tmp_path / "server.log")
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        with pytest.raises(ServerExecutionError, match="Server error: 'missing'") as raised:
+            client.step({"message": "hello"})
+    assert not raised.value.details
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "server.log").read_text().startswith("stepping on hello\n")
+
+
+def test_an_environment_that_can_t_be_made_is_said_when_its_server_starts(folder: Path) -> None:
+    file = folder / "server" / "local_env_environment.py"
+    file.write_text(file.read_text().replace("def step", "def stepp"))
+    with pytest.raises(ProviderError, match="Error: LocalEnvironment lacks step, so no instance"):
+        GenericEnvClient(provider=LocalProcessProvider(folder)).sync().connect()
