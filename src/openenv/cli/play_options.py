@@ -21,6 +21,9 @@ SystemPrompt = Annotated[str | None, typer.Option(help="The first message of eve
 MaxTurns = Annotated[int, typer.Option(min=1, help="Actions in an episode, at most.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Of the model's sampling.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens in one answer of the model, at most.")]
+StepTimeoutS = Annotated[
+    float, typer.Option(min=0.001, help="Seconds for a reset or a step; then its episode is given up.")
+]
 Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at once.")]
 
 

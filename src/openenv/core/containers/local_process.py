@@ -15,11 +15,18 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.containers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.containers.log_echo import LogEcho
 from openenv.core.containers.venv_cache import environment_for, variables_of
-from openenv.core.exceptions import ProviderError
+from openenv.core.exceptions import ProviderError, ServerEndedError
+from openenv.core.process_end import how_ended
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
 DEBUG_VARIABLE = "OPENENV_DEBUG"
+
+_WHAT_TO_DO = (
+    "Something in the environment ended its process: os._exit, a crash in a library, a lack of memory. With "
+    "OPENENV_ISOLATION=process each session has a process of its own, and only that session is lost. A new client "
+    "starts another server."
+)
 
 
 class LocalProcessProvider(RuntimeProvider):
@@ -72,6 +79,7 @@ class LocalProcessProvider(RuntimeProvider):
         self._process: subprocess.Popen[bytes] | None = None
         self._log: BinaryIO | None = None
         self._echo: LogEcho | None = None
+        self._was_ready = False
         self._base_url = ""
         self._token: str | None = None
 
@@ -143,6 +151,7 @@ class LocalProcessProvider(RuntimeProvider):
             ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
         """
         super().wait_for_ready(timeout_s)
+        self._was_ready = True
         if self._echo is None and self._log is not None and self.log_file is None:
             self._echo = LogEcho(self._log)
 
@@ -151,6 +160,7 @@ class LocalProcessProvider(RuntimeProvider):
         process, self._process = self._process, None
         if process is None:
             return
+        self._was_ready = False
         process.terminate()
         try:
             process.wait(self.grace_s)
@@ -164,12 +174,14 @@ class LocalProcessProvider(RuntimeProvider):
         self._stopped()
 
     def check_alive(self) -> None:
-        """Raise ``ProviderError`` with the end of the log if the server has ended."""
+        """Raise ``ServerEndedError``, a ``ProviderError``, with the end of the log if the server has ended."""
         if self._process is None or self._process.poll() is None:
             return
-        raise ProviderError(
-            f"The server for {self.environment!r} ended with exit status {self._process.returncode}.", self.logs()
-        )
+        ended = f"The server for {self.environment!r} {how_ended(self._process.returncode)}"
+        if not self._was_ready:
+            raise ServerEndedError(f"{ended}.", self.logs())
+        shown = None if self._echo is not None else self.logs()
+        raise ServerEndedError(f"{ended}, and its sessions with it. {_WHAT_TO_DO}", shown)
 
     def logs(self, size: int = LOG_END) -> str:
         """Return the end of what the running server has printed, ``size`` bytes at most; nothing after ``stop``."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv.core.exceptions.base import OpenEnvError
+from openenv.core.exceptions.base import OpenEnvError, ProviderError
 
 _MOST_NOTES = 8
 
@@ -205,6 +205,13 @@ class RequestGivenUpError(ConnectionLostError):
             f"ended them. It is not sent again, and its session was given up. The last time: {reason}. The next call "
             "opens a new session."
         )
+
+
+class ServerEndedError(ProviderError, ConnectionLostError):
+    """The process of the server that was started for a client has ended, and every session with it.
+
+    Whether a request that was under way was executed is not known.
+    """
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):
