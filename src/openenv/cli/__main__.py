@@ -68,10 +68,11 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; ends the process with its exit status."""
+    debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
     try:
         build_app()(prog_name="openenv")
     except (OpenEnvError, OSError) as error:
-        if os.environ.get("OPENENV_DEBUG") == "1":
+        if debugs:
             traceback.print_exception(error)
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)

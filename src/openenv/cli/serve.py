@@ -234,7 +234,7 @@ def serve(
     if reload:
         if not isinstance(package, EnvironmentPackage):
             raise typer.BadParameter(f"--reload watches an environment's folder, and {package.name} has none.")
-        _hand_on(**{SERVED: package.folder, SERVED_APP: app})
+        _hand_on(**{SERVED: package.target, SERVED_APP: app})
         _serve_reloading(package, host, port, looks, quiet=quiet)
         return
     if fleet is not None:

@@ -71,7 +71,8 @@ class ConnectionSettings:
         ping_interval_s: Seconds between pings.
         ping_timeout_s: Seconds to wait for a pong.
         headers: Further headers of the handshake, which may hold secrets.
-        check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended.
+        check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
+            returns at once.
     """
 
     url: str

@@ -224,7 +224,7 @@ async def _check_server(settings: ConnectionSettings) -> None:
     if settings.check_server is None:
         return
     for _ in range(_LOOKS_AT_PROCESS):
-        await asyncio.to_thread(settings.check_server)
+        settings.check_server()
         await asyncio.sleep(_LOOKS_AFTER_S)
 
 

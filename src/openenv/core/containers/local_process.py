@@ -15,12 +15,14 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.containers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.containers.log_echo import LogEcho
 from openenv.core.containers.venv_cache import environment_for, variables_of
+from openenv.core.env_server.importable import refuse_while_importing
 from openenv.core.exceptions import ProviderError, ServerEndedError
 from openenv.core.process_end import how_ended
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
 DEBUG_VARIABLE = "OPENENV_DEBUG"
+_BREAKPOINT = "openenv.core.breakpoints.refuse"
 
 _WHAT_TO_DO = (
     "Something in the environment ended its process: os._exit, a crash in a library, a lack of memory. With "
@@ -44,7 +46,7 @@ class LocalProcessProvider(RuntimeProvider):
     server prints, from when it is ready on, is shown on this process's standard error.
 
     Args:
-        environment: Name of an installed environment, or the folder that holds its ``openenv.yaml``.
+        environment: Name of an installed environment, the folder that holds its ``openenv.yaml``, or its file.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
         env_vars: Environment variables to set for the server, on top of this process's own.
         log_file: Where to append what the server prints, in place of standard error.
@@ -118,13 +120,12 @@ class LocalProcessProvider(RuntimeProvider):
         return self._start(port, env_vars or {}, [])
 
     def _start(self, port: int | None, env_vars: Mapping[str, str], options: list[str]) -> str:
+        refuse_while_importing()
         if self._process is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
         venv = environment_for(Path(self.environment)) if self.venv else None
         variables = {**self.env_vars, **env_vars}
-        if is_loopback(self._host):
-            variables.setdefault(DEBUG_VARIABLE, os.environ.get(DEBUG_VARIABLE) or "1")
-        else:
+        if not is_loopback(self._host):
             variables[TOKEN_VARIABLE] = token_for({**os.environ, **variables})
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         self._log = self._open_log()
@@ -214,12 +215,14 @@ class LocalProcessProvider(RuntimeProvider):
         host, port = listener.getsockname()[:2]
         inherited = [listener.fileno()] if self._hands_on_listener else []
         command += ["--fd", str(listener.fileno())] if inherited else ["--host", host, "--port", str(port)]
+        if is_loopback(self._host) and not (variables.get(DEBUG_VARIABLE) or os.environ.get(DEBUG_VARIABLE)):
+            command.append("--debug")
         if self.max_sessions is not None:
             command += ["--max-sessions", str(self.max_sessions)]
         own = {} if venv is None else variables_of(venv)
         return subprocess.Popen(  # noqa: S603  # our own command; the environment is the caller's choice
             command,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
+            env={"PYTHONBREAKPOINT": _BREAKPOINT, **os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
