@@ -31,7 +31,7 @@ COMMANDS = {
     "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
     "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),
     "doctor": Command("openenv.cli.doctor:doctor", "Say what this machine can do, and what brings what it can't."),
-    "validate": Command("openenv.cli.validate:validate", "Check an environment's folder without running it."),
+    "validate": Command("openenv.cli.validate:validate", "Check an environment: its folder, and that it runs."),
     "build": Command("openenv.cli.build:build", "Build the image of an environment."),
     "deploy": Command("openenv.cli.deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
     "push": Command("openenv.cli.push:push", "Publish an environment's folder, as a Space on the Hub."),
