@@ -27,7 +27,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
 Target = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, a URL, or a Space.")
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]

@@ -9,7 +9,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.play_settings import PlaySettings
 
 Environment = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a server's URL.")
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
 ]
 PlayerKind = Annotated[
     Literal["scripted", "random"] | None,

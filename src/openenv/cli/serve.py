@@ -32,7 +32,9 @@ SERVED = "OPENENV_SERVED"
 SERVED_APP = "OPENENV_SERVED_APP"
 """With ``--reload`` and ``--app``: its application."""
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a Space.")]
+Target = Annotated[
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a Space.")
+]
 App = Annotated[
     str | None,
     typer.Option(

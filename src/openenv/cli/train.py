@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder or URL.")]
+Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder, file or URL.")]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
 Sft = Annotated[
     str | None,
