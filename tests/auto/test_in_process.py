@@ -71,7 +71,8 @@ def test_from_a_program_s_own_event_loop() -> None:
         async with openenv.make(SpyingEnvironment) as client:
             games = await client.vector(3)
             await games.reset()
-            return await games.step([Add(amount=number) for number in (1, 2, 3)])
+            results: list[Any] = await games.step([Add(amount=number) for number in (1, 2, 3)])
+            return results
 
     assert [result.observation.total for result in asyncio.run(play())] == [1, 2, 3]
 

@@ -322,7 +322,7 @@ def test_a_step_that_ends_its_process_is_known_at_once(folder: Path, code: str, 
         with pytest.raises(ServerEndedError, match=sentence):
             client.reset()
         with pytest.raises(ServerEndedError, match=sentence):
-            client.async_client.new_session()
+            client.new_session()
         assert time.monotonic() - started < 20  # and not the 30 s for which a server that lives keeps sessions
 
 

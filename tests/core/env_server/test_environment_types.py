@@ -325,7 +325,7 @@ class TestFactory:
 
     def test_a_class_with_abstract_methods_is_refused_by_their_names(self) -> None:
         class Unfinished(Environment[Add, Total, State]):
-            def reset(self) -> Total:  # type: ignore[override]
+            def reset(self) -> Total:
                 return Total(total=0)
 
         for source in (Unfinished, partial(Unfinished)):
