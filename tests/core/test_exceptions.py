@@ -51,6 +51,7 @@ from openenv.core.exceptions import (
     SandboxFileError,
     SandboxUnavailableError,
     ServerCapacityError,
+    ServerEndedError,
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
@@ -127,6 +128,7 @@ EXAMPLES: list[OpenEnvError] = [
     HubError("Could not look.", 503),
     ProviderError("why", "its last words"),
     ServerNotReadyError("why", ""),
+    ServerEndedError("It exited with status 3.", "its last words"),
     SandboxError("why"),
     SandboxUnavailableError("why"),
     SandboxFileError("a/b", "it is a link"),
@@ -170,6 +172,7 @@ def test_the_examples_leave_out_no_class() -> None:
         (HandleUsedError, RuntimeError),
         (ProviderError, RuntimeError),
         (ServerNotReadyError, TimeoutError),
+        (ServerEndedError, ConnectionError),
         (SandboxError, RuntimeError),
         (EnvironmentNotFoundError, LookupError),
     ],
@@ -313,3 +316,10 @@ def test_a_request_error_keeps_its_details(message: str, details: dict[str, Any]
     details.pop("self", None)
     error = RequestError(message, **details)
     assert (error.message, error.details) == (message, details)
+
+
+def test_with_debug_an_error_shows_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = {"message": "KeyError: 'a'", "code": "EXECUTION_ERROR", "may_have_happened": True, "traceback": "line 3"}
+    assert not hasattr(ServerError.from_frame(frame), "__notes__")
+    monkeypatch.setenv("OPENENV_DEBUG", "1")
+    assert ServerError.from_frame(frame).__notes__ == ["may_have_happened: True", "traceback:\nline 3"]

@@ -19,6 +19,7 @@ from openenv.cli.play_options import (
     MaxTokens,
     PlayerKind,
     Sessions,
+    StepTimeoutS,
     SystemPrompt,
     Temperature,
     play_settings,
@@ -74,6 +75,7 @@ def evaluate(
     max_tokens: MaxTokens = None,
     seed: Seed = 1,
     sessions: Sessions = 16,
+    step_timeout_s: StepTimeoutS = 60.0,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,6 +96,7 @@ def evaluate(
         temperature=temperature,
         max_tokens=max_tokens,
         seed=seed,
+        step_timeout_s=step_timeout_s,
     )
     folder = output or _new_folder(environment, settings.who)
     console = Console(stderr=as_json)
@@ -137,8 +140,9 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     console.print(table)
     _show_tasks(evaluation, console)
     if evaluation.failed:
-        said = f"The environment failed in {evaluation.failed} episodes, which count for nothing."
-        console.print(said, style="yellow", highlight=False)
+        episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
+        said = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
+        console.print(said, style="yellow", highlight=False, markup=False)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
 

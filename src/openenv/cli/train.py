@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder or URL.")]
+Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder, file or URL.")]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
 Sft = Annotated[
     str | None,
@@ -41,6 +41,9 @@ MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [de
 IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
 Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
 Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
+StepTimeoutS = Annotated[
+    float | None, typer.Option(help="Seconds for a reset or a step; then its episode is given up.  [default: 60]")
+]
 Seed = Annotated[int | None, typer.Option(help="What every random choice derives from.  [default: 1]")]
 EvalEpisodes = Annotated[
     int | None, typer.Option(help="Fresh seeds before and after.  [default: 200 for tiny, else 64]")
@@ -73,6 +76,7 @@ def train(  # one parameter for each option
     illegal_penalty: IllegalPenalty = None,
     fallback: Fallback = None,
     thinking: Thinking = None,
+    step_timeout_s: StepTimeoutS = None,
     seed: Seed = None,
     eval_episodes: EvalEpisodes = None,
     checkpoint_every: CheckpointEvery = None,

@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,8 @@ class ConnectionSettings:
         ping_interval_s: Seconds between pings.
         ping_timeout_s: Seconds to wait for a pong.
         headers: Further headers of the handshake, which may hold secrets.
+        check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
+            returns at once.
     """
 
     url: str
@@ -78,6 +81,7 @@ class ConnectionSettings:
     ping_interval_s: float | None
     ping_timeout_s: float | None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    check_server: Callable[[], None] | None = field(default=None, repr=False)
 
 
 class Placement(NamedTuple):

@@ -25,7 +25,7 @@ from openenv.core.background_loop import (
 from openenv.core.bootstrap import Bootstrapping
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
-from openenv.core.containers.base import Provider
+from openenv.core.containers.base import Provider, RuntimeProvider
 from openenv.core.env_server.pictures import Picture
 from openenv.core.exceptions import (
     ClientModeError,
@@ -125,6 +125,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._ping_interval_s = websocket_ping_interval_s
         self._ping_timeout_s = websocket_ping_timeout_s
         self._provider = provider
+        # Further sessions have no provider of their own, and the same server.
+        self._check_server = provider.check_alive if isinstance(provider, RuntimeProvider) else None
         self._mode = _checked_mode(mode)
         self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)
@@ -528,6 +530,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ping_interval_s=self._ping_interval_s,
             ping_timeout_s=self._ping_timeout_s,
             headers=tuple(self._headers.items()),
+            check_server=self._check_server,
         )
 
 

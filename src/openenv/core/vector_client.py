@@ -1,6 +1,7 @@
 """Many sessions of one environment, reset and stepped together: what a trainer holds."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
@@ -31,6 +32,13 @@ SlotResult: TypeAlias = StepResult[ObsT] | OpenEnvError | None
 """What a slot gave: a result, its error, or ``None`` where it was left out."""
 
 _Request: TypeAlias = tuple[bytes, bytes]
+
+logger = logging.getLogger(__name__)
+
+# The log says which slots are waited for after as long, or half of the time that an answer may take; and then again
+# where they are waited for twice as long as any before.
+_PATIENCE_S = 10.0
+_MOST_NAMED = 16
 
 # Requests after which a frame is sent while the next ones are still being written, so that the server begins on them.
 _MESSAGES_IN_A_FRAME = 32
@@ -69,6 +77,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         self._client = client
         self._settings = settings
         self._timeout_s = client.message_timeout_s
+        self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
         self._autoreset = autoreset
         self._links: list[Link | None] = [None] * count
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -280,13 +289,28 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _all_answered(self, batch: "_Batch[ObsT]") -> None:
         """Wait for the answers. A slot whose answer does not come in time is given up."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await batch.complete()
-        except TimeoutError:
-            for answer in batch.missing():
-                answer.set_exception(timed_out(self._timeout_s))
-                answer.link.drop()
+        waited_s = 0.0
+        while self._timeout_s is None or waited_s < self._timeout_s:
+            until_s = self._patience_s if self._timeout_s is None else min(self._patience_s, self._timeout_s)
+            try:
+                async with asyncio.timeout(until_s - waited_s):
+                    await batch.complete()
+                return
+            except TimeoutError:
+                waited_s = until_s
+                self._say_who_is_waited_for(batch, waited_s)
+        for answer in batch.missing():
+            answer.set_exception(timed_out(self._timeout_s))
+            answer.link.drop()
+
+    def _say_who_is_waited_for(self, batch: "_Batch[ObsT]", waited_s: float) -> None:
+        slots = ", ".join(str(answer.slot) for answer in batch.missing()[:_MOST_NAMED])
+        if self._timeout_s is not None and waited_s >= self._timeout_s:
+            logger.warning("no answer of the environment within %g s, given up: slot %s", waited_s, slots)
+            return
+        self._patience_s = 2 * waited_s
+        limit = "" if self._timeout_s is None else f", which may take {self._timeout_s:g} s"
+        logger.warning("waiting for the environment's answer for %g s now%s: slot %s", waited_s, limit, slots)
 
     def _note(self, slot: int, result: SlotResult[ObsT]) -> None:
         if isinstance(result, StepResult):
@@ -349,12 +373,12 @@ class _Batch(Generic[ObsT]):
 class _SlotAnswer(Generic[ObsT]):
     """The answer that a slot waits for; parsed as it comes, while others are still on their way."""
 
-    __slots__ = ("_batch", "_done", "_slot", "link")
+    __slots__ = ("_batch", "_done", "link", "slot")
 
     def __init__(self, batch: _Batch[ObsT], slot: int, link: Link) -> None:
         self.link = link
         self._batch = batch
-        self._slot = slot
+        self.slot = slot
         self._done = False
 
     def set_result(self, message: Any) -> None:
@@ -381,7 +405,7 @@ class _SlotAnswer(Generic[ObsT]):
         if self._done:
             return
         self._done = True
-        self._batch.settle(self._slot, result)
+        self._batch.settle(self.slot, result)
         self._batch.arrived()
 
 

@@ -17,6 +17,8 @@ from openenv.train.vllm_settings import VllmSettings
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
 
 TINY = "tiny"
+STEP_TIMEOUT_S = 60.0
+"""Seconds that an environment's reset or step may take, where nobody says how many."""
 
 # A pretrained model wants small steps, and few episodes at once fit into memory. The fields' own defaults are those
 # of the tiny policy.
@@ -154,6 +156,9 @@ class TrainConfig(BaseModel):
     max_context: int = Field(default=2048, ge=16, description="tokens of an episode after which it is cut off")
     illegal_penalty: float = Field(default=0.1, ge=0, description="taken from the reward for each illegal action")
     fallback: str | None = Field(default=None, description="the action that an illegal text counts as")
+    step_timeout_s: float = Field(
+        default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
+    )
     thinking: bool = Field(default=False, description="let the chat template ask for reasoning before an action")
 
     tiny_hidden: int = Field(default=32, ge=16, multiple_of=16, description="width of the tiny policy")

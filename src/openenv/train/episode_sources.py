@@ -84,7 +84,12 @@ class PlayerEpisodes:
 
     def __init__(self, settings: PlaySettings, sessions: int) -> None:
         self._settings = settings
-        self._sessions = Sessions.open(settings.environment, sessions, with_tools=settings.form == "tools")
+        self._sessions = Sessions.open(
+            settings.environment,
+            sessions,
+            with_tools=settings.form == "tools",
+            step_timeout_s=settings.step_timeout_s,
+        )
         self.client = self._sessions.client
         try:
             self._make_player = self._player_maker()
@@ -163,7 +168,10 @@ class ApiEpisodes:
     def __init__(self, settings: PlaySettings, sessions: int) -> None:
         self._player = _api_player(settings, sessions)
         self.client: SyncEnvClient[Any, Any, Any] = make(
-            settings.environment, max_sessions=sessions, capacity_wait_s=CAPACITY_WAIT_S
+            settings.environment,
+            max_sessions=sessions,
+            capacity_wait_s=CAPACITY_WAIT_S,
+            message_timeout_s=settings.step_timeout_s,
         ).sync()
         self.client.connect()
 

@@ -65,6 +65,7 @@ class Evaluation:
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
         tasks: What came of each task.
+        first_failure: What the first failure of the environment said; ``None`` where there was none.
     """
 
     environment: str
@@ -76,6 +77,7 @@ class Evaluation:
     mean_length: float
     illegal_actions: float
     tasks: list[TaskResult]
+    first_failure: str | None = None
 
     @property
     def episodes(self) -> int:
@@ -204,6 +206,7 @@ def _evaluation(
         mean_length=fmean(line["length"] for line in lines),
         illegal_actions=fmean(line["illegal_actions"] for line in lines),
         tasks=results,
+        first_failure=failures[0]["reason"] if failures else None,
     )
 
 

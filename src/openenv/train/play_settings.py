@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from openenv.train.config import TrainConfig
+from openenv.train.config import STEP_TIMEOUT_S, TrainConfig
 from openenv.train.run_folder import RunFolder
 
 __all__ = ["PlaySettings"]
@@ -39,6 +39,9 @@ class PlaySettings(BaseModel):
     )
     temperature: float = Field(default=1.0, ge=0, description="of a model's sampling")
     max_tokens: int | None = Field(default=None, ge=1, description="tokens that a model may write in one answer")
+    step_timeout_s: float = Field(
+        default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
+    )
     seed: int = Field(default=1, ge=0, description="what tasks without a list and players derive from")
 
     @property
@@ -68,8 +71,8 @@ class PlaySettings(BaseModel):
         return {**(self.reset or {}), **task}
 
     def decisive(self) -> dict[str, Any]:
-        """Return what episodes depend on, as JSON values: all but the address at which the model happens to be."""
-        settings = self.model_dump(mode="json", exclude={"base_url"})
+        """Return what episodes depend on, as JSON values: neither the model's address nor how long is waited."""
+        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s"})
         return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def _own_config(self) -> TrainConfig | None:

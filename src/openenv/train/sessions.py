@@ -15,6 +15,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
+from openenv.train.config import STEP_TIMEOUT_S
 from openenv.train.environment_tools import EnvironmentTools
 
 __all__ = ["Sessions"]
@@ -48,7 +49,9 @@ class Sessions:
         self._vector = vector
 
     @classmethod
-    def open(cls, environment: str, count: int, *, with_tools: bool = False) -> Self:
+    def open(
+        cls, environment: str, count: int, *, with_tools: bool = False, step_timeout_s: float = STEP_TIMEOUT_S
+    ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
         Args:
@@ -56,6 +59,7 @@ class Sessions:
                 or a server's URL.
             count: How many sessions to open.
             with_tools: Whether to ask for the environment's tools too.
+            step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
 
         Returns:
             The sessions, connected.
@@ -69,7 +73,9 @@ class Sessions:
         """
         # The place of the session that asks for the tools is free again a moment after it has asked.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
-        client: Client = make(environment, max_sessions=count, capacity_wait_s=wait_s).sync()
+        client: Client = make(
+            environment, max_sessions=count, capacity_wait_s=wait_s, message_timeout_s=step_timeout_s
+        ).sync()
         try:
             tools = EnvironmentTools.of(client) if with_tools else None
             sessions = cls._of(environment, client, client.vector(count))

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.disclosure import message_of
+from openenv.core.env_server.disclosure import message_of, origin_of
 from openenv.core.env_server.environment_types import (
     EnvironmentFactory,
     EnvironmentMethod,
@@ -255,7 +255,7 @@ class Runner:
             await _answered(None, "factory", None, place.run, _make_into, made, factory)
         except RequestError as error:
             place.leave()
-            raise EnvironmentFactoryError(factory.name) from error
+            raise EnvironmentFactoryError(factory.name, origin=error.origin or error.message) from error
         except asyncio.CancelledError:  # whoever wanted it has gone, while its thread may still be making it
             place.run(_close_made, made, factory)
             place.leave()
@@ -526,4 +526,4 @@ def _failure(error: BaseException, operation: str, session_name: str | None) -> 
     if isinstance(error, RequestError):
         return error
     logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
-    return EnvironmentFailedError(message_of(error))
+    return EnvironmentFailedError(message_of(error), origin=origin_of(error))

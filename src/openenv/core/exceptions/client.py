@@ -1,9 +1,10 @@
 """Errors that are raised in the client: what the server answered, and what befell the connection."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv.core.exceptions.base import OpenEnvError
+from openenv.core.exceptions.base import OpenEnvError, ProviderError
 
 _MOST_NOTES = 8
 
@@ -14,8 +15,15 @@ def _notes(errors: Sequence[Any]) -> list[str]:
     return [f"{'.'.join(map(str, fault['loc']))}: {fault.get('msg')}" for fault in faults[:_MOST_NOTES]]
 
 
+def _detail_notes(details: Mapping[str, Any]) -> list[str]:
+    """Write out the further fields of an error frame, for those who debug."""
+    return [f"{name}:\n{value}" if name == "traceback" else f"{name}: {value!r}" for name, value in details.items()]
+
+
 class ServerError(OpenEnvError, RuntimeError):
     """The server answered with an error frame.
+
+    With ``OPENENV_DEBUG=1`` its details are shown wherever its traceback is.
 
     Attributes:
         message: The server's sentence.
@@ -33,6 +41,9 @@ class ServerError(OpenEnvError, RuntimeError):
         super().__init__(f"Server error: {message} (code: {code})")
         for note in _notes(self.errors):
             self.add_note(note)  # shown below a traceback; the text itself is what programs for the public one expect
+        if os.environ.get("OPENENV_DEBUG") == "1":
+            for note in _detail_notes(self.details):
+                self.add_note(note)
 
     @staticmethod
     def from_frame(data: Mapping[str, Any]) -> "ServerError":
@@ -194,6 +205,13 @@ class RequestGivenUpError(ConnectionLostError):
             f"ended them. It is not sent again, and its session was given up. The last time: {reason}. The next call "
             "opens a new session."
         )
+
+
+class ServerEndedError(ProviderError, ConnectionLostError):
+    """The process of the server that was started for a client has ended, and every session with it.
+
+    Whether a request that was under way was executed is not known.
+    """
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):
