@@ -280,11 +280,15 @@ def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
         # alias may come under either name.
         return model.__pydantic_validator__.validate_python(value, by_name=True)  # type: ignore[no-any-return]
     except ValidationError as error:
-        raise InvalidRequestError("Invalid message", errors=_entries(error)) from None
+        raise InvalidRequestError("Invalid message", errors=fault_entries(error)) from None
 
 
-def _entries(error: ValidationError) -> list[dict[str, Any]]:
-    """List the faults as pydantic does, without sending a large or odd input back to its sender."""
+def fault_entries(error: ValidationError) -> list[dict[str, Any]]:
+    """List the faults as pydantic does, without sending a large or odd input back to its sender.
+
+    Args:
+        error: What pydantic found.
+    """
     entries: list[dict[str, Any]] = _document(error.errors(include_context=False)[:_MOST_FAULTS])
     for entry in entries:
         entry["loc"] = [part[:_LONGEST_QUOTE] if isinstance(part, str) else part for part in entry["loc"]]

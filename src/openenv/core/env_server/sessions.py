@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from operator import attrgetter
+from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.disclosure import add_traceback
@@ -20,6 +21,7 @@ from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.line import Line
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
+from openenv.core.env_server.reset_parameters import reset_parameters
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.session_ids import AFTER_WORKER
 from openenv.core.env_server.toolbox import toolbox_of
@@ -117,6 +119,11 @@ class Sessions:
                 if not session.supports_others:
                     raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
+    def reset_schema(self) -> dict[str, Any] | None:
+        """Describe the parameters of a reset as JSON Schema; ``None`` where the environment's class is not known."""
+        environment = self.factory.environment_class
+        return None if environment is None else reset_parameters(environment).schema
+
     def new_id(self) -> str:
         """Make an id that nobody can guess, and from which every worker can tell that this one made it."""
         return self._id_prefix + str(uuid4())
@@ -158,6 +165,7 @@ class Sessions:
             self._opening -= 1
         session.take_id(session_id or self._id_prefix + session.id)
         session.transport = transport
+        session.ignores_unknown = transport not in (Transport.V1, Transport.MCP)
         session.client = client
         session.yielding = yielding
         if yielding:
@@ -173,6 +181,7 @@ class Sessions:
         """Open a session outside the limits, for a single request in whatever order."""
         session = await self._make_session()
         session.enforces_order = False
+        session.ignores_unknown = True
         try:
             yield session
         except EnvironmentTimeoutError:  # closing would wait for the call that took too long
@@ -194,6 +203,7 @@ class Sessions:
         if session.attached:
             raise SessionCreationError("it is taken", f"Session {session_id} already has an attached WebSocket")
         session.attached = True
+        session.ignores_unknown = True  # the socket speaks the legacy wire
         session.yielding = False
         return session
 

@@ -146,6 +146,8 @@ class Worker:
             "can_snapshot": runner.can_snapshot,
             "offers_tools": runner.offers_tools,
             "tool_names": sorted(runner.tool_names),
+            "reset_names": runner.reset_names,
+            "step_names": runner.step_names,
             "supports_concurrent_sessions": runner.supports_concurrent_sessions,
         }
         return write_value(error_json(about))
