@@ -11,6 +11,7 @@ from urllib.request import Request
 from openenv.core.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
+from openenv.core.reset_check import unknown_split_text
 from openenv.core.schemas import http_address
 
 _TIMEOUT_S = 60.0
@@ -41,6 +42,9 @@ def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = N
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         raise ConnectionFailedError(f"Expected the names of environments at {base_url}, got {named!r:.200}.")
     environment = quote(named[0])
+    splits = _splits(asked, environment)
+    if splits and split not in splits:
+        raise ConfigurationError(unknown_split_text(split, splits))
     try:
         answer = asked.ask(f"/{environment}/tasks", {"split": split})
         tasks = answer.get("tasks") if isinstance(answer, dict) else None
@@ -51,6 +55,16 @@ def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = N
     if not isinstance(tasks, list):
         raise ConnectionFailedError(f"Expected the tasks of {named[0]} at {base_url}, got {answer!r:.200}.")
     return [_row(task, split, index) for index, task in enumerate(tasks)]
+
+
+def _splits(asked: "_Asked", environment: str) -> list[str]:
+    """Ask for the names of the splits; none where the environment does not list them."""
+    try:
+        listed = asked.ask(f"/{environment}/splits")
+    except (ConfigurationError, ServerExecutionError):
+        return []
+    named = [split.get("name") for split in listed if isinstance(split, dict)] if isinstance(listed, list) else []
+    return [name for name in named if isinstance(name, str)]
 
 
 class _NotSaidError(ConfigurationError):
