@@ -42,6 +42,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, timed_out
+from openenv.core.plain_values import plain_value
 from openenv.core.schemas import fetch_schemas
 from openenv.core.served_tasks import fetch_tasks
 
@@ -394,7 +395,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(RESET, to_json(kwargs), "observation", self._parse_result)
+        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), "observation", self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -413,7 +414,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        data = to_json(self._step_payload(action))
+        data = to_json(self._step_payload(action), fallback=plain_value)
         return self._exchange(b"step", data, "observation", self._parse_result)
 
     def state(self) -> Coroutine[Any, Any, StateT]:

@@ -22,6 +22,7 @@ from openenv.core.exceptions import (
 from openenv.core.hub import Hub
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, given_up, timed_out
+from openenv.core.plain_values import plain_value
 from openenv.core.v1_links import V1Link
 
 if TYPE_CHECKING:
@@ -123,10 +124,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         chosen = self._chosen(slots)
         given_seeds = _as_many("seeds", seeds, len(chosen))
         given_tasks = _as_many("tasks", tasks, len(chosen))
-        tasks_json = [to_json(task or {}) for task in given_tasks]
+        tasks_json = [to_json(task or {}, fallback=plain_value) for task in given_tasks]
         requests: dict[int, _Request] = {}
         for slot, seed, task, task_json in zip(chosen, given_seeds, given_tasks, tasks_json, strict=True):
-            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)})
+            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)}, fallback=plain_value)
             requests[slot] = (RESET, data)
         async with self._turn.here():
             for slot, task_json in zip(chosen, tasks_json, strict=True):
@@ -157,7 +158,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 if self._autoreset and self._ended[slot]:
                     requests[slot] = (RESET, self._tasks[slot])
                 else:
-                    requests[slot] = (b"step", to_json(self._clients[slot]._step_payload(action)))
+                    requests[slot] = (b"step", to_json(self._clients[slot]._step_payload(action), fallback=plain_value))
             return await self._exchange(requests)
 
     async def close(self) -> None:

@@ -133,4 +133,3 @@ def test_what_can_not_be_checked_takes_anything() -> None:
     check_reset_parameters(parameters.schema, given)
     with pytest.raises(InvalidRequestError, match="seed: Input should be a valid integer"):
         parameters.checked({"seed": "x"})
-

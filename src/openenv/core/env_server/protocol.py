@@ -7,6 +7,7 @@ or an event loop, so that every transport can share it and it can be tested alon
 """
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -34,8 +35,10 @@ from openenv.core.env_server.types import (
     WSStepMessage,
 )
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
+from openenv.core.plain_values import plain_value
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+logger = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
@@ -67,6 +70,8 @@ _LONGEST_QUOTE = 100
 _MOST_FAULTS = 20
 # Levels of what it quotes where that has no form in JSON; pydantic writes no more than some 250.
 _DEEPEST_QUOTE = 200
+# Levels down to which the place is named that has no form in JSON.
+_DEEPEST_PLACE = 10
 
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
@@ -375,11 +380,53 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
         shown = observation_json(outcome.observation)
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
-        raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
+        raise unsendable(outcome, error) from error
     reward = _scalar(outcome.reward)
     done = "true" if outcome.done else "false"
     beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
     return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
+
+
+def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
+    """Make the error for an outcome with a value that has no form in JSON, and put it into the log.
+
+    Args:
+        outcome: What the reset or step gave.
+        error: What the serialiser said.
+    """
+    observation = outcome.observation
+    fields = {} if isinstance(observation, WrittenJson) else dict(observation)
+    place = _unsendable_place({**fields, "metadata": outcome.metadata})
+    name = "the observation" if isinstance(observation, WrittenJson) else type(observation).__name__
+    where = name if place is None else f"{name}.{place}"
+    message = f"The observation cannot be sent as JSON: {where}: {error}"
+    logger.error("%s", message)
+    return EnvironmentFailedError(message)
+
+
+def _unsendable_place(value: Any, depth: int = 0) -> str | None:
+    """Name the first place in a value that has no form in JSON; ``None`` where there is none, or it is deep down."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    for key, each in inner:
+        if _has_json(each):
+            continue
+        below = _unsendable_place(each, depth + 1) if depth < _DEEPEST_PLACE else None
+        return str(key) if below is None else f"{key}.{below}"
+    return None
+
+
+def _has_json(value: Any) -> bool:
+    try:
+        _dump(value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def observation_json(observation: BaseModel | WrittenJson) -> str:
@@ -391,7 +438,8 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
     if isinstance(observation, WrittenJson):
         return observation.text
     # What model_dump_json calls, without the checks of its arguments, which take as long again.
-    return type(observation).__pydantic_serializer__.to_json(observation, exclude=_BESIDE, warnings=False).decode()
+    serializer = type(observation).__pydantic_serializer__
+    return serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
 
 
 def _scalar(value: Scalar | None) -> str:
@@ -412,9 +460,15 @@ def state_json(state: Any) -> str:
             f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
         )
     try:
-        return state.model_dump_json(warnings=False) if isinstance(state, BaseModel) else _dump(state)
+        if isinstance(state, BaseModel):
+            return state.model_dump_json(warnings=False, fallback=plain_value)
+        return _dump(state)
     except (ValueError, TypeError) as error:
-        raise EnvironmentFailedError(f"The state cannot be sent as JSON: {error}") from error
+        place = _unsendable_place(state)
+        where = type(state).__name__ if place is None else f"{type(state).__name__}.{place}"
+        message = f"The state cannot be sent as JSON: {where}: {error}"
+        logger.error("%s", message)
+        raise EnvironmentFailedError(message) from error
 
 
 def picture_json(picture: Picture | WrittenJson | None) -> str:
@@ -484,4 +538,4 @@ def _encodable_text(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    return to_json(value, inf_nan_mode="null").decode()
+    return to_json(value, inf_nan_mode="null", fallback=plain_value).decode()

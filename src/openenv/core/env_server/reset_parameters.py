@@ -56,8 +56,8 @@ class ResetParameters:
             return self._adapter.validate_python(dict(arguments))
         except ValidationError as error:
             faults = fault_entries(error)
-            where = ", ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
-            raise InvalidRequestError(f"Wrong parameters of reset: {where}", errors=faults) from None
+            where = "; ".join(map(_fault_text, faults))
+            raise InvalidRequestError(f"Wrong parameters of reset: {where}.", errors=faults) from None
 
 
 @cache
@@ -89,6 +89,11 @@ def unknown_names_error(unknown: Iterable[str], names: Iterable[str]) -> Invalid
     error = InvalidRequestError(unknown_names_text(unknown, names), errors=entries)
     error.details |= {"known": names, "nearest": {name: nearest_name(name, names) for name in unknown}}
     return error
+
+
+def _fault_text(fault: Mapping[str, Any]) -> str:
+    came = f", got {fault['input']!r:.100}" if "input" in fault and fault["type"] != "missing" else ""
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}{came}"
 
 
 def _annotation(reset: Callable[..., Any], parameter: inspect.Parameter) -> Any:

@@ -395,6 +395,11 @@ class Session:
             environment_type=self._runner.environment_name,
         )
 
+    def _log_wrong(self, operation: str, error: RequestError) -> None:
+        """Have the log say what is wrong with what the environment returned."""
+        name = self._runner.environment_name
+        logger.error("%s.%s: %s", name, operation, error.message, extra={"session": self.name})
+
     def _check_names(self, arguments: Mapping[str, Any]) -> None:
         """Refuse parameters that ``reset`` does not take, or have the log say once that they are left out.
 
@@ -442,7 +447,11 @@ class Session:
         self.last_activity = time.monotonic()
 
     def _began(self, result: Any) -> Outcome:
-        outcome = outcome_of(result)
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("reset", error)
+            raise
         self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
         self.episodes += 1
         self._earlier_steps += self.step_count
@@ -452,7 +461,11 @@ class Session:
         return outcome
 
     def _stepped(self, result: Any) -> Outcome:
-        outcome = outcome_of(result)
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("step", error)
+            raise
         metrics = self._metrics
         metrics.steps = steps = metrics.steps + 1
         if not steps % self._timed_steps:
