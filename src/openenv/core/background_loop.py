@@ -17,7 +17,7 @@ from threading import Lock, Thread, current_thread
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from openenv.core.event_loop import new_event_loop
-from openenv.core.exceptions import ClientModeError
+from openenv.core.exceptions import ClientModeError, ConnectionFailedError
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
@@ -54,6 +54,8 @@ class BackgroundLoop:
         future: Future[ResultT] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
+        except ConnectionFailedError as error:
+            raise error.with_traceback(None) from None  # its sentence says all; the frames are of another thread
         except BaseException:
             future.cancel()  # the wait was interrupted; a coroutine that has ended does not mind
             raise

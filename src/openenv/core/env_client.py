@@ -30,6 +30,7 @@ from openenv.core.env_server.pictures import Picture
 from openenv.core.exceptions import (
     ClientModeError,
     ConfigurationError,
+    ConnectionFailedError,
     EpisodeOrderError,
     InvalidAnswerError,
     RequestNotSentError,
@@ -268,17 +269,16 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         _answer_data(forked, "forked")  # raises the error that it carries; none of them ends this session
         raise invalid_answer("forked", forked)
 
-    def _child(self) -> Self:
+    def _child(self, link: Link | None = None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
         child = self._another()
-        child._parent = self
+        child._parent, child._link = self, link  # the same class
         self._children.add(child)
         return child
 
     def _forked_child(self, link: Link) -> Self:
         """Make a client of a session that continues from this one's, with what the subclass keeps of the episode."""
-        child = self._child()
-        child._link = link  # the same class
+        child = self._child(link)
         for name, value in vars(self).items():
             if name not in _OF_EVERY_CLIENT:
                 setattr(child, name, _copied(value))
@@ -544,7 +544,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         return link_here(self._link, type(self).__name__)
 
     async def _open_link(self) -> Link:
-        return await open_link(await self._connection_settings(), self._message_timeout_s, self._capacity_wait_s)
+        settings = await self._connection_settings()
+        try:
+            return await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
+        except ConnectionFailedError as error:
+            raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
 
     async def _started(self) -> None:
         """Have the server started if that is still to be done."""

@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
 
-from openenv.core.connection import server_sentence, unauthorized
+from openenv.core.connection import failure_text, server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
 from openenv.core.reset_check import unknown_split_text
@@ -96,7 +96,10 @@ class _Asked:
         except HTTPError as error:
             raise _refusal(url, error) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise ConnectionFailedError(f"Expected the environment's tasks at {url}, but: {error!r}.") from error
+            said = failure_text(error)
+            raise ConnectionFailedError(f"Expected the environment's tasks at {url}, but: {said}") from None
+                f"Expected the environment's tasks at {url}, but: {failure_text(error)}"
+            ) from None
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:
