@@ -98,8 +98,6 @@ class _Asked:
         except (OSError, HTTPException, ValueError) as error:
             said = failure_text(error)
             raise ConnectionFailedError(f"Expected the environment's tasks at {url}, but: {said}") from None
-                f"Expected the environment's tasks at {url}, but: {failure_text(error)}"
-            ) from None
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:
