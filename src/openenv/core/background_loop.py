@@ -154,6 +154,20 @@ async def start_in_thread(start: Callable[[], ResultT], stop: Callable[[], None]
         raise
 
 
+async def run_in_thread(function: Callable[[], object]) -> None:
+    """Run what blocks in a thread; where the interpreter is ending, which starts no threads any more, at once.
+
+    Args:
+        function: What blocks.
+    """
+    try:
+        running = asyncio.get_running_loop().run_in_executor(None, function)
+    except RuntimeError:
+        function()
+    else:
+        await running
+
+
 class _Start(Generic[ResultT]):
     """A start that may be given up at any moment, also the one at which it ends."""
 

@@ -19,6 +19,7 @@ from openenv.core.background_loop import (
     background_loop,
     blocks_outside_loop,
     in_event_loop,
+    run_in_thread,
     start_in_thread,
     wait_for,
 )
@@ -227,7 +228,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         finally:
             provider, self._provider = self._provider, None
             if provider is not None:
-                await asyncio.to_thread(provider.shut_down)
+                await run_in_thread(provider.shut_down)
 
     @blocks_outside_loop
     async def new_session(self) -> Self:
