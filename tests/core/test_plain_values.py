@@ -56,6 +56,7 @@ class ShowingEnvironment(Environment[Choose, Seen, State]):
         table: dict[Any, Callable[[], Any]] = {
             "metadata": lambda: Seen(metadata={"mask": numpy.array([1, 0], dtype=bool)}, reward=numpy.float32(0.5)),
             "odd": lambda: Seen(value={"board": [1, {"cell": Odd()}]}),
+            "infinite": lambda: Seen(value={"rates": (1.0, float("inf"))}),
             "nan": lambda: Seen(reward=numpy.float32("nan")),
             "nothing": lambda: None,
         }
@@ -113,6 +114,15 @@ def test_what_is_wrong_is_said_and_in_the_log_with_its_class(
         client.step({"what": what})
     logged = "\n".join(record.getMessage() for record in caplog.records)
     assert ("Seen.value.board" if what == "odd" else "Environment.step: ") in logged
+
+
+def test_infinity_arrives_as_null_and_not_in_silence(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "openenv")
+    client.reset()
+    for _ in range(40):  # not every observation is searched
+        assert client.step({"what": "infinite"}).observation["value"] == {"rates": [1.0, None]}
+    warned = [record.getMessage() for record in caplog.records if "not finite" in record.getMessage()]
+    assert [text.partition(" is")[0] for text in warned] == ["Seen.value.rates.1"]
 
 
 def test_a_rejected_action_says_what_was_expected_and_what_came(client: Any) -> None:

@@ -8,14 +8,16 @@ or an event loop, so that every transport can share it and it can be tested alon
 
 import json
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from openenv.core.env_server.action_unions import action_members
 from openenv.core.env_server.disclosure import without_secrets
@@ -72,6 +74,12 @@ _MOST_FAULTS = 20
 _DEEPEST_QUOTE = 200
 # Levels down to which the place is named that has no form in JSON.
 _DEEPEST_PLACE = 10
+# Of so many observations with a null in their JSON, one is searched for NaN and infinity: fields without a value are
+# common, and a search of all would slow their steps down.
+_LOOKED_AT = 16
+_MOST_WARNED = 100
+_with_null = count()
+_warned: set[type] = set()
 
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
@@ -439,7 +447,40 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
         return observation.text
     # What model_dump_json calls, without the checks of its arguments, which take as long again.
     serializer = type(observation).__pydantic_serializer__
-    return serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
+    text = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
+    if "null" in text and next(_with_null) % _LOOKED_AT == 0:
+        _warn_of_non_finite(observation)
+    return text
+
+
+def _warn_of_non_finite(observation: BaseModel) -> None:
+    """Have the log say, once for each class, that NaN or infinity is sent as ``null``."""
+    place = _non_finite_place(dict(observation))
+    if place is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
+        _warned.add(type(observation))
+        logger.warning(
+            "%s.%s is not finite, which JSON has no number for: clients get null. Leave it out, or clip it.",
+            type(observation).__name__,
+            place,
+        )
+
+
+def _non_finite_place(value: Any, depth: int = 0) -> str | None:
+    """Name the first place in a value that holds NaN or infinity; ``None`` where there is none, or it is deep down."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    elif not isinstance(value, Mapping | list | tuple | float):
+        with suppress(PydanticSerializationError):
+            value = plain_value(value)
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    if depth == _DEEPEST_PLACE or not isinstance(value, Mapping | list | tuple):
+        return None
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        below = _non_finite_place(inner, depth + 1)
+        if below is not None:
+            return f"{key}.{below}" if below else str(key)
+    return None
 
 
 def _scalar(value: Scalar | None) -> str:
