@@ -27,8 +27,8 @@ def plain_value(value: Any) -> Any:
     """
     for library, names in _ARRAYS:
         module = sys.modules.get(library)
-        if module is not None and isinstance(value, tuple(getattr(module, name) for name in names)):
-            plain = value.tolist()
+        if module is not None and any(isinstance(value, getattr(module, name)) for name in names):
+            plain: Any = value.tolist()
             if type(plain) is not type(value):  # NumPy's longest floats stay what they are
                 return plain
     raise PydanticSerializationError(f"Unable to serialize unknown type: {type(value)}")
