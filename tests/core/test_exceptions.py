@@ -4,7 +4,6 @@ import copy
 import inspect
 import json
 import pickle
-import traceback
 from typing import Any
 
 import pytest
@@ -279,13 +278,24 @@ def test_validation_entries_arrive() -> None:
     assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR"}).errors == []
 
 
-def test_a_traceback_shows_what_is_wrong_with_each_field() -> None:
-    errors = [{"loc": ["words", 0], "msg": "Field required"}, {"loc": "x"}, "y"]
+def test_the_text_says_what_is_wrong_with_each_field_and_what_came() -> None:
+    errors = [
+        {"loc": ["words", 0], "msg": "Field required", "input": {"a": 1}},
+        {"loc": ["size"], "msg": "Input should be a valid integer", "input": "four"},
+        {"loc": "x"},
+        "y",
+    ]
     error = ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": errors})
-    assert "".join(traceback.format_exception_only(error)).endswith(
-        "(code: VALIDATION_ERROR)\nwords.0: Field required\n"
+    assert str(error) == (
+        "Server error: m (code: VALIDATION_ERROR): words.0: Field required; "
+        "size: Input should be a valid integer, got 'four'"
     )
-    assert str(error) == "Server error: m (code: VALIDATION_ERROR)"
+
+
+def test_what_the_message_says_is_not_said_twice() -> None:
+    errors = [{"loc": [], "msg": "not in the word list", "type": "illegal_action"}]
+    error = ServerError.from_frame({"message": "not in the word list", "code": "VALIDATION_ERROR", "errors": errors})
+    assert str(error) == "Server error: not in the word list (code: VALIDATION_ERROR)"
 
 
 def test_an_unknown_code_is_a_plain_server_error() -> None:

@@ -23,6 +23,7 @@ from openenv.core.exceptions import (
 from openenv.core.hub import Hub
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, given_up, timed_out
+from openenv.core.plain_values import plain_value
 from openenv.core.v1_links import V1Link
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
         self.num_envs = count
         self.closed = False
-        self._client = client
+        self._clients = client._for_slots(count)
+        self._parsers = [each._parse_result for each in self._clients]
+        self._capacity_wait_s = client.capacity_wait_s
         self._settings = settings
         self._timeout_s = client.message_timeout_s
         self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
@@ -130,10 +133,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         chosen = self._chosen(slots)
         given_seeds = _as_many("seeds", seeds, len(chosen))
         given_tasks = _as_many("tasks", tasks, len(chosen))
-        tasks_json = [to_json(task or {}) for task in given_tasks]
+        tasks_json = [to_json(task or {}, fallback=plain_value) for task in given_tasks]
         requests: dict[int, _Request] = {}
         for slot, seed, task, task_json in zip(chosen, given_seeds, given_tasks, tasks_json, strict=True):
-            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)})
+            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)}, fallback=plain_value)
             requests[slot] = (RESET, data)
         async with self._turn.here():
             for slot, task_json in zip(chosen, tasks_json, strict=True):
@@ -164,7 +167,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 if self._autoreset and self._ended[slot]:
                     requests[slot] = (RESET, self._tasks[slot])
                 else:
-                    requests[slot] = (b"step", to_json(self._client._step_payload(action)))
+                    requests[slot] = (b"step", to_json(self._clients[slot]._step_payload(action), fallback=plain_value))
             return await self._exchange(requests)
 
     async def close(self) -> None:
@@ -209,7 +212,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _open_slot(self, slot: int) -> OpenEnvError | None:
         try:
-            link = await open_link(self._settings, self._timeout_s, self._client.capacity_wait_s)
+            link = await open_link(self._settings, self._timeout_s, self._capacity_wait_s)
         except OpenEnvError as error:
             return error
         refusal = link.refusal()
@@ -237,7 +240,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return results
 
     async def _exchange_once(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
-        batch = _Batch(self.num_envs, self._client._parse_result, self._note)
+        batch = _Batch(self.num_envs, self._parsers, self._note)
         lost = self._lost(requests)
         for slot, loss in lost.items():
             batch.settle(slot, loss)
@@ -324,17 +327,17 @@ class _Batch(Generic[ObsT]):
 
     Args:
         count: How many slots there are.
-        parse: Makes a result from an answer's ``data``.
+        parsers: Make a result from an answer's ``data``, for each slot.
         note: Learns of each slot's result, also when nobody waits for it any more.
     """
 
     def __init__(
         self,
         count: int,
-        parse: Callable[[dict[str, Any]], StepResult[ObsT]],
+        parsers: Sequence[Callable[[dict[str, Any]], StepResult[ObsT]]],
         note: Callable[[int, SlotResult[ObsT]], None],
     ) -> None:
-        self.parse = parse
+        self.parsers = parsers
         self.results: list[SlotResult[ObsT]] = [None] * count
         self._note = note
         self._expected: list[_SlotAnswer[ObsT]] = []
@@ -384,7 +387,7 @@ class _SlotAnswer(Generic[ObsT]):
     def set_result(self, message: Any) -> None:
         """Take the answer."""
         try:
-            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parse)
+            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parsers[self._slot])
         except OpenEnvError as error:
             result = error
         except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots

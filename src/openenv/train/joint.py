@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.reset_check import check_reset_parameters
 from openenv.train.config import TrainConfig
 from openenv.train.seeds import training_seeds
 from openenv.train.sessions import Sessions
@@ -59,16 +60,22 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
         The sessions by the environment's name; that of a single one is empty.
 
     Raises:
+        ConfigurationError: An environment's reset does not take what one of the run's stages passes it.
         OpenEnvError: An environment is not there, or holds fewer sessions; see `Sessions.open`.
     """
     counts = _most_at_once(config)
     with ExitStack() as stack:
-        yield {
+        opened = {
             name: stack.enter_context(
                 Sessions.open(part.environment, counts[name], step_timeout_s=config.step_timeout_s)
             )
             for name, part in config.parts.items()
         }
+        for name, part in config.parts.items():
+            schema = opened[name].client.schemas().get("reset")
+            for reset in part.resets:
+                check_reset_parameters(schema, reset, f"reset, for {part.environment}")
+        yield opened
 
 
 class JointRollouts:

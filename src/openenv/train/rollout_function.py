@@ -115,7 +115,7 @@ class RolloutFunction:
             outcomes = play_episodes(
                 episodes,
                 prompts,
-                sessions.reset([episode.parameters for episode in episodes]),
+                sessions.reset([self._spec.taken(episode.parameters) for episode in episodes]),
                 writer=writer,
                 dialogue=dialogue,
                 step=sessions.step,

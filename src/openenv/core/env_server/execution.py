@@ -28,6 +28,7 @@ from openenv.core.env_server.environment_types import (
 )
 from openenv.core.env_server.outcomes import WrittenJson
 from openenv.core.env_server.pictures import Picture, picture_of
+from openenv.core.env_server.reset_parameters import reset_parameters
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.env_server.tasks import TaskQuestion, ask
 from openenv.core.env_server.tools import class_tools
@@ -211,6 +212,8 @@ class Runner:
         can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
         offers_tools: Whether ``step`` takes the actions that list and call tools.
         tool_names: Names of the tools of the environment's class.
+        reset_names: Names of the parameters of ``reset``; ``None`` where it takes any.
+        step_names: Names of the options of ``step``, beside the action; ``None`` where it takes any.
         session_name: What its session is called in the log, once it has one.
     """
 
@@ -222,6 +225,9 @@ class Runner:
         environment_class: type = type(environment)
         self._reset = environment_method(environment_class, "reset")
         self._step = environment_method(environment_class, "step")
+        self._reset_parameters = reset_parameters(environment_class)
+        self.reset_names = self._reset_parameters.names
+        self.step_names = None if self._step.arguments is None else tuple(sorted(self._step.arguments))
         self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
         self._plain_step = getattr(environment, self._step.name)
         self.can_snapshot = has_snapshots(environment_class)
@@ -270,8 +276,13 @@ class Runner:
         return cls(made[0], place, keep=factory.shared is not None)
 
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Any:
-        """Call ``reset`` with those of the arguments that it accepts, and return what it returns."""
-        return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), arguments)
+        """Call ``reset`` with those of the arguments that it accepts, and return what it returns.
+
+        Raises:
+            InvalidRequestError: An argument has not the type that the signature names.
+        """
+        checked = self._reset_parameters.checked(arguments)
+        return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), checked)
 
     async def step(
         self,
@@ -292,7 +303,7 @@ class Runner:
 
     def reset_now(self, arguments: Mapping[str, Any]) -> Any:
         """As ``reset``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
-        return self._call_now("reset", self._reset, (), arguments)
+        return self._call_now("reset", self._reset, (), self._reset_parameters.checked(arguments))
 
     def step_now(self, action: Any, options: Mapping[str, Any]) -> Any:
         """As ``step``, at once; only where the runner is ``inline``. Something to await is returned as it is."""

@@ -62,6 +62,8 @@ _UNCLAIMED_TIMEOUT_S = 60.0
 _STATE_TIMEOUT_S = 30.0
 # When a client whom nothing can be made for may ask again.
 _RETRY_AFTER_S = 1.0
+WARNING_HEADER = "X-OpenEnv-Warning"
+"""Names what of a request the environment does not take, so that it was left out."""
 
 # What a body that does not fit is counted as.
 _INVALID_BODY = "VALIDATION_ERROR"
@@ -190,6 +192,7 @@ class HTTPTransport:
             action=types.action.model_json_schema(),
             observation=types.observation.model_json_schema(),
             state=types.state.model_json_schema(),
+            reset=self._sessions.reset_schema(),
             reset_observation=None if reset_observation is None else reset_observation.model_json_schema(),
         )
 
@@ -198,18 +201,24 @@ class HTTPTransport:
         arguments = {} if body is None else body.model_dump(exclude_unset=True)
         session = self._named_session(request, cookie_may_be_stale=True) or await self._open(request)
         if session is not None:
-            return _naming(_outcome_response(await session.reset(arguments)), session)
+            answer = _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
+            return _naming(answer, session)
         async with self._sessions.apart() as session:
-            return _outcome_response(await session.reset(arguments))
+            return _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
         """Do one action, in the session that the request names or, without one, in a fresh environment."""
         options = body.model_dump(exclude={"action", "timeout_s"}, exclude_unset=True)
+        own = body.model_extra or {}
         session = self._named_session(request)
         if session is not None:
-            return _outcome_response(await session.step(body.action, options, body.timeout_s))
+            return _outcome_response(
+                await session.step(body.action, options, body.timeout_s), session.unknown_options(own)
+            )
         async with self._sessions.apart() as session:
-            return _outcome_response(await session.step(body.action, options, body.timeout_s))
+            return _outcome_response(
+                await session.step(body.action, options, body.timeout_s), session.unknown_options(own)
+            )
 
     async def state(self, request: Request) -> Response:
         """Read the state of the session that the request names or, without one, of a fresh environment."""
@@ -377,11 +386,17 @@ class _LimitedBody:
         return message
 
 
-def _outcome_response(outcome: Outcome) -> Response:
+def _outcome_response(outcome: Outcome, warning: str | None) -> Response:
     """Write an outcome as the public server does over HTTP: the reward as a float, the metadata always there."""
     if outcome.reward is not None:
         outcome.reward = float(outcome.reward)
-    return _json(outcome_json(outcome, always_metadata=True))
+    headers = None if warning is None else {WARNING_HEADER: _in_header(f"{warning} It was left out.")}
+    return _json(outcome_json(outcome, always_metadata=True), headers=headers)
+
+
+def _in_header(text: str) -> str:
+    """Write a text with visible ASCII characters alone."""
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _json(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

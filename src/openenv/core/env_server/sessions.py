@@ -22,6 +22,7 @@ from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.line import Line
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
+from openenv.core.env_server.reset_parameters import reset_parameters
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.session_ids import AFTER_WORKER
 from openenv.core.env_server.single_requests import SingleRequestSlots
@@ -125,6 +126,11 @@ class Sessions:
                 if not session.supports_others:
                     raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
+    def reset_schema(self) -> dict[str, Any] | None:
+        """Describe the parameters of a reset as JSON Schema; ``None`` where the environment's class is not known."""
+        environment = self.factory.environment_class
+        return None if environment is None else reset_parameters(environment).schema
+
     def new_id(self) -> str:
         """Make an id that nobody can guess, and from which every worker can tell that this one made it."""
         return self._id_prefix + str(uuid4())
@@ -166,6 +172,7 @@ class Sessions:
             self._opening -= 1
         session.take_id(session_id or self._id_prefix + session.id)
         session.transport = transport
+        session.ignores_unknown = transport not in (Transport.V1, Transport.MCP)
         session.client = client
         session.yielding = yielding
         if yielding:
@@ -192,6 +199,7 @@ class Sessions:
             raise
         session.enforces_order = False
         patience_s = _CLOSE_PATIENCE_S
+        session.ignores_unknown = True
         try:
             yield session
         except EnvironmentTimeoutError:  # closing waits for the call that took too long
@@ -226,6 +234,7 @@ class Sessions:
         if session.attached:
             raise SessionCreationError("it is taken", f"Session {session_id} already has an attached WebSocket")
         session.attached = True
+        session.ignores_unknown = True  # the socket speaks the legacy wire
         session.yielding = False
         return session
 

@@ -36,6 +36,7 @@ from openenv.core.exceptions import (
     EnvironmentProcessEndedError,
     InvalidRequestError,
 )
+from openenv.core.plain_values import plain_value
 
 # What the result of a call has that MCP's own server library made.
 _MCP_RESULT = {"content", "structured_content", "data", "is_error"}
@@ -335,7 +336,7 @@ def _mcp_answer(about: ToolAnswer, result: Mapping[str, Any]) -> ToolAnswer:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
+    return value if isinstance(value, str) else to_json(value, fallback=plain_value).decode()
 
 
 def _refused(error: InvalidRequestError) -> ToolAnswer:
