@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.environment_folders import fresh_scaffold
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
@@ -162,3 +163,11 @@ def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
     result = train(load_config(environment="catch", output_dir=tmp_path))
     assert result.scores["before training"].mean_reward < 0
     assert result.scores["after training"].mean_reward >= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_scaffold_is_solved_from_random_weights(tmp_path: Path) -> None:
+    result = train(load_config(environment=str(fresh_scaffold(tmp_path, "my_env")), output_dir=tmp_path))
+    assert result.scores["before training"].mean_reward < 0.3
+    assert result.scores["after training"].mean_reward >= 0.95
