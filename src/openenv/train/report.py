@@ -60,7 +60,7 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
     steps = [row["step"] for row in metrics]
-    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores)
+    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
     _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
     upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
     upper.set_ylabel("mean reward of an episode")
@@ -91,12 +91,13 @@ def draw_curves(
     """
     figure = Figure(figsize=(9, 0.8 + 3.2 * len(environments)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
+    last = max((row["step"] for row in metrics), default=0)
     panels = figure.subplots(len(environments), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, environments, strict=True):
         # Not every environment is played in every step.
         rows = [row for row in metrics if f"episode/{name}/reward" in row]
         rewards = [row[f"episode/{name}/reward"] for row in rows]
-        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores))
+        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores), last)
         axes.set_title(name, loc="left", fontsize=11, color=_INK)
         axes.set_ylabel("mean reward of an episode")
         _tidy(axes)
@@ -129,7 +130,9 @@ def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) ->
     figure.savefig(path)
 
 
-def _draw_rewards(axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score]) -> None:
+def _draw_rewards(
+    axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score], last: int
+) -> None:
     _draw_series(axes, steps, rewards, "in training, sampled")
     for player, colour in _PLAYER_COLOURS.items():
         if player in scores:
@@ -137,7 +140,7 @@ def _draw_rewards(axes: Any, steps: Sequence[int], rewards: Sequence[float], sco
             style = {"color": colour, "linewidth": 1.2, "linestyle": (0, (5, 4)), "zorder": 1}
             axes.axhline(level, label=f"{player} {level:.2f}", **style)
     # The model is trained from where the warm-up has left it.
-    for player, step in ((BEFORE, 0), (WARMED_UP, 0), (AFTER, max(steps, default=0))):
+    for player, step in ((BEFORE, 0), (WARMED_UP, 0), (AFTER, last)):
         for name in (player, sampled(player)):
             if name in scores:
                 inside = "none" if name == player else _MODEL_COLOURS[player]
