@@ -13,7 +13,7 @@ from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode, raise_if_most_failed
 from openenv.train.sessions import Sessions
 
-__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players"]
+__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players", "play_tasks"]
 
 Player = Callable[[Any], Any]
 """Plays one episode: from each observation, the first of them reset's, to the next action."""
@@ -164,8 +164,28 @@ def play_players(
     Raises:
         OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
     """
+    return play_tasks(sessions, players, [{**(reset or {}), "seed": seed} for seed in seeds], max_turns=max_turns)
+
+
+def play_tasks(
+    sessions: Sessions, players: Sequence[Player], tasks: Sequence[Mapping[str, Any]], *, max_turns: int
+) -> list[Episode]:
+    """Play one episode with each player, all at once.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        tasks: What the reset of each episode is passed.
+        max_turns: Actions after which an episode is cut off.
+
+    Returns:
+        The episodes, without tokens; the texts of the actions are those that the players meant.
+
+    Raises:
+        OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+    """
     actions = ActionText(sessions.action)
-    episodes = [Episode(seed, task=dict(reset or {})) for seed in seeds]
+    episodes = [Episode.of_task(task) for task in tasks]
     results = sessions.reset_tasks([episode.parameters for episode in episodes])
     seen = {number: result.observation for number, result in enumerate(results)}
     while seen:

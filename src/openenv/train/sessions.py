@@ -17,6 +17,7 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.config import STEP_TIMEOUT_S
 from openenv.train.environment_tools import EnvironmentTools
+from openenv.train.task_choice import named_tasks
 
 __all__ = ["Sessions"]
 
@@ -47,6 +48,7 @@ class Sessions:
         self.client = client
         self.tools: EnvironmentTools | None = None
         self._vector = vector
+        self._named: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
     def open(
@@ -106,6 +108,20 @@ class Sessions:
         """
         description = self.package.description if self.package else ""
         return f"You act in the environment {self.name}. {description}\n{actions.instructions()}"
+
+    def named_tasks(self, name: str) -> list[dict[str, Any]]:
+        """Return the tasks of a split, or those in a file; they are read once.
+
+        Args:
+            name: A split of the environment's tasks, or a file of them.
+
+        Raises:
+            ConfigurationError: The file can't be read, or there are no tasks.
+            OpenEnvError: The environment has no such split, or no tasks.
+        """
+        if name not in self._named:
+            self._named[name] = named_tasks(name, self.client)
+        return self._named[name]
 
     def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(seeds)`` sessions.
