@@ -271,7 +271,7 @@ class EnvSpec:
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:
         """What ``reset`` takes, against which the spec's own parameters have been checked."""
-        schema = self.client.schemas().get("reset")
+        schema: Mapping[str, Any] | None = self.client.schemas().get("reset")
         check_reset_parameters(schema, self._reset, f"EnvSpec({str(self._target)!r})")
         if isinstance(self._tasks, Sequence) and not isinstance(self._tasks, str):
             for row in self.rows:
