@@ -61,7 +61,17 @@ ResultT = TypeVar("ResultT")
 _STATELESS = ("openenv.core.typed_client", "openenv.core.generic_client")
 # What is no subclass's own.
 _OF_EVERY_CLIENT = frozenset(
-    {"_base_url", "_capacity_wait_s", "_children", "_connect_timeout_s", "_connecting", "_facade", "_headers", "_link"}
+    {
+        "_base_url",
+        "_capacity_wait_s",
+        "_check_server",
+        "_children",
+        "_connect_timeout_s",
+        "_connecting",
+        "_facade",
+        "_headers",
+        "_link",
+    }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
     | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
 )
