@@ -7,36 +7,43 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 ENVIRONMENTS := $(patsubst %/pyproject.toml,%,$(wildcard envs/*/pyproject.toml))
+# Its package index has a part of reasoning-gym as C only. Where that can't be compiled, everything else does without.
+COMPILED := envs/reasoning_gym_env
 MANIFESTS := pyproject.toml constraints.txt $(addsuffix /pyproject.toml,$(ENVIRONMENTS))
 # What setuptools warns of while it builds is not for whoever runs this; errors still show.
 PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 # Handed on to the command behind the target: make test ARGS="-k echo"
 ARGS ?=
+# What runs the tests; tests.rerun gives those that failed a second try, alone, and lets none be skipped.
+RUNNER ?= pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos lint docs bench clean clean-all
+.PHONY: help demo test test-bare chaos lint docs bench clean clean-all
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.ready ## Train a tiny language model on Catch, from random weights to solved, in two minutes
+demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random weights to solved, in two minutes
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
 
-test: $(VENV)/.ready-dev ## Run every test, several files at once
+test: $(VENV)/.ready-dev $(VENV)/.compiled ## Run every test, several files at once
 	-@$(BIN)/python -m benchmarks.public_package
-	@$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m $(RUNNER) --numprocesses=logical --maxprocesses=4 --dist=loadfile $(ARGS)
+
+test-bare: $(VENV)/.ready ## Make a machine with Python and make only, and run make test there (root, an hour)
+	@$(BIN)/python -m tests.bare_machine $(ARGS)
 
 chaos: $(VENV)/.ready-dev ## Cut, kill, flood and hang real servers; counts of what was harmed
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
-lint: $(VENV)/.ready-dev ## Check style, types and the direction of imports
+lint: $(VENV)/.ready-dev $(VENV)/.compiled ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src envs tests benchmarks docs conftest.py
 	@$(BIN)/lint-imports --no-logo
 
-docs: $(VENV)/.ready-dev ## Build the site into docs/_build/html
+docs: $(VENV)/.ready-dev $(VENV)/.compiled ## Build the site into docs/_build/html
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
 	@echo "Built docs/_build/html/index.html"
 
@@ -55,8 +62,12 @@ clean-all: clean ## Remove .venv and .cache as well
 $(VENV)/.ready: $(MANIFESTS) | $(VENV)/bin/python
 	@echo "Installing OpenEnv, its environments and the trainer into $(VENV) (a minute or two the first time) ..."
 	@$(PIP_INSTALL) 'pip>=25.1'
-	@$(PIP_INSTALL) --editable '.[train]' $(addprefix --editable ,$(ENVIRONMENTS))
+	@$(PIP_INSTALL) --editable '.[train]' $(addprefix --editable ,$(filter-out $(COMPILED),$(ENVIRONMENTS)))
 	@touch $@
+
+$(VENV)/.compiled: $(VENV)/.ready
+	@if $(PIP_INSTALL) $(addprefix --editable ,$(COMPILED)) >$(VENV)/compiled.log 2>&1; then touch $@; else \
+		echo "Left out: $(COMPILED), which needs a C compiler (sudo apt-get install gcc python3-dev; see $(VENV)/compiled.log)."; fi
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	@echo "Installing what tests, checks and docs need ..."

@@ -1,6 +1,8 @@
-"""How many examples the property tests of the house and of its environments try."""
+"""For the tests of the house and of its environments: what they need, and how many examples property tests try."""
 
 from hypothesis import settings
+
+pytest_plugins = ["tests.needs"]
 
 # A first example may load what is large, and the machine may be busy.
 settings.register_profile("openenv", max_examples=60, deadline=None)

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from importlib.metadata import requires
 from pathlib import Path
 
-import pytest
 from filelock import FileLock
+from tests.needs import require, skip_without
 from tests.servers import eventually
 
 from openenv.core.containers.own_wheel import pack_openenv
@@ -25,7 +25,6 @@ from openenv.images.builder import Build, build_image
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "docker"
-_NEEDED = ("docker", "mmdebstrap")
 _PATIENCE_S = 240.0
 _ENGINE_START_S = 180.0
 _PACKAGES = "bubblewrap,ca-certificates,libseccomp2,passwd,python3,python3-venv"
@@ -57,9 +56,7 @@ with open(sys.argv[1]) as users:
 @functools.cache
 def require_engine() -> None:
     """Have an engine; skip the test, saying what is missing, where there can be none."""
-    missing = [program for program in _NEEDED if shutil.which(program) is None]
-    if missing:
-        pytest.skip(f"no {' and no '.join(missing)}: sudo apt-get install docker.io mmdebstrap")
+    require("docker", "mmdebstrap")
     CACHE.mkdir(parents=True, exist_ok=True)
     with FileLock(CACHE / "engine.lock"):
         _share_engine()
@@ -158,7 +155,7 @@ def _share_engine() -> None:
 
 def _start_engine() -> None:
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
-        pytest.skip("no Docker engine is running: sudo systemctl start docker, or run the tests as root")
+        skip_without("docker", "no engine runs, and only root can start one", "sudo systemctl start docker")
     with (CACHE / "dockerd.log").open("w") as log:
         command = ["setsid", "--fork", sys.executable, "-c", _WATCHER, str(CACHE / "users")]
         subprocess.run(command, stderr=log, check=True)

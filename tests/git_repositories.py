@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from tests.needs import require
+
 # Whatever the machine's own settings are: who commits, hooks, signatures.
 _VARIABLES = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -17,6 +19,7 @@ _VARIABLES = {
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder; return what it printed."""
+    require("git")
     done = subprocess.run(
         ["git", "-C", str(folder), *arguments], env={**os.environ, **_VARIABLES}, capture_output=True, text=True
     )

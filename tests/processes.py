@@ -1,14 +1,15 @@
 """A look at other processes, whoever's children they are."""
 
-import subprocess
-
+import psutil
 from tests.servers import eventually
 
 
 def is_gone(pid: int) -> bool:
     """Whether a process has ended; a zombie has, whoever has yet to notice."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return found.stdout.strip() == "" or found.stdout.startswith("Z")
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def wait_until_gone(*pids: int, timeout_s: float = 60.0) -> None:
@@ -17,5 +18,4 @@ def wait_until_gone(*pids: int, timeout_s: float = 60.0) -> None:
 
 
 def children_of(pid: int) -> set[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return {int(child) for child in found.stdout.split()}
+    return {child.pid for child in psutil.Process(pid).children()}

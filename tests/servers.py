@@ -58,9 +58,8 @@ class RunningServer:
             app,
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=2,
             ws_per_message_deflate=False,
-            **{"ws": SOCKETS, **settings},
+            **{"ws": SOCKETS, "timeout_graceful_shutdown": 2, **settings},
         )
         self._server = _PromptServer(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)

@@ -61,6 +61,7 @@ def test_promised_names_are_there(module: str, names: str) -> None:
     assert not missing
 
 
+@pytest.mark.needs("reasoning-gym")  # whose names are loaded when they are used
 def test_everything_in_all_resolves_once() -> None:
     packages = {name: getattr(importlib.import_module(name), "__all__", []) for name in MODULES}
 
@@ -78,6 +79,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         openenv.EnvClent  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.needs("reasoning-gym")
 def test_public_classes_and_functions_are_documented() -> None:
     undocumented = [
         f"{module}.{name}"

@@ -37,12 +37,14 @@ class Particulars:
         sessions: How many sessions play at once. Fewer than 64 only where each takes a process of its own.
         steps: After how many steps an episode is cut off here.
         varying: Fields of observations that tell of the machine, such as durations.
+        needs: What it needs of the machine beside Python, by the names of the mark ``needs``.
     """
 
     illegal: Mapping[str, Any] | None
     sessions: int = 64
     steps: int = 24
     varying: frozenset[str] = field(default_factory=frozenset)
+    needs: tuple[str, ...] = ()
 
 
 # By import path.
@@ -52,20 +54,29 @@ PARTICULARS = {
     "openspiel_env.blackjack": Particulars(illegal={"move": "split"}),
     "openspiel_env.catch": Particulars(illegal={"move": "up"}),
     "openspiel_env.game_2048": Particulars(illegal={"move": "north"}),
-    "browsergym_env": Particulars(illegal=None, sessions=4, steps=3),
+    "browsergym_env": Particulars(illegal=None, sessions=4, steps=3, needs=("browser",)),
     "code_feedback_env": Particulars(
         illegal={"code": "x = 1", "function_name": "not_asked_for"},
         sessions=16,
         varying=frozenset({"execution_time_ms"}),
+        needs=("sandbox",),
     ),
-    "coding_env": Particulars(illegal=None, sessions=16),
-    "reasoning_gym_env": Particulars(illegal=None),
+    "coding_env": Particulars(illegal=None, sessions=16, needs=("sandbox",)),
+    "reasoning_gym_env": Particulars(illegal=None, needs=("reasoning-gym",)),
     "sql_env": Particulars(illegal={"type": "schema", "table": "no_such_table"}),
     "sudoku_env": Particulars(illegal={"row": 1, "col": 1, "number": 1}),
-    "terminal_env": Particulars(illegal={"type": "run", "command": "a\0b"}, sessions=16),
+    "terminal_env": Particulars(illegal={"type": "run", "command": "a\0b"}, sessions=16, needs=("sandbox", "git")),
     "textarena_env": Particulars(illegal=None),
     "wordle_env": Particulars(illegal={"word": "abc"}),
 }
+
+
+def each_environment() -> list[Any]:
+    """Return a parameter for each environment, which is skipped where the machine lacks what the environment needs."""
+    return [
+        pytest.param(package, id=package.module, marks=pytest.mark.needs(*particulars_of(package).needs))
+        for package in PACKAGES
+    ]
 
 
 def particulars_of(package: EnvironmentPackage) -> Particulars:

@@ -21,13 +21,13 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.environment_types import environment_types
 from openenv.validation.report import validate_folder
 
-from .every_environment import DISTRIBUTIONS, ENVIRONMENTS, PACKAGES, readme_of
+from .every_environment import DISTRIBUTIONS, ENVIRONMENTS, PACKAGES, each_environment, readme_of
 
 SERVER_SIDE = {"fastapi", "starlette", "uvicorn"}
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
-@pytest.fixture(params=PACKAGES, ids=lambda package: package.module)
+@pytest.fixture(params=each_environment())
 def package(request: pytest.FixtureRequest) -> EnvironmentPackage:
     """Each environment."""
     found: EnvironmentPackage = request.param
@@ -65,11 +65,9 @@ def names() -> dict[str, str]:
     return {package.module: package.name for package in list_environments()}
 
 
-def test_every_folder_is_tested_and_installed() -> None:
-    assert PACKAGES
-    installed = {package.folder: package.module for package in list_environments()}
-    for package in PACKAGES:
-        assert installed.get(package.folder) == package.module, f"pip install -e {package.folder}"
+def test_every_folder_is_tested_and_installed(package: EnvironmentPackage) -> None:
+    installed = {found.folder: found.module for found in list_environments()}
+    assert installed.get(package.folder) == package.module, f"pip install -e {package.folder}"
 
 
 def test_it_passes_validation_without_a_warning(package: EnvironmentPackage) -> None:

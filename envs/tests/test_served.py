@@ -19,7 +19,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.players import RandomPlayer
 
-from .every_environment import PACKAGES, Particulars, inherited, own_program, particulars_of, readme_of
+from .every_environment import Particulars, each_environment, inherited, own_program, particulars_of, readme_of
 
 Client = SyncEnvClient[Any, Any, Any]
 Transcript = list[dict[str, Any]]
@@ -111,7 +111,7 @@ def play_on_the_legacy_wire(package: EnvironmentPackage, particulars: Particular
     return playing.transcript
 
 
-@pytest.fixture(scope="module", params=PACKAGES, ids=lambda package: package.module)
+@pytest.fixture(scope="module", params=each_environment())
 def package(request: pytest.FixtureRequest) -> EnvironmentPackage:
     """Each environment."""
     found: EnvironmentPackage = request.param

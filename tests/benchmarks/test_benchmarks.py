@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
+from tests.needs import skip_without
 
 # One of each kind of measurement. Those left out start the public package's server or client once more, which takes
 # seconds each time; ``test_drive_client.py`` has what they alone run.
@@ -24,7 +25,7 @@ def test_a_quick_run_measures_rows_of_every_kind(tmp_path: Path) -> None:
     try:
         public_python()
     except PublicPackageError as error:
-        pytest.skip(f"{error}\nInstall it with: {COMMAND}")
+        skip_without("the public package", str(error), COMMAND)
 
     finished = bench(*(part for row in ROWS for part in ("--only", row)), "--output", str(tmp_path))
 

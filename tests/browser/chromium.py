@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-CHROMIUM = Path("/usr/bin/chromium")
+from tests.needs import find_program
 
 
 @contextmanager
@@ -18,11 +16,10 @@ def open_chromium(*arguments: str) -> Iterator[Any]:
         *arguments: Further arguments of its command line.
     """
     api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install --group test")
-    if not CHROMIUM.exists():
-        pytest.skip(f"There is no {CHROMIUM}: apt-get install -y chromium")
+    chromium = find_program("browser")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM,
+            executable_path=chromium,
             args=["--no-sandbox", *arguments],  # it is root's, and shows nothing but the tests' own pages
         )
         try:

@@ -39,6 +39,7 @@ def test_the_smaller_number_of_tasks(openenv_here: Any) -> None:
         assert "\n2 tasks " in openenv_here("eval", "catch", "--player", "random", *numbers).stdout
 
 
+@pytest.mark.needs("reasoning-gym")
 def test_a_split_by_its_name(openenv_here: Any) -> None:
     ended = openenv_here(
         "eval", "reasoning_gym", "--player", "scripted", "--tasks", "train", "--num-tasks", "2", "--output", "e"

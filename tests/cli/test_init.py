@@ -53,7 +53,7 @@ def run(*command: object, cwd: Path, **variables: str) -> subprocess.CompletedPr
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=270,
     )
 
 

@@ -113,7 +113,7 @@ class TestOpening:
             with pytest.raises(ConnectionFailedError):
                 blocking(base_url=url, connect_timeout_s=0.3).reset()
             ended.set()
-            assert time.monotonic() - begun < 3
+            assert time.monotonic() - begun < 30
 
     @pytest.mark.parametrize(
         "url",
@@ -182,7 +182,7 @@ class TestAnswers:
                 connection.send(answer)
 
         with answering(handler) as url:
-            client = blocking(base_url=url, message_timeout_s=3)
+            client = blocking(base_url=url, message_timeout_s=60)
             with pytest.raises(InvalidAnswerError, match="Expected the server to answer"):
                 client.reset()
             client.close()
@@ -261,7 +261,7 @@ class TestLoss:
             begun = time.monotonic()
             with pytest.raises(ConnectionLostError) as lost:
                 client.reset()
-            assert time.monotonic() - begun < 3
+            assert time.monotonic() - begun < 30
             assert "new session" in str(lost.value)
             if how == "close":
                 assert "4000 tired" in str(lost.value)
@@ -286,12 +286,15 @@ class TestLoss:
         with listening(play) as url:
             client = blocking(base_url=url, message_timeout_s=60)
             begun = time.monotonic()
-            calling = threading.Timer(3, ended.set)  # or the next connection is never accepted
+            # On v1 the next connection is accepted only afterwards.
+            calling = threading.Timer(60 if subprotocols is None else 3, ended.set)
             calling.start()
             with pytest.raises(ConnectionLostError, match="1001 going"):
                 client.reset()
             if subprotocols is None:
-                assert time.monotonic() - begun < 2
+                assert time.monotonic() - begun < 30
+                calling.cancel()
+                ended.set()
             calling.join()
             client.close()
 
@@ -376,8 +379,8 @@ class TestLoss:
         with answering(handler) as url:
             client = GenericEnvClient(base_url=url, message_timeout_s=0.3)
             begun = time.monotonic()
-            results = await asyncio.gather(*(client.step({"n": n}) for n in range(10)), return_exceptions=True)
-            assert time.monotonic() - begun < 3
+            results = await asyncio.gather(*(client.step({"n": n}) for n in range(100)), return_exceptions=True)
+            assert time.monotonic() - begun < 15, "each waited for itself"
             assert all(isinstance(result, ResponseTimeoutError | ConnectionLostError) for result in results)
             await client.close()
 
@@ -426,18 +429,18 @@ class TestLoss:
             begun = time.monotonic()
             with pytest.raises(ConnectionLostError, match="websocket_ping_timeout_s"):
                 client.step({"amount": 1})
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 30
             server.process.send_signal(18)  # SIGCONT
             client.close()
 
 
 @pytest.mark.parametrize("way", ["async", "sync"])
 def test_a_program_that_ends_without_closing_leaves_no_session(serve: Serve, way: str) -> None:
-    server = serve()
+    server = serve(resume_window_s=180)
     program = [sys.executable, str(PROGRAMS / "leaving_client.py"), server.url, way]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.returncode) == ("done\n", 0)
-    eventually(lambda: server.sessions.active_sessions == 0, "sooner than the window passes", timeout_s=15)
+    eventually(lambda: server.sessions.active_sessions == 0, "sooner than the window passes")
 
 
 @pytest.mark.parametrize("use", ["client.reset()", "client.sync().vector(2)", "client.schemas()", "client.tasks()"])

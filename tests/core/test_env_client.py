@@ -378,7 +378,7 @@ class TestLoss:
             errors += asyncio.run(wait_for_all(clients, kill))
             for thread in threads:
                 thread.join(60)
-            assert time.monotonic() - killed_at[0] < 5
+            assert time.monotonic() - killed_at[0] < 30
             assert [type(error) for error in errors] == [ConnectionLostError] * 32
             for client in blocking:
                 client.close()

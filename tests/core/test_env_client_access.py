@@ -179,7 +179,7 @@ class TestWaitingForAPlace:
             begun = time.monotonic()
             with pytest.raises(ServerCapacityError):
                 await GenericEnvClient(base_url=server.url, capacity_wait_s=0.3).reset()
-            assert 0.25 < time.monotonic() - begun < 5
+            assert 0.25 < time.monotonic() - begun < 20
 
     async def test_the_slots_of_a_vector_wait_too(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=4)

@@ -522,7 +522,7 @@ class TestLoss:
             server.process.send_signal(signal.SIGSTOP)
             begun = time.monotonic()
             results = vector.step([*[ONE] * 7, None])
-            assert time.monotonic() - begun < 8
+            assert time.monotonic() - begun < 30
             assert shown(results) == [*[ConnectionLostError] * 7, None]
             assert "websocket_ping_timeout_s" in str(results[0])
             server.process.send_signal(signal.SIGCONT)

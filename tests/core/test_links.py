@@ -86,7 +86,7 @@ class TestExchange:
         begun = time.monotonic()
         with ThreadPoolExecutor(8) as pool:
             ends = {end for ends in pool.map(call, range(8)) for end in ends}
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 60
         assert ends <= {ResponseTimeoutError, ConnectionLostError, EpisodeOrderError}
         client.close()
         server.wait_for_sessions(0)
@@ -212,6 +212,6 @@ class TestThreads:
             assert [[total(client.step(ONE)) for _ in range(5)] for client in clients[1:]] == [[1, 2, 3, 4, 5]] * 3
             assert not held.done()
             gate.opened.set()
-            assert total(held.result(5)) == 9
+            assert total(held.result(60)) == 9
         for client in clients:
             client.close()

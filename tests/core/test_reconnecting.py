@@ -257,7 +257,7 @@ class TestWindow:
             results = await asyncio.gather(
                 vector.step([ONE] * 3), client.step(ONE), one(client), return_exceptions=True
             )
-            assert 0.5 < time.monotonic() - begun < 4
+            assert 0.5 < time.monotonic() - begun < 20
             assert {type(result) for result in [*results[0], *results[1:]]} <= {
                 ConnectionLostError,
                 RequestNotSentError,
@@ -297,7 +297,7 @@ class TestWindow:
                 proxy.cut()
                 proxy.go_on()
                 with pytest.raises((ConnectionLostError, EpisodeOrderError)):
-                    stepping.result(20)
+                    stepping.result(60)
             assert total(client.reset()) == 0
             client.close()
 
@@ -322,7 +322,7 @@ class TestWindow:
                 server.kill()
                 with ServerProcess("counter_server.py", "4") as restarted:
                     proxy.server_port = restarted.port
-                    results = stepping.result(20)
+                    results = stepping.result(60)
                     assert shown(results) == [ConnectionLostError] * 2
                     assert "does not keep the session" in str(results[0])
                     assert shown(vector.reset()) == [0] * 2
@@ -387,7 +387,7 @@ class TestGivingUp:
         await asyncio.sleep(0.1)
         begun = time.monotonic()
         await second.close()
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 5
         with pytest.raises(ConnectionLostError, match="The client closed"):
             await stepping
         proxy.accept()
@@ -417,7 +417,7 @@ class TestGivingUp:
             await asyncio.sleep(0.15)
             begun = time.monotonic()
             await asyncio.gather(*(client.close() for client in clients))
-            assert time.monotonic() - begun < 1
+            assert time.monotonic() - begun < 5
             for call in calls:
                 with pytest.raises(ConnectionLostError, match="The client closed"):
                     await call
@@ -432,7 +432,7 @@ class TestGivingUp:
         begun = time.monotonic()
         client.close()
         asyncio.run(close_elsewhere(proxy))
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 10
         eventually(lambda: count_hubs() <= before, "nothing is left")
 
     @pytest.mark.parametrize("way", ["async", "sync"])
@@ -449,7 +449,7 @@ class TestGivingUp:
             begun = time.monotonic()
             stdout, stderr = running.communicate(b"end\n", timeout=60)
         assert (stdout, stderr, running.returncode) == (b"done\n", b"", 0)
-        assert time.monotonic() - begun < 8
+        assert time.monotonic() - begun < 20
 
 
 async def close_elsewhere(proxy: Proxy) -> None:
@@ -531,7 +531,7 @@ class TestServers:
             begun = time.monotonic()
             with pytest.raises(ConnectionError):
                 await (other.reset() if kind == "open" else client.step(ONE))
-            assert time.monotonic() - begun < 6
+            assert time.monotonic() - begun < 30
             assert 2 < keeper.connections < 60
             keeper.instead.clear()
             assert total(await client.reset()) >= 1
@@ -580,7 +580,7 @@ class TestServers:
             begun = time.monotonic()
             with pytest.raises(ServerUnauthorizedError, match=r"Give the new token\."):
                 await client.step(ONE)
-            assert time.monotonic() - begun < 4
+            assert time.monotonic() - begun < 15
             await client.close()
 
     async def test_a_server_that_does_not_speak_v1_any_more_ends_the_attempts(self) -> None:

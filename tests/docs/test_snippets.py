@@ -19,6 +19,8 @@ PAGES = [
 PAGES_WITH_CODE = [page for page in PAGES if any(block.language in ("console", "python") for block in blocks_of(page))]
 # Pages that speak of a server on port 8000 without starting it mean one that echoes.
 PAGES_WITH_A_SERVER = {"clients.md", "mcp.md", "operations.md", "serving.md"}
+# What pages need beside Python.
+NEEDS = {"neighbours.md": "reasoning-gym", "sandbox.md": "sandbox"}
 
 
 def names(page: Path) -> str:
@@ -42,7 +44,14 @@ def port(request: pytest.FixtureRequest, page: Path) -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=names)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.needs(NEEDS[page.name])] if page.name in NEEDS else [])
+        for page in PAGES_WITH_CODE
+    ],
+    ids=names,
+)
 def test_a_page_can_be_followed_to_its_end(
     page: Path, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

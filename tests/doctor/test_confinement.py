@@ -9,11 +9,13 @@ from openenv.doctor import confinement
 from openenv.doctor.finding import Status
 
 
+@pytest.mark.needs("sandbox")
 def test_code_runs_in_the_sandbox() -> None:
     found = confinement.sandbox()
     assert found.status is Status.READY, found.detail
 
 
+@pytest.mark.needs("sandbox")
 def test_a_group_that_can_t_be_used_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
     found = confinement.sandbox()

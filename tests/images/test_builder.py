@@ -22,6 +22,7 @@ from tests import docker_engine
 @pytest.fixture
 def tag() -> Iterator[str]:
     """A name for an image, which is gone after the test."""
+    docker_engine.require_engine()
     name = f"openenv-tests-built-{uuid.uuid4().hex[:8]}"
     yield name
     subprocess.run(["docker", "rmi", name], capture_output=True)

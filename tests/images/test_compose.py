@@ -1,7 +1,6 @@
 """The Compose file, as Compose itself reads it."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.environment_folders import scaffold
+from tests.needs import require
 
 from openenv.core.containers.docker.labels import ImageLabels
 from openenv.core.exceptions import ConfigurationError
@@ -21,11 +21,11 @@ def built(**labels: Any) -> BuiltImage:
 
 
 def as_compose_reads(file: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
-    command = shutil.which("docker-compose")
-    if command is None:
-        pytest.skip("no docker-compose: sudo apt-get install docker-compose")
+    require("docker-compose")
     environment = {**os.environ, **variables}
-    return subprocess.run([command, "--file", str(file), "config"], capture_output=True, text=True, env=environment)
+    return subprocess.run(
+        ["docker-compose", "--file", str(file), "config"], capture_output=True, text=True, env=environment
+    )
 
 
 def test_it_confines_as_the_provider_does(tmp_path: Path) -> None:

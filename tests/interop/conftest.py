@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
+from tests.needs import skip_without
 
 PROGRAMS = "tests.interop.programs"
 PACKAGES = ("ours", "public")
@@ -27,7 +28,7 @@ def interpreters() -> Interpreters:
     try:
         return {"ours": Path(sys.executable), "public": public_python()}
     except PublicPackageError as error:
-        pytest.skip(f"{error}\nInstall it with: {COMMAND}")
+        skip_without("the public package", str(error), COMMAND)
 
 
 @pytest.fixture(

@@ -34,8 +34,6 @@ from openenv.train.quiet import quiet_libraries
 from openenv.train.tiny_tools import build_tool_tokenizer
 from openspiel_env.catch.models import CatchAction, CatchObservation
 from openspiel_env.catch.server.catch_environment import CatchEnvironment
-from reasoning_gym_env.models import AnswerAction, ReasoningObservation
-from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvironment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINERS = EXAMPLES / "trainers"
@@ -283,6 +281,7 @@ def _mostly_best(messages: list[Message]) -> str:
 # --- torchforge: its actors are classes with endpoints ---------------------------------------------------------------
 
 
+@pytest.mark.needs("reasoning-gym")
 def test_torchforge(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     template = SimpleNamespace(
         from_pretrained=lambda name: SimpleNamespace(
@@ -299,6 +298,9 @@ def test_torchforge(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
         monarch__actor={"endpoint": lambda method: method},
     )
     monkeypatch.setenv("REASONING_GYM_DATASET", "chain_sum")
+    from reasoning_gym_env.models import AnswerAction, ReasoningObservation
+    from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvironment
+
     app = create_app(ReasoningGymEnvironment, AnswerAction, ReasoningObservation, max_concurrent_envs=8)
     with RunningServer(app) as server:
         judged = asyncio.run(_ask_and_judge(example, server.url))

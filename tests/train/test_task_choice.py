@@ -10,6 +10,8 @@ import openenv
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.task_choice import Client, named_tasks
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:

@@ -10,7 +10,6 @@ import pytest
 from tests.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from browsergym_env.server.settings import find_chromium
 from openenv.core.env_server.app import create_app
 from openenv.train.quiet import quiet_libraries
 from openspiel_env.catch.models import CatchAction, CatchObservation
@@ -84,7 +83,7 @@ def test_sudoku(run: Run) -> None:
     assert all(0 <= entry["rewards/allowed_moves/mean"] <= 1 for entry in logged)
 
 
-@pytest.mark.skipif(find_chromium(None) is None, reason="There is no Chromium: apt-get install -y chromium")
+@pytest.mark.needs("browser")
 def test_a_browser(run: Run) -> None:
     logged = run("browsergym_llm", steps=1)
 

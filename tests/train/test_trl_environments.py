@@ -27,7 +27,6 @@ from browsergym_env.models import BrowserGymObservation
 from browsergym_env.server.browser import shared_browser
 from browsergym_env.server.browsergym_environment import BrowserGymEnvironment
 from browsergym_env.server.settings import Settings as BrowserSettings
-from browsergym_env.server.settings import find_chromium
 from echo_env import EchoEnv
 from echo_env.models import EchoAction, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
@@ -617,7 +616,7 @@ def test_wordle_and_catch_in_one_class(
     assert (wordle.sessions.active_sessions, catch.sessions.active_sessions) == (4, 4), "closed clients leave nothing"
 
 
-@pytest.mark.skipif(find_chromium(None) is None, reason="There is no Chromium: apt-get install -y chromium")
+@pytest.mark.needs("browser")
 def test_a_browser(serve: Callable[..., RunningServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = BrowserSettings(task_name="click-test", screenshot=False, timeout_ms=60_000)
     server = serve(partial(BrowserGymEnvironment, settings), BrowserGymAction, BrowserGymObservation)

@@ -44,7 +44,7 @@ def test_the_report_as_json(tmp_path: Path) -> None:
     assert yaml.safe_load((folder / "openenv.yaml").read_text()).items() <= report["manifest"].items()
     for result in report["results"]:
         assert sorted(result) == ["check_id", "duration_s", "evidence", "measured", "remediation", "status"]
-        assert 0 <= result["duration_s"] < 5
+        assert 0 <= result["duration_s"] < 60
 
 
 def test_the_verdict_is_the_worst_status(tmp_path: Path) -> None:

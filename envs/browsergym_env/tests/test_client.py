@@ -8,6 +8,8 @@ from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import ServerError
 from openenv.core.mcp_client import MCPToolClient
 
+pytestmark = pytest.mark.needs("browser")
+
 
 @pytest.fixture(scope="module")
 def url(_chromium: None) -> Iterator[str]:

@@ -10,6 +10,8 @@ from browsergym_env import BrowserGymAction, BrowserGymObservation
 from browsergym_env.player import Page, make_player, plan
 from browsergym_env.server.browsergym_environment import BrowserGymEnvironment
 
+pytestmark = pytest.mark.needs("browser")
+
 Player = Callable[[BrowserGymObservation], BrowserGymAction]
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

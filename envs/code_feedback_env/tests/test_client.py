@@ -1,4 +1,8 @@
+import pytest
+
 from code_feedback_env import CodeAction, CodeFeedbackEnv, CodeFeedbackState, CodeObservation
+
+pytestmark = pytest.mark.needs("sandbox")
 
 
 def test_the_tutorials_example_gets_the_tutorials_rewards(code_feedback_url: str) -> None:

@@ -5,12 +5,16 @@ from random import Random
 from statistics import mean
 from typing import Any
 
+import pytest
+
 from code_feedback_env import CodeAction, CodeObservation
 from code_feedback_env.player import make_player
 from code_feedback_env.server.code_feedback_environment import CodeFeedbackEnvironment
 from code_feedback_env.server.grading import is_same
 from code_feedback_env.server.tasks import GeneratedTasks
 from openenv.core.tasks import Place
+
+pytestmark = pytest.mark.needs("sandbox")
 
 Player = Callable[[CodeObservation], CodeAction]
 GUESSES = (

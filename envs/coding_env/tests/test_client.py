@@ -7,6 +7,8 @@ from coding_env import CodeAction, CodingEnv
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 async def test_an_episode_over_the_wire(coding_url: str) -> None:
     async with CodingEnv(base_url=coding_url) as env:

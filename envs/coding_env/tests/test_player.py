@@ -4,9 +4,13 @@ from pathlib import Path
 from random import Random
 from statistics import mean
 
+import pytest
+
 from coding_env import CodeAction, CodeObservation
 from coding_env.player import make_player
 from coding_env.server.python_codeact_env import PythonCodeActEnv
+
+pytestmark = pytest.mark.needs("sandbox")
 
 STEPS = 5
 # Of the README's 200: each needs a sandbox, and they differ only where random characters happen to compile.

@@ -12,6 +12,8 @@ from reasoning_gym_env import AnswerAction, ReasoningGymEnv
 from reasoning_gym_env.player import make_player
 from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvironment
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 
 @pytest.mark.parametrize("dataset", ["chain_sum", "pool_matrix", "list_functions"])
 async def test_64_sessions_at_once_are_as_64_alone(reasoning_gym_url: str, dataset: str) -> None:

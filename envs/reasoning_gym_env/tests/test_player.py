@@ -14,6 +14,8 @@ from reasoning_gym_env import AnswerAction, ReasoningObservation
 from reasoning_gym_env.player import Calculation, answer_to, make_player
 from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvironment
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 KNOWN = ["chain_sum", "basic_arithmetic", "products", "decimal_chain_sum", "gcd", "lcm"]
 
 

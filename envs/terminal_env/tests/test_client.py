@@ -1,3 +1,5 @@
+import pytest
+
 from openenv.core.mcp_client import MCPToolClient
 from terminal_env import (
     ReadFileAction,
@@ -8,6 +10,8 @@ from terminal_env import (
     TerminalState,
     WriteFileAction,
 )
+
+pytestmark = pytest.mark.needs("sandbox")
 
 
 def test_actions_results_and_state_have_their_types(terminal_url: str) -> None:

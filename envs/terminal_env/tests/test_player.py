@@ -4,12 +4,16 @@ from pathlib import Path
 from random import Random
 from statistics import mean
 
+import pytest
+
 from openenv.core.tasks import Place
 from terminal_env import RunAction, SubmitAction, TerminalAction, TerminalObservation
 from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.player import make_player, plan
 from terminal_env.server.tasks import GeneratedTasks
 from terminal_env.server.terminal_environment import TerminalEnvironment
+
+pytestmark = pytest.mark.needs("sandbox")
 
 Player = Callable[[TerminalObservation], TerminalAction]
 COMMANDS = (

@@ -14,6 +14,8 @@ from reasoning_gym.factory import DATASETS
 from openenv.adapters.reasoning_gym.datasets import SPLITS, check_dataset, make_task, open_dataset, runs_answers
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 COMPOSITE = {"datasets": [{"name": "chain_sum"}, {"name": "leg_counting", "weight": 2, "config": {"max_animals": 3}}]}
 
 

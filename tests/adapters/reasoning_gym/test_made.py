@@ -10,6 +10,8 @@ from openenv.adapters.reasoning_gym import AnswerAction, environment_for
 from openenv.adapters.targets import find_adapted
 from openenv.core.exceptions import ConfigurationError
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 
 def test_parameters_reach_the_dataset() -> None:
     env = environment_for("chain_sum?seed=7&size=2&min_terms=4&max_terms=4")()

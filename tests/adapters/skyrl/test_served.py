@@ -182,6 +182,7 @@ def test_an_environment_must_be_named() -> None:
         ServedTextEnv(extras={"env_name": "no-such-environment"})
 
 
+@pytest.mark.needs("reasoning-gym")
 def test_a_server_that_was_started_by_name_ends_with_the_process() -> None:
     program = (
         "from openenv.adapters.skyrl import ServedTextEnv\n"

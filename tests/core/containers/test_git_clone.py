@@ -86,6 +86,7 @@ def test_a_repository_whose_hook_this_runs_in_is_left_alone(
     assert git(own, "symbolic-ref", "HEAD") == "refs/heads/main"
 
 
+@pytest.mark.needs("git")
 def test_a_token_in_the_address_is_in_no_error(target: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = taken.getsockname()[1]
@@ -101,6 +102,7 @@ def test_an_address_of_no_repository_is_refused(target: Path, url: str) -> None:
     assert not list(target.iterdir())
 
 
+@pytest.mark.needs("git")
 def test_an_address_is_no_option_of_git(repository: Path, target: Path) -> None:
     with pytest.raises(ProviderError, match="could not fetch"):
         clone(f"git+--upload-pack=touch${{IFS}}{target}/hacked;/{repository}", target)

@@ -167,7 +167,7 @@ class TestWorkers:
             wire.close()
 
     def test_a_worker_that_is_held_up_is_left_out_and_told(self, workers: ServerProcess) -> None:
-        with httpx.Client(base_url=workers.url, trust_env=False, timeout=20) as http, ExitStack() as wires:
+        with httpx.Client(base_url=workers.url, trust_env=False, timeout=60) as http, ExitStack() as wires:
             asked = http.post("/reset").json()["observation"]["process"]  # whom this connection is to, from here on
             held_up = asked
             while held_up == asked:
@@ -185,7 +185,7 @@ class TestWorkers:
             os.kill(process, signal.SIGKILL)
 
         def all_up() -> bool:
-            with httpx.Client(base_url=workers.url, trust_env=False, timeout=20) as http:
+            with httpx.Client(base_url=workers.url, trust_env=False, timeout=60) as http:
                 return metric(http, "openenv_worker_up") == 3
 
         eventually(all_up, "another worker takes its place")

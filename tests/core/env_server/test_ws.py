@@ -594,7 +594,7 @@ class TestEndings:
                 )
                 assert b"101" in raw.recv(4096)
                 raw.sendall(b"\xff" * 64)  # reserved bits set, an unknown opcode, no mask
-                raw.settimeout(5)
+                raw.settimeout(60)
                 while raw.recv(4096):
                     pass
             with socket.create_connection(("127.0.0.1", counter_server.port)) as raw:

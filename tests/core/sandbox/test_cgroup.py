@@ -16,6 +16,8 @@ from tests.core.sandbox.waiting import until
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sandbox import Limits, Sandbox, cgroup
 
+pytestmark = pytest.mark.needs("sandbox")
+
 # Where groups for memory are made: in version 1, and in version 2.
 PLACES = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
 

@@ -11,6 +11,8 @@ from tests.core.sandbox.attacks import SYSCALL, attempt
 from openenv.core.exceptions import SandboxFileError
 from openenv.core.sandbox import Limits, Sandbox
 
+pytestmark = pytest.mark.needs("sandbox")
+
 REPOSITORY = Path(__file__).parents[3]
 
 

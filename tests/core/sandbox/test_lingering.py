@@ -2,9 +2,12 @@
 
 import time
 
+import pytest
 from tests.core.sandbox.waiting import until
 
 from openenv.core.sandbox import Sandbox
+
+pytestmark = pytest.mark.needs("sandbox")
 
 _BEAT = "while True:\n    open('/work/beat', 'a').write('x')\n    time.sleep(0.01)"
 

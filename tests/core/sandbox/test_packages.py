@@ -7,6 +7,7 @@ from openenv.core.sandbox import Sandbox
 from openenv.core.sandbox.packages import package_files
 
 
+@pytest.mark.needs("sandbox")
 def test_only_what_is_allowed_can_be_imported() -> None:
     program = """
 for name in ("pydantic", "pydantic_core", "typing_extensions", "yaml", "openenv", "pip", "setuptools", "guest"):
@@ -30,6 +31,7 @@ for name in ("pydantic", "pydantic_core", "typing_extensions", "yaml", "openenv"
         assert sandbox.python("import sqlite3, ssl, zlib, json, ctypes, decimal").stderr == ""
 
 
+@pytest.mark.needs("sandbox")
 def test_what_is_not_installed_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"'no-such-thing'.*pip install no-such-thing"):
         Sandbox(packages=["no-such-thing"])

@@ -14,6 +14,8 @@ from tests.core.sandbox.waiting import until
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sandbox import Limits, SandboxPool
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 def test_a_sandbox_is_handed_out_once(limits: Limits, started: Started) -> None:
     with SandboxPool(2, limits) as pool:

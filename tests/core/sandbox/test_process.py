@@ -59,6 +59,7 @@ sandbox.python("import os, time\\nos.fork(); os.setsid() if os.getpid() % 2 else
 """
 
 
+@pytest.mark.needs("sandbox")
 def test_it_ends_with_the_server_however_that_ends() -> None:
     server = subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
     with server:
@@ -82,6 +83,7 @@ pool._fill()
 """
 
 
+@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize("wait_s", [0.0, 0.01, 0.03, 0.05, 0.08])
 def test_a_server_that_is_killed_while_it_starts_some_leaves_none(wait_s: float) -> None:
     size = str(10_000_000 + secrets.randbelow(10_000_000))  # by which those that are starting are known
@@ -112,6 +114,7 @@ with Sandbox() as sandbox, Sandbox(kind="none") as other:
 """
 
 
+@pytest.mark.needs("sandbox")
 def test_an_interrupt_at_the_terminal_is_for_the_server_alone() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -159,6 +162,7 @@ ROOT_WITHOUT_OTHER_USERS = [*ORDINARY, "unshare", "--user", "--map-root-user"]  
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests already run as an ordinary user")
+@pytest.mark.needs("sandbox", "unshare")
 @pytest.mark.parametrize("become", [ORDINARY, ROOT_WITHOUT_OTHER_USERS], ids=["ordinary", "root"])
 def test_users_who_are_not_the_machines_root_have_it_too(source_for_anybody: Path, become: list[str]) -> None:
     ended = subprocess.run(

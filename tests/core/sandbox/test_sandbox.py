@@ -10,6 +10,8 @@ from tests.core.sandbox.waiting import until
 from openenv.core.exceptions import ConfigurationError, SandboxFileError
 from openenv.core.sandbox import Execution, Limits, Sandbox
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 def inside(process: psutil.Process) -> psutil.Process:
     """Return the first process of the sandbox that was started last."""

@@ -6,6 +6,8 @@ from tests.core.sandbox.attacks import attempt
 from openenv.core.exceptions import SandboxFileError
 from openenv.core.sandbox import Limits, Sandbox
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 def test_a_fork_bomb_ends_with_its_step(sandbox: Sandbox) -> None:
     execution = sandbox.python("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", wall_s=1)

@@ -1,6 +1,10 @@
 """Code that spoils the way on which its results come back; the fixture then asks for a next step."""
 
+import pytest
+
 from openenv.core.sandbox import Sandbox
+
+pytestmark = pytest.mark.needs("sandbox")
 
 SPOILS = [
     "import os\nfor n in range(3, 64):\n    try: os.write(n, os.urandom(100_000))\n    except OSError: pass",

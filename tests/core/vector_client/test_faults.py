@@ -101,12 +101,12 @@ class TestApart:
 
     def test_a_slot_that_hangs_is_given_up_and_opened_anew(self, serve_on: Serve) -> None:
         server = serve_on(HangingAsyncEnvironment, max_concurrent_envs=16)
-        with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:
+        with GenericEnvClient(base_url=server.url, message_timeout_s=3).sync() as client:
             vector = client.vector(8)
             vector.reset()
             results = vector.step([HELD, *[ONE] * 6, HELD])
             assert shown(results) == [ResponseTimeoutError, *[1] * 6, ResponseTimeoutError]
-            assert "1 s (message_timeout_s)" in str(results[0])
+            assert "3 s (message_timeout_s)" in str(results[0])
             results = vector.step([ONE] * 8)
             assert shown(results) == [EpisodeOrderError, *[2] * 6, EpisodeOrderError]
             assert shown(vector.reset(slots=[0, 7])) == [0, *[None] * 6, 0]
@@ -114,7 +114,7 @@ class TestApart:
 
     def test_with_autoreset_a_slot_that_hung_begins_a_new_episode(self, serve_on: Serve) -> None:
         server = serve_on(HangingAsyncEnvironment, max_concurrent_envs=8)
-        with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:
+        with GenericEnvClient(base_url=server.url, message_timeout_s=3).sync() as client:
             vector = client.vector(3, autoreset=True)
             vector.reset(seeds=[1, 2, 3])
             assert shown(vector.step([ONE, HELD, ONE])) == [1, ResponseTimeoutError, 1]
@@ -123,7 +123,7 @@ class TestApart:
 
     def test_a_slot_that_hangs_keeps_no_place(self, serve: Serve) -> None:
         server = serve(HangingAsyncEnvironment, max_concurrent_envs=3)
-        with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:
+        with GenericEnvClient(base_url=server.url, message_timeout_s=3).sync() as client:
             vector = client.vector(3)
             vector.reset()
             assert shown(vector.step([ONE, HELD, ONE])) == [1, ResponseTimeoutError, 1]
@@ -134,7 +134,7 @@ class TestApart:
         client: Any = GenericEnvClient(base_url=server.url)
         vector = client.vector(3)
         play(vector, [ONE] * 3)
-        asyncio.run_coroutine_threadsafe(close_one(server), server._server._loop).result(5)
+        asyncio.run_coroutine_threadsafe(close_one(server), server._server._loop).result(60)
         what = shown(vector.step([ONE] * 3))
         (lost,) = (slot for slot in range(3) if what[slot] != 2)
         assert issubclass(what[lost], ServerSessionError | ConnectionLostError)
@@ -159,8 +159,8 @@ class TestLoss:
                 server.wait_for_lines(["held"] * 2)
                 killed_at = time.monotonic()
                 server.kill()
-                results = stepping.result(10)
-            assert time.monotonic() - killed_at < 5
+                results = stepping.result(60)
+            assert time.monotonic() - killed_at < 30
             what = shown(results)
             assert (what[0], what[1], what[7]) == (ConnectionLostError, None, ConnectionLostError)
             # The others' answers may have been on their way.

@@ -101,7 +101,7 @@ class TestOpening:
             begun = time.monotonic()
             with pytest.raises(ConnectionFailedError):
                 client.vector(64)
-            assert time.monotonic() - begun < 5
+            assert time.monotonic() - begun < 15
 
     def test_environments_that_take_longer_to_make_than_a_connection(self, serve: Serve, gate: Gate) -> None:
         class Heavy(CounterEnvironment):

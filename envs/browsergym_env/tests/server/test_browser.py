@@ -23,6 +23,8 @@ from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutEr
 
 from ..conftest import AddPage, MakeEnvironment
 
+pytestmark = pytest.mark.needs("browser")
+
 CLICK = BrowserGymAction(action_str="mouse_click(50, 60)")
 NOOP = BrowserGymAction(action_str="noop(0)")
 
@@ -50,7 +52,7 @@ def kill(kind: str) -> None:
     assert killed
     for process in killed:
         process.kill()
-    psutil.wait_procs(killed, timeout=10)
+    psutil.wait_procs(killed, timeout=60)
 
 
 def test_all_sessions_share_one_browser(make_environment: MakeEnvironment) -> None:

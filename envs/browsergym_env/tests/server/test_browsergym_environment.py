@@ -15,6 +15,8 @@ from openenv.core.exceptions import InvalidRequestError, ResetNeededError
 
 from ..conftest import AddPage, MakeEnvironment
 
+pytestmark = pytest.mark.needs("browser")
+
 
 def do(environment: BrowserGymEnvironment, action: str) -> BrowserGymObservation:
     return environment.step(BrowserGymAction(action_str=action))

@@ -9,6 +9,8 @@ from browsergym_env.server.page_actions import ACTION_NAMES, is_key
 
 from ..conftest import AddPage
 
+pytestmark = pytest.mark.needs("browser")
+
 Act = Callable[[str], BrowserGymObservation]
 
 # A page that says what happens on it.

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("sandbox")
+
 COMMAND = [sys.executable, "-m", "code_feedback_env.server.app", "--port", "0"]
 
 

@@ -15,6 +15,8 @@ from openenv.core.exceptions import (
     TaskNotFoundError,
 )
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 def attempt(environment: CodeFeedbackEnvironment, body: str, name: str | None = None) -> CodeObservation:
     name = name or environment.state.function_name or "f"

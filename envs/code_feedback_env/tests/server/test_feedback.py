@@ -8,6 +8,8 @@ from code_feedback_env.server.feedback import Verdict, judge
 from code_feedback_env.server.grading import Test
 from openenv.core.sandbox import Sandbox
 
+pytestmark = pytest.mark.needs("sandbox")
+
 # A hidden number that nothing else in a process holds by chance.
 SECRET = 20_240_917_770_077
 TESTS = [Test([2], 4, shown=True), Test([3], 9, shown=True), Test([SECRET], SECRET**2), Test([-1], 1)]

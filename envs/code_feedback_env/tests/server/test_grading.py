@@ -9,6 +9,8 @@ from code_feedback_env.server.code_feedback_environment import shared_pool
 from code_feedback_env.server.grading import Run, Test, as_json_values, is_same, passes, run_code
 from openenv.core.sandbox import Sandbox
 
+pytestmark = pytest.mark.needs("sandbox")
+
 TESTS = [Test([1], 2), Test([5], 6), Test([-1], 0)]
 
 json_values = st.recursive(

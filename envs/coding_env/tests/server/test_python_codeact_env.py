@@ -6,6 +6,8 @@ from coding_env import CodeAction, CodeObservation
 from coding_env.server.python_codeact_env import PythonCodeActEnv
 from openenv.core.exceptions import ResetNeededError
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 @pytest.fixture
 def environment() -> Iterator[PythonCodeActEnv]:

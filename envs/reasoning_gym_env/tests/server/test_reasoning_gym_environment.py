@@ -18,6 +18,8 @@ from openenv.core.exceptions import (
 from reasoning_gym_env import AnswerAction
 from reasoning_gym_env.server.reasoning_gym_environment import ReasoningGymEnvironment
 
+pytestmark = pytest.mark.needs("reasoning-gym")
+
 # They have no answer of their own, but judge one: several are right.
 WITHOUT_ANSWER = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 # Whatever is not "True" it takes for "False".

@@ -68,7 +68,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_query_is_replaced(
     while process.cpu_times().user < 0.1:
         pass
     process.kill()
-    asking.join(20)
+    asking.join(60)
     assert failed.is_set()
     assert workers.query(image, "SELECT sum(a) FROM t", 10).rows == [[3]]
 
@@ -126,7 +126,7 @@ time.sleep(60)
         worker = psutil.Process(int(parent.stdout.readline()))
         assert worker.is_running()
         parent.kill()
-        gone, alive = psutil.wait_procs([worker], timeout=10)
+        gone, alive = psutil.wait_procs([worker], timeout=60)
     assert (len(gone), alive) == (1, [])
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("sandbox")
+
 COMMAND = [sys.executable, "-m", "terminal_env.server.app", "--port", "0"]
 
 

@@ -14,6 +14,8 @@ from terminal_env.server.task_format import (
     RepositoryCheck,
 )
 
+pytestmark = pytest.mark.needs("sandbox")
+
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:

@@ -19,6 +19,8 @@ from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.server.boxes import READY
 from terminal_env.server.terminal_environment import TerminalEnvironment
 
+pytestmark = pytest.mark.needs("sandbox")
+
 Make = Callable[[str], TerminalEnvironment]
 CHECKS = [
     {"type": "file", "name": "a", "path": "a.txt", "text": "1"},

@@ -16,6 +16,8 @@ from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.kubernetes.pod import PodSettings, pod_manifest
 from openenv.core.exceptions import ProviderError
 
+pytestmark = pytest.mark.needs("unshare")
+
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 # A mount namespace of its own, in which the folder of a pod's service account can be made.
 IN_A_POD = f"""

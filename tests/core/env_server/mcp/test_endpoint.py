@@ -176,7 +176,7 @@ def test_a_plain_uvicorn_ends_with_an_agent_s_stream_open(tmp_path: Path) -> Non
                 process.send_signal(signal.SIGTERM)
                 assert list(stream.iter_lines()) == []
             assert process.wait(PATIENCE_S) == -signal.SIGTERM
-            assert time.monotonic() - before < 5
+            assert time.monotonic() - before < 30
             assert process.stderr is not None
             assert "Traceback" not in process.stderr.read()
         finally:

@@ -378,7 +378,7 @@ class TestProtocol:
 
 class TestGone:
     def test_an_agent_that_asks_nothing_is_disconnected(self, serve: Serve) -> None:
-        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=0.2))
+        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=1.5))
         with server.http() as http:
             bare = BareAgent(http)
             bare.connect()
@@ -388,12 +388,12 @@ class TestGone:
             assert bare.post(bare.request("ping")).status_code == 404
 
     def test_one_that_pings_is_not(self, serve: Serve) -> None:
-        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=1.5))
+        server = serve(concurrency_config=ConcurrencyConfig(max_concurrent_envs=2, session_timeout=4))
         with server.http() as http:
             bare = BareAgent(http)
             bare.connect()
             bare.call("add", amount=1)
-            until = time.monotonic() + 3.5
+            until = time.monotonic() + 6
             while time.monotonic() < until:
                 bare.ask("ping")
             assert bare.call("add", amount=1)["result"]["structuredContent"]["total"] == 2
@@ -468,14 +468,14 @@ class TestEnd:
                 await asyncio.to_thread(over.wait, 60)
 
         with ThreadPoolExecutor() as pool, caplog.at_level(logging.WARNING):
-            with RunningServer(app) as server:
+            with RunningServer(app, timeout_graceful_shutdown=50) as server:
                 staying = [pool.submit(asyncio.run, stay()) for _ in range(3)]
                 ready.wait(60)
                 before = time.monotonic()
             took_s = time.monotonic() - before
             over.set()
             [one.exception(60) for one in staying]
-        assert took_s < 2.0, "it waited for the agents' streams"
+        assert took_s < 30, "it waited for the agents' streams"
         assert gate.calls.count("close") == 3
         ours = [record for record in caplog.records if record.levelno >= logging.ERROR and record.thread is not None]
         assert not [record for record in ours if "server" in record.name or record.name.startswith("uvicorn")]
