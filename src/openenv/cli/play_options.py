@@ -5,11 +5,17 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
+from openenv.cli.completion import complete_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.play_settings import PlaySettings
 
 Environment = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.",
+        autocompletion=complete_environment,
+    ),
 ]
 PlayerKind = Annotated[
     Literal["scripted", "random"] | None,
