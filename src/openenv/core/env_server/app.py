@@ -154,7 +154,7 @@ class HTTPEnvServer:
         protect(app, self._access)
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
-        served = Served(self._sessions, self.env_name, shows_state=mode is ServerMode.SIMULATION)
+        served = Served(self._sessions, self.env_name, allows_state=mode is ServerMode.SIMULATION)
         self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
         app.state.agents = self._agents
         app.router.routes.append(Route("/mcp", self._agents))

@@ -81,6 +81,9 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     OFFERS_TOOLS: ClassVar[bool] = False
     """Whether ``step`` takes ``ListToolsAction`` and ``CallToolAction``; a class with tools has it set."""
 
+    SHOWS_STATE: ClassVar[bool] = False
+    """Whether agents may read ``state`` over MCP: only where it tells no more than the observations do."""
+
     # Authors often leave out super().__init__(), so both have a value on the class.
     transform: Transform[Any] | None = None
     rubric: Callable[..., Any] | None = None
