@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.mcp.readme import Readme
+from openenv.core.env_server.about import About
 from openenv.core.env_server.media import Block, split
 from openenv.core.env_server.metrics import Ending, Transport
 from openenv.core.env_server.outcomes import Outcome
@@ -33,16 +33,13 @@ class Served:
         sessions: Where their sessions are opened.
         name: Name of the environment.
         allows_state: Whether the server's mode lets them read the state; the author has to want it, too.
-        readme: The environment's README.
+        about: What the environment is.
     """
 
     sessions: Sessions
     name: str
     allows_state: bool
-    readme: Readme = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "readme", Readme(self.sessions))
+    about: About
 
     @property
     def shows_state(self) -> bool:

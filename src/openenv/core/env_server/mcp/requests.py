@@ -126,7 +126,7 @@ class Requests:
     async def _list_resources(self, _request: types.ListResourcesRequest) -> types.ServerResult:
         resources = [_resource(_Uri.TASK, "The task of this episode", "text/plain")]
         with self._telling():
-            readme = await self._served.readme.text()
+            readme = await self._served.about.readme()
         if readme is not None:
             resources.append(_resource(_Uri.README, f"What {self._served.name} is", "text/markdown"))
         if self._served.shows_state:
@@ -151,7 +151,7 @@ class Requests:
                 pictures = [_blob(uri, block) for block in task.pictures if block["type"] == "image"]
                 return [_text_contents(uri, "text/plain", task.text), *pictures]
             case _Uri.README:
-                readme = await self._served.readme.text()
+                readme = await self._served.about.readme()
                 return [] if readme is None else [_text_contents(uri, "text/markdown", readme)]
             case _Uri.STATE if self._served.shows_state:
                 session = await self._agent.session()
