@@ -54,7 +54,6 @@ def _is_shown(package: str, name: str, value: Any) -> bool:
     return isinstance(value, ModuleType) and value.__name__ == f"{package}.{name}" and not name.startswith("_")
 
 
-
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None

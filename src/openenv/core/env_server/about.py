@@ -104,7 +104,7 @@ class About:
         """The folder with the environment's manifest."""
         try:
             source = inspect.getsourcefile(self._source)
-        except TypeError:  # what was made without a file
+        except (TypeError, OSError):  # what was made without a file
             return None
         folders = () if source is None else Path(source).resolve().parents
         return next((folder for folder in folders if (folder / _MANIFEST).is_file()), None)

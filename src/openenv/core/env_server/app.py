@@ -114,6 +114,10 @@ class EnvironmentApp(FastAPI):
         if self.openapi_schema is None:
             described = super().openapi()
             described.setdefault("components", {})["securitySchemes"] = _SECURITY_SCHEMES
+            described["security"] = [
+                {},
+                {"token": []},
+            ]  # with it or without: that depends on where a request comes from
             self.openapi_schema = described
         return self.openapi_schema
 

@@ -35,9 +35,19 @@ from openenv.core.env_server.types import Action
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentProcessEndedError,
+    EnvironmentTimeoutError,
     InvalidRequestError,
 )
 from openenv.core.plain_values import plain_value
+
+ERROR_CODES = {
+    ToolErrorType.TOOL_NOT_FOUND: "VALIDATION_ERROR",
+    ToolErrorType.INVALID_ARGS: "VALIDATION_ERROR",
+    ToolErrorType.EXECUTION_ERROR: EnvironmentFailedError.code,
+    ToolErrorType.TRANSPORT_ERROR: EnvironmentFailedError.code,
+    ToolErrorType.TIMEOUT: EnvironmentTimeoutError.code,
+}
+"""How a call that failed is counted: as what the like is called on the other transports."""
 
 # What the result of a call has that MCP's own server library made.
 _MCP_RESULT = {"content", "structured_content", "data", "is_error"}

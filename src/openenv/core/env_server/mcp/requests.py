@@ -23,7 +23,7 @@ from openenv.core.env_server.mcp.progress import Progress
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, Tool
 from openenv.core.env_server.protocol import error_json, state_json
 from openenv.core.env_server.session import Phase
-from openenv.core.env_server.toolbox import ProgressListener, ToolAnswer
+from openenv.core.env_server.toolbox import ERROR_CODES, ProgressListener, ToolAnswer
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
 
 logger = logging.getLogger(__name__)
@@ -100,12 +100,16 @@ class Requests:
         arguments = request.params.arguments or {}
         try:
             answer = await session.toolbox.call(session, request.params.name, arguments, on_progress=on_progress)
-        except ResetNeededError:
+        except ResetNeededError as error:
+            self._count(error)
             return _failed(_NOT_BEGUN if session.phase is Phase.NEW else f"{_OVER} No tool can be called any more.")
         except EnvironmentTimeoutError as error:
             self._count(error)
             return _failed(error.message)
-        return _failed(answer.text) if answer.error is not None else _result(answer)
+        if answer.error is None:
+            return _result(answer)
+        self._metrics.errors[ERROR_CODES[answer.error.error_type]] += 1
+        return _failed(answer.text)
 
     async def _list_prompts(self, _request: types.ListPromptsRequest) -> types.ServerResult:
         prompt = types.Prompt(name=PROMPT, description=f"The task of this episode of {self._served.name}.")

@@ -26,7 +26,13 @@ function show(description, token) {
     Redoc.init(description, { hideDownloadButton: true }, place);
     return;
   }
-  SwaggerUIBundle({ spec: description, domNode: place, deepLinking: true, requestInterceptor: authorized(token) });
+  const shown = SwaggerUIBundle({
+    spec: description,
+    domNode: place,
+    deepLinking: true,
+    requestInterceptor: authorized(token),
+    onComplete: () => token && shown.preauthorizeApiKey("token", token),
+  });
 }
 
 async function load(token) {
