@@ -192,6 +192,24 @@ def test_a_tool_that_fails_leaves_the_episode_going(notes: RunningServer) -> Non
     assert (fine.isError, text_of(fine)) == (False, "b")
 
 
+def test_what_fails_is_counted(notes: RunningServer) -> None:
+    async def play() -> None:
+        async with agent(f"{notes.url}/mcp") as session:
+            await session.call_tool("read", {"path": "none"})
+            await session.call_tool("read", {"paths": "none"})
+            await session.call_tool("zip", {})
+            await session.call_tool("submit", {})
+            await session.call_tool("count", {})
+
+    run(play())
+    metrics = notes.app.state.sessions.metrics
+    assert metrics.errors == {"EXECUTION_ERROR": 1, "VALIDATION_ERROR": 2, "SESSION_ERROR": 1}
+    call = {"name": "zip", "arguments": {}}
+    with notes.http() as http:
+        http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    assert metrics.errors["VALIDATION_ERROR"] == 3
+
+
 HALF = b"\\ud83d".decode("unicode_escape")
 """Half a character, which no JSON has."""
 
