@@ -89,8 +89,8 @@ def test_what_a_tool_may_return() -> None:
     assert portable(("see", PIXELS)) == ["see", IMAGE]
     assert portable(b"a text") == "a text"
     assert portable(b"\xff\xfe")["resource"]["blob"] == "//4="
-    for value in ("text", 1, None, {"a": b"b"}, [1, "two"], np.zeros(3), np.zeros((9, 8), "uint8")):
-        assert portable(value) is value
+    for other in ("text", 1, None, {"a": b"b"}, [1, "two"], np.zeros(3), np.zeros((9, 8), "uint8")):
+        assert portable(other) is other
 
 
 def test_sound_is_no_image() -> None:

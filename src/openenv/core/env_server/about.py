@@ -13,17 +13,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from openenv.core.documents import read_yaml
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import EnvironmentMetadata
-from openenv.core.exceptions import RequestError
+from openenv.core.exceptions import ConfigurationError, RequestError
 
 logger = logging.getLogger(__name__)
 
 _README_VARIABLE = "ENV_README_PATH"
 _MANIFEST = "openenv.yaml"
-_LARGEST_MANIFEST = 64 * 1024
 _LARGEST_README = 1024 * 1024
 _FROM_MANIFEST = ("name", "description", "version")
 # What ``Environment.get_metadata`` says of every class.
@@ -111,11 +109,12 @@ class About:
 
     @cached_property
     def _manifest(self) -> dict[str, str]:
-        text = None if self._folder is None else _read(self._folder / _MANIFEST, _LARGEST_MANIFEST)
+        if self._folder is None:
+            return {}
         try:
-            keys = yaml.safe_load(text or "")
-        except yaml.YAMLError as error:
-            logger.debug("%s can't be read: %s", _MANIFEST, error)
+            keys = read_yaml(self._folder / _MANIFEST)
+        except ConfigurationError as error:
+            logger.debug("the manifest says nothing: %s", error)
             return {}
         known = keys if isinstance(keys, dict) else {}
         return {key: str(known[key]) for key in _FROM_MANIFEST if known.get(key)}
@@ -124,16 +123,16 @@ class About:
     def _readme(self) -> str | None:
         named = os.environ.get(_README_VARIABLE)
         if named:
-            return _read(Path(named), _LARGEST_README)
-        return None if self._folder is None else _read(self._folder / "README.md", _LARGEST_README)
+            return _text_of(Path(named))
+        return None if self._folder is None else _text_of(self._folder / "README.md")
 
 
-def _read(file: Path, most_bytes: int) -> str | None:
-    """Read a file; ``None`` where there is none, or one that is too large to be what it should be."""
+def _text_of(file: Path) -> str | None:
+    """Read a README; ``None`` where there is none, or one that is too large to be one."""
     try:
         with file.open("rb") as opened:
-            content = opened.read(most_bytes + 1)
+            content = opened.read(_LARGEST_README + 1)
     except OSError as error:
         logger.debug("%s can't be read: %s", file.name, error)
         return None
-    return content.decode(errors="replace") if len(content) <= most_bytes else None
+    return content.decode(errors="replace") if len(content) <= _LARGEST_README else None

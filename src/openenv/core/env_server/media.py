@@ -164,7 +164,7 @@ def _is_of_pillow(value: Any) -> bool:
 
 
 def _is_pixel_array(value: Any) -> bool:
-    shape = getattr(value, "shape", ()) if type(value).__module__ == "numpy" else ()
+    shape: tuple[int, ...] = getattr(value, "shape", ()) if type(value).__module__ == "numpy" else ()
     return len(shape) == len("hwc") and shape[2] in _PIXEL_DEPTHS and str(value.dtype) == "uint8"
 
 
