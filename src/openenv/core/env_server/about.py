@@ -39,7 +39,6 @@ class About:
     def __init__(self, sessions: Sessions, name: str) -> None:
         self._sessions = sessions
         self._name = name
-        self._asked: dict[str, Any] | None = None
 
     @cached_property
     def own(self) -> EnvironmentMetadata:
@@ -67,16 +66,13 @@ class About:
         return {**said, **readme}
 
     async def metadata(self) -> Mapping[str, Any]:
-        """Say what the environment is. It is asked once; where it can't say, what is written down has to do."""
-        if self._asked is None:
-            try:
-                async with self._sessions.apart() as session:
-                    answer = self.completed(await session.metadata())
-            except RequestError as error:
-                logger.debug("the environment can't say what it is: %s", error.message)
-                return self.own.model_dump()
-            self._asked = answer if isinstance(answer, dict) else self.own.model_dump()
-        return self._asked
+        """Say what the environment is; where it can't say, what is written down has to do."""
+        try:
+            answer = self.completed(await self._sessions.metadata())
+        except RequestError as error:
+            logger.debug("the environment can't say what it is: %s", error.message)
+            return self.own.model_dump()
+        return answer if isinstance(answer, dict) else self.own.model_dump()
 
     async def readme(self) -> str | None:
         """Return the README; ``None`` where there is none."""
