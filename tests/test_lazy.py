@@ -2,6 +2,9 @@
 
 import ast
 import importlib
+import inspect
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -45,7 +48,7 @@ def test_type_checkers_see_the_names_that_are_there_and_no_others(name: str) -> 
 
 
 def test_a_module_is_imported_when_a_name_of_it_is_used() -> None:
-    names, resolve = lazy_exports("pack", {"string": ("digits",), "no.such.module": ("nothing",)})
+    names, resolve, _ = lazy_exports("pack", {"string": ("digits",), "no.such.module": ("nothing",)})
 
     assert names == ["digits", "nothing"]
     assert resolve("digits") == "0123456789"
@@ -53,3 +56,29 @@ def test_a_module_is_imported_when_a_name_of_it_is_used() -> None:
         resolve("nothing")
     with pytest.raises(AttributeError, match="module 'pack' has no attribute 'else'"):
         resolve("else")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_completion_lists_the_public_names_and_nothing_of_how_the_package_is_made(name: str) -> None:
+    package = importlib.import_module(name)
+    listed = [found for found in dir(package) if not found.startswith("__")]
+
+    assert set(package.__all__) - {"__version__"} <= set(listed)
+    others = [found for found in listed if found not in package.__all__]
+    assert [found for found in others if not inspect.ismodule(getattr(package, found))] == []
+
+
+def test_dir_imports_nothing() -> None:
+    program = "import sys, openenv; dir(openenv); print(sorted(name for name in sys.modules if name[:7] == 'openenv'))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "['openenv', 'openenv._lazy']\n"
+
+
+def test_the_public_functions_show_their_parameters_in_an_editor() -> None:
+    package = importlib.import_module("openenv")
+    functions = {name: getattr(package, name) for name in package.__all__ if inspect.isfunction(getattr(package, name))}
+    parameters = {name: list(inspect.signature(function).parameters) for name, function in functions.items()}
+
+    assert functions.keys() >= {"client_for", "create_app", "make", "serve", "tool"}
+    assert [name for name, names in parameters.items() if {"args", "kwargs"} <= set(names)] == []
+    assert [name for name, function in functions.items() if not inspect.getdoc(function)] == []

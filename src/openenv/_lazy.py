@@ -1,15 +1,17 @@
 """Hand out a package's public names on first use, so that importing it stays cheap (PEP 562)."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 
 def lazy_exports(
     package: str, modules: Mapping[str, tuple[str, ...]], optional: Mapping[str, str] | None = None
-) -> tuple[list[str], Callable[[str], Any]]:
-    """Build a package's ``__all__`` and its module-level ``__getattr__``.
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Build a package's ``__all__`` and its module-level ``__getattr__`` and ``__dir__``.
 
     Args:
         package: The package's ``__name__``.
@@ -17,14 +19,17 @@ def lazy_exports(
         optional: For names that need an extra, the package that it brings: without it they are ``None``.
 
     Returns:
-        The sorted public names, and the function to bind as ``__getattr__``.
+        The sorted public names, the function to bind as ``__getattr__``, and the one to bind as ``__dir__``, with which
+        completion lists the public names, the submodules imported so far, and nothing of how the package is made.
 
     Example:
-        >>> __all__, __getattr__ = lazy_exports(__name__, {"json": ("dumps",)})
+        >>> __all__, __getattr__, __dir__ = lazy_exports(__name__, {"json": ("dumps",)})
         >>> __all__
         ['dumps']
         >>> __getattr__("dumps")([1])
         '[1]'
+        >>> "dumps" in __dir__()
+        True
     """
     homes = {name: module for module, names in modules.items() for name in names}
 
@@ -35,7 +40,18 @@ def lazy_exports(
             return None
         return getattr(import_module(homes[name]), name)
 
-    return sorted(homes), resolve
+    def names() -> list[str]:
+        own = [name for name, value in vars(sys.modules[package]).items() if _is_shown(package, name, value)]
+        return sorted({*homes, *own})
+
+    return sorted(homes), resolve, names
+
+
+def _is_shown(package: str, name: str, value: Any) -> bool:
+    """Whether a global of a package is of its interface: ``__version__`` and the like, or a submodule."""
+    if name.startswith("__"):
+        return True
+    return isinstance(value, ModuleType) and value.__name__ == f"{package}.{name}" and not name.startswith("_")
 
 
 def _is_installed(package: str) -> bool:

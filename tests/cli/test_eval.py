@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +50,27 @@ def test_a_split_by_its_name(openenv_here: Any) -> None:
     assert '{"split": "train", "index": 1}' in ended.stdout
 
 
+def test_the_scripted_player_plays_unless_another_is_named(openenv_here: Any, tmp_path: Path) -> None:
+    ended = openenv_here("eval", "catch", "--tasks", "1", "--output", tmp_path / "results")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "scripted player on catch" in ended.stdout
+
+
+def test_a_model_that_can_t_be_is_refused_before_torch_is_imported() -> None:
+    program = (
+        "import sys\nfrom openenv.cli.__main__ import main\n"
+        "sys.argv = ['openenv', 'eval', 'catch', '--model', 'tiny']\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    print(ended.code, 'torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "1 False\n"
+
+
 def test_mistakes(openenv_here: Any) -> None:
     for arguments, message in (
-        (["catch"], "Expected either a player or a model. See --player, --model and --base-url."),
+        (["catch", "--player", "random", "--model", "m"], "Expected either a player or a model. See --player, --model"),
+        (["catch", "--model", "tiny"], "train it, as in `openenv train catch`"),
+        (["catch", "--model", "./none"], "There is no folder ./none"),
         (["catch", "--player", "random", "--k", "2"], "pass@2 needs 2 samples of each task, and there are 1"),
         (["catch", "--player", "random", "--tasks", "none.jsonl"], "none.jsonl"),
         (["catch", "--player", "random", "--tasks", "0"], "Expected num_tasks to be 1 or more, got 0."),

@@ -111,7 +111,7 @@ def test_a_name_that_no_package_can_have_ends_with_2(openenv: Any, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["json", "openenv", "server", "models"])
+@pytest.mark.parametrize("name", ["json", "openenv", "server", "models", "test", "pydantic"])
 def test_a_name_that_would_hide_another_module_ends_with_2(openenv: Any, tmp_path: Path, name: str) -> None:
     ended = openenv("init", name)
     assert ended.returncode == 2

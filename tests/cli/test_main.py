@@ -1,6 +1,7 @@
 """The command as a whole: help, exit statuses, and what starting it costs."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import openenv as package
 from openenv.cli import __main__ as cli
 from openenv.core.exceptions import ProviderError, ServerError
 
@@ -18,6 +20,51 @@ def test_help_lists_every_command(openenv: Any) -> None:
     for name, command in cli.COMMANDS.items():
         assert f"{name} " in shown.stdout
         assert command.summary in shown.stdout
+
+
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+def test_every_command_takes_h_for_help(openenv_here: Any, name: str) -> None:
+    shown = openenv_here(name, "-h")
+    assert (shown.returncode, shown.stdout) == (0, openenv_here(name, "--help").stdout)
+
+
+def test_h_is_help_and_version_is_the_version(openenv_here: Any) -> None:
+    assert openenv_here("-h").stdout == openenv_here("--help").stdout
+    assert openenv_here("--version") == (0, f"openenv {package.__version__}\n", "")
+
+
+def test_the_many_options_of_serve_stand_under_headings(openenv_here: Any) -> None:
+    lines = openenv_here("serve", "--help").stdout.splitlines()
+    headings = [line for line in lines if line.endswith(":") and not line.startswith((" ", "Usage"))]
+    own = lines[lines.index("Options:") : lines.index("Sessions:")]
+
+    assert headings[:5] == ["Arguments:", "Options:", "Sessions:", "Processes:", "Access:"]
+    assert sum(line.strip().startswith("-") for line in own) < 10
+    assert any("--step-timeout-s" in line for line in lines[lines.index("Sessions:") : lines.index("Processes:")])
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("openenv ser", "serve"),
+        ("openenv serve --max-sessions-", "--max-sessions-per-client"),
+        ("openenv eval --player scr", "scripted"),
+        ("openenv play catc", "catch"),
+    ],
+)
+def test_a_shell_completes_commands_options_values_and_environments(typed: str, offered: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_OPENENV_COMPLETE": "complete_bash"}
+    script = [sys.executable, "-m", "openenv.cli"]
+    ended = subprocess.run(script, env={**os.environ, **words}, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout.split(), ended.stderr) == ([offered], "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_shown_for_the_shell_that_runs(shell: str, openenv_here: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
+    shown = openenv_here("--show-completion")
+    assert shown.returncode == 0
+    assert "_OPENENV_COMPLETE=" in shown.stdout
 
 
 def test_no_command_shows_the_help_and_fails(openenv: Any) -> None:

@@ -97,7 +97,7 @@ def test_what_an_environment_prints_is_no_message(noisy: Path, tmp_path: Path) -
     async def play() -> tuple[Any, str]:
         async with started(noisy, "--task", "seed=3", "--task", "split=a=b", errors=tmp_path / "log") as session:
             resources = [str(one.uri) for one in (await session.list_resources()).resources]
-            assert resources == ["openenv://task", "openenv://readme", "openenv://state"]
+            assert resources == ["openenv://task", "openenv://readme"]
             task = (await session.get_prompt("task")).messages[0].content
             return await session.call_tool("say", {"text": "🟩"}), task.text  # type: ignore[union-attr]
 

@@ -22,7 +22,10 @@ def test_a_space_is_pushed_pulled_and_served_back(openenv_here: Any, hub: HubSer
     pushed = openenv_here("push", folder)
     assert (pushed.returncode, pushed.stderr) == (0, "")
     assert f"Pushed ada/round_trip_env: {hub.url}/spaces/ada/round_trip_env" in pushed.stdout
-    assert "asks nobody for a token" in pushed.stdout
+    said, _, came = pushed.stdout.partition("Pushed ada")
+    assert "ada/round_trip_env: open to everybody" in said
+    assert "asks nobody for a token (OPENENV_AUTH=none)" in said
+    assert "without a token" in came
     pulled = openenv_here("pull", "ada/round_trip_env", tmp_path / "elsewhere" / "round_trip_env")
     assert pulled.returncode == 0, pulled.stderr
     with openenv_package.make(tmp_path / "elsewhere" / "round_trip_env").sync() as env:
@@ -30,6 +33,15 @@ def test_a_space_is_pushed_pulled_and_served_back(openenv_here: Any, hub: HubSer
         assert result.observation.echoed_message == "Round Trip Env environment ready!"
         action = type(env.async_client).__orig_bases__[0].__args__[0](message="hello")
         assert env.step(action).reward == pytest.approx(0.5)
+
+
+def test_what_a_push_does_not_open_it_does_not_announce(openenv_here: Any, hub: HubServer, tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "kept_env")
+    kept = openenv_here("push", folder, "--dry-run", "--private", "--secret", "OPENENV_TOKEN=x")
+    assert kept.stdout.startswith("Dry run: nothing is sent.")
+    proposed = openenv_here("push", folder, "--dry-run", "--repo-id", "club/kept", "--create-pr")
+    assert proposed.stdout.startswith("Dry run: nothing is sent.")
+    assert "asks nobody" in openenv_here("push", folder, "--dry-run", "--private").stdout
 
 
 def test_a_pushed_space_is_played_by_its_name(openenv: Any, openenv_here: Any, hub: HubServer, tmp_path: Path) -> None:
@@ -74,7 +86,7 @@ def test_several_spaces_and_their_settings(openenv_here: Any, hub: HubServer, tm
         space = hub.space(name)
         assert (space.private, space.hardware, space.secrets) == (True, "cpu-upgrade", {"S": "hush"})
         assert space.variables == {"A": "1=2", "OPENENV_AUTH": "none"}
-        assert b"ENABLE_WEB_INTERFACE" not in space.files["Dockerfile"]
+        assert b"ENV ENABLE_WEB_INTERFACE=false" in space.files["Dockerfile"]
         assert b"hush" not in b"".join(space.files.values())
     assert "hush" not in ended.stdout
 

@@ -40,7 +40,7 @@ def test_the_page_is_turned_on_where_the_server_starts_and_nowhere_else() -> Non
     changed = with_web_page(text, shown=True)
     assert changed == text.replace('CMD ["server"]', f'{SHOWN}\nCMD ["server"]')
     assert with_web_page(changed, shown=True) == changed
-    assert with_web_page(changed, shown=False) == text
+    assert with_web_page(changed, shown=False) == changed.replace(SHOWN, HIDDEN)
 
 
 def test_the_last_start_counts_and_an_entry_point_is_one() -> None:
@@ -49,9 +49,9 @@ def test_the_last_start_counts_and_an_entry_point_is_one() -> None:
     assert with_web_page("FROM a\n", shown=True) == f"FROM a\n{SHOWN}\n"
 
 
-def test_a_page_that_nobody_turned_on_is_not_turned_off() -> None:
-    text = "FROM a\nCMD x\n"
-    assert with_web_page(text, shown=False) == text
+def test_a_page_is_turned_off_whatever_was_said_before() -> None:
+    # A server shows its start page unless it is told not to.
+    assert with_web_page("FROM a\nCMD x\n", shown=False) == f"FROM a\n{HIDDEN}\nCMD x\n"
     own = "FROM a\nENV A=1 ENABLE_WEB_INTERFACE=true\nCMD x\n"
     assert with_web_page(own, shown=False) == f"FROM a\nENV A=1 ENABLE_WEB_INTERFACE=true\n{HIDDEN}\nCMD x\n"
 

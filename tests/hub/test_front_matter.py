@@ -42,7 +42,6 @@ def test_what_is_missing_is_added_and_what_is_said_stays() -> None:
         "sdk": "docker",
         "pinned": False,
         "app_port": 8000,
-        "base_path": "/web",
         "tags": ["games", "openenv"],
     }
     assert text == "\nText\n"

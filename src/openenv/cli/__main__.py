@@ -4,12 +4,15 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from openenv import __version__
 from openenv.core.exceptions import OpenEnvError
+
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(NamedTuple):
@@ -49,17 +52,38 @@ class CommandGroup(TyperGroup):
         return name, load_command(str(name)), rest
 
 
+class GroupedCommand(TyperCommand):
+    """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            shown = parameter.get_help_record(ctx)
+            if shown is not None:
+                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(shown)
+        for heading in sorted(groups, key=_place_of_heading):
+            with formatter.section(heading):
+                formatter.write_dl(groups[heading])
+
+
+def _place_of_heading(heading: str) -> int:
+    """Sort what every command has before a command's own headings."""
+    return {"Arguments": 0, "Options": 1}.get(heading, 2)
+
+
 def load_command(name: str) -> Any:
     """Import a command and make it ready to be called."""
     module, _, function = COMMANDS[name].target.partition(":")
     single = _new_app()
-    single.command(name)(getattr(import_module(module), function))
+    single.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(getattr(import_module(module), function))
     return typer.main.get_command(single)
 
 
 def build_app() -> typer.Typer:
     """Make the application, with a stand-in for each command."""
-    app = _new_app(cls=CommandGroup, no_args_is_help=True)
+    app = _new_app(cls=CommandGroup, no_args_is_help=True, add_completion=True, context_settings=_HELP_OPTIONS)
     app.callback()(_openenv)
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_stand_in)
@@ -78,11 +102,21 @@ def main() -> None:
         sys.exit(1)
 
 
-def _new_app(**settings: Any) -> typer.Typer:
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+def _new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
+    return typer.Typer(add_completion=add_completion, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
 
 
-def _openenv() -> None:
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"openenv {__version__}")
+        raise typer.Exit
+
+
+def _openenv(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Make, serve, play, train and check environments."""
 
 

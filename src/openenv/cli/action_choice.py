@@ -83,13 +83,42 @@ def form_of(kinds: Sequence[Kind], console: Console) -> ActionForm:
     """
     if not kinds:
         raise ConfigurationError("The environment offers no tools, so there is nothing to play.")
-    if len(kinds) == 1 and not kinds[0].is_tool:
-        return ActionForm(kinds[0].schema, console)
+    if len(kinds) == 1:
+        return ToolForm(kinds[0], console) if kinds[0].is_tool else ActionForm(kinds[0].schema, console)
     return ChoiceForm(kinds, console)
 
 
+class ToolForm(ActionForm):
+    """Asks for the fields of the only tool, which need not be named.
+
+    Args:
+        tool: The tool.
+        console: Where to ask.
+    """
+
+    def __init__(self, tool: Kind, console: Console) -> None:
+        super().__init__(tool.schema, console, left_out=())
+        self._tool = tool
+
+    def ask(self) -> dict[str, Any]:
+        """Ask for the tool's fields.
+
+        Returns:
+            What to send as a step.
+        """
+        return self._tool.step(super().ask())
+
+    def remember(self, action: Mapping[str, Any]) -> None:
+        """Offer the values of a call the next time."""
+        super().remember(action["arguments"])
+
+    def _explain(self) -> None:
+        self._console.print(_explained(self._tool))
+        super()._explain()
+
+
 class ChoiceForm(ActionForm):
-    """Asks for the name of a kind.
+    """Asks for the name of a kind, and for its fields where the value did not stand behind the name.
 
     Args:
         kinds: The kinds.
@@ -109,18 +138,43 @@ class ChoiceForm(ActionForm):
         Returns:
             What to send as a step.
         """
-        chosen = super().ask()
-        name = chosen[self._question]
-        super().remember(chosen)
-        return self._kinds[name].step(self._forms[name].ask())
+        name, typed = self._ask_kind()
+        super().remember({self._question: name})
+        form = self._forms[name]
+        if not form.has_fields:  # its name said all
+            return self._kinds[name].step({})
+        return self._kinds[name].step(form.ask_rest(typed) if typed else form.ask())
+
+    def show_help(self) -> None:
+        """Explain the kinds, and how to choose in one line."""
+        super().show_help()
+        takers = [kind.name for kind in self._kinds.values() if self._forms[kind.name].has_fields]
+        if takers:
+            self._console.print(f"A value may follow the name, as in `{takers[0]} VALUE`.", style="dim", markup=False)
+
+    def _ask_kind(self) -> tuple[str, str]:
+        """Ask for a kind's name; behind it may stand the value of the first field."""
+        (question,) = self._fields
+        while True:
+            typed, _, value = self._answer(question).partition(" ")
+            name, problem = question.read(typed)
+            if problem is None and value.strip() and not self._forms[name].has_fields:
+                problem = f"{name} takes no value; type its name alone."
+            if problem is None:
+                return name, value.strip()
+            self._console.print(f"[yellow]{escape(problem)}[/]")
 
     def _explain(self) -> None:
         for kind in self._kinds.values():
-            lines = kind.description.splitlines() or [""]
-            self._console.print(f"[bold]{escape(kind.name)}[/]  {escape(lines[0])}")
+            self._console.print(_explained(kind))
 
     def remember(self, action: Mapping[str, Any]) -> None:
         """Keep nothing: the name is kept already, and the fields of the next call are rarely the same."""
+
+
+def _explained(kind: Kind) -> str:
+    lines = kind.description.splitlines() or [""]
+    return f"[bold]{escape(kind.name)}[/]  {escape(lines[0])}"
 
 
 def _fields_form(kind: Kind, console: Console) -> ActionForm:

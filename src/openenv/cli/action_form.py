@@ -38,6 +38,11 @@ class ActionForm:
         ]
         self._console = console
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether there is anything to ask for."""
+        return bool(self._fields)
+
     def ask(self) -> dict[str, Any]:
         """Ask for every field.
 
@@ -49,8 +54,24 @@ class ActionForm:
         """
         if not self._fields:
             self.confirm("This action has no fields. Enter does it, q quits")
-        answers = {field.name: self._ask_field(field) for field in self._fields}
-        return {name: answer for name, answer in answers.items() if answer is not OMITTED}
+        return _given({field.name: self._ask_field(field) for field in self._fields})
+
+    def ask_rest(self, typed: str) -> dict[str, Any]:
+        """Take a value for the first field that needs one, and ask only for the others that need one, too.
+
+        Args:
+            typed: The value, typed already.
+
+        Returns:
+            The action's fields.
+
+        Raises:
+            QuitGameError: The person typed ``q``, or the input has ended.
+        """
+        first = next((field for field in self._fields if field.required), self._fields[0])
+        asked = [field for field in self._fields if field.required and field is not first]
+        answers = {first.name: self._ask_field(first, typed)}
+        return _given({**answers, **{field.name: self._ask_field(field) for field in asked}})
 
     def confirm(self, question: str) -> None:
         """Wait for Enter.
@@ -90,20 +111,31 @@ class ActionForm:
         for field in self._fields:
             self._console.print(f"[bold]{escape(field.name)}[/]  {escape(field.explanation)}")
 
-    def _ask_field(self, field: "FormField") -> Any:
+    def _ask_field(self, field: "FormField", typed: str | None = None) -> Any:
+        """Ask until the answer is one.
+
+        Args:
+            field: What to ask for.
+            typed: A first answer, where it was typed already.
+        """
         while True:
-            text = self._line(field.prompt).strip()
-            if text == HELP and not field.has_choice(HELP):
-                self.show_help()
-                continue
-            if text == QUIT and not field.has_choice(QUIT):
-                raise QuitGameError
+            text, typed = self._answer(field) if typed is None else typed, None
             while field.is_free_text and text.endswith(LITERAL):
                 text = f"{text.removesuffix(LITERAL)}\n{self._line('...').rstrip()}"
             answer, problem = field.read(text.removeprefix(LITERAL) if text in (r"\q", r"\?") else text)
             if problem is None:
                 return answer
             self._console.print(f"[yellow]{escape(problem)}[/]")
+
+    def _answer(self, field: "FormField") -> str:
+        """Return a line that is neither a question for help nor a wish to quit."""
+        while True:
+            text = self._line(field.prompt).strip()
+            if text == QUIT and not field.has_choice(QUIT):
+                raise QuitGameError
+            if text != HELP or field.has_choice(HELP):
+                return text
+            self.show_help()
 
     def _line(self, prompt: str) -> str:
         try:
@@ -125,6 +157,10 @@ class _Omitted:
 OMITTED = _Omitted()
 
 
+def _given(answers: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: answer for name, answer in answers.items() if answer is not OMITTED}
+
+
 class FormField:
     """One field of the form; it offers its default or the value last used.
 
@@ -132,11 +168,15 @@ class FormField:
         name: The field's name.
         schema: The JSON Schema of the whole action.
         required: Whether it has no default.
+
+    Attributes:
+        name: As above.
+        required: As above.
     """
 
     def __init__(self, name: str, schema: Mapping[str, Any], required: bool) -> None:
         self.name = name
-        self._required = required
+        self.required = required
         self._key = "value" if name == "metadata" else name  # which is no field of an action, though one of a tool
         only = {"properties": {self._key: schema["properties"][name]}, "required": [self._key]}
         self._text = ActionText({**only, "$defs": schema.get("$defs", {})})
@@ -176,7 +216,7 @@ class FormField:
         if not text and self._offered is not None:
             text = self._offered
         if not text:
-            return (None, f"{self.name} needs a value; {HELP} for help.") if self._required else (OMITTED, None)
+            return (None, f"{self.name} needs a value; {HELP} for help.") if self.required else (OMITTED, None)
         reading = self._text.read(self._completed(text))
         if reading.problem is not None:
             return None, reading.problem

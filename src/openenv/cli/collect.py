@@ -60,7 +60,7 @@ def collect(
     console = Console()
     settings = play_settings(
         environment=environment,
-        player="scripted" if player is None and model is None else player,
+        player=player,
         model=model,
         base_url=base_url,
         tasks=tasks,

@@ -23,11 +23,14 @@ from openenv.cli.play_options import (
     SystemPrompt,
     play_settings,
 )
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.config import TINY
 
 if TYPE_CHECKING:
     from openenv.train.evaluating import Evaluation, TaskResult
 
 SHOWN_TASKS = 10
+_HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
 
 Model = Annotated[
     str | None,
@@ -110,6 +113,8 @@ def evaluate(
         step_timeout_s=step_timeout_s,
         **{name: value for name, value in decisive.items() if value is not None},
     )
+    if is_loaded_here:
+        _check_model(environment, str(model))
     folder = output or _new_folder(environment, settings.who)
     console = Console(stderr=as_json)
     try:
@@ -130,6 +135,27 @@ def evaluate(
         typer.echo((folder / "results.json").read_text())
     else:
         _show(evaluation, folder, console)
+
+
+def _check_model(environment: str, model: str) -> None:
+    """Refuse, before the model's library is loaded and asks the Hub, what can't be a model.
+
+    Raises:
+        ConfigurationError: It is the policy that only a training makes, or a folder that is not there.
+    """
+    if Path(model).is_dir():
+        return
+    if model == TINY:
+        raise ConfigurationError(
+            f"{TINY!r} is what `openenv train` trains, and there is none yet: train it, as in `openenv train "
+            f"{quote(environment)}`, and evaluate the folder of the run, with --model runs/..."
+        )
+    lies_elsewhere = "/" in model and Path(model).parent.is_dir()  # there are runs, and not this one
+    if lies_elsewhere or not _HUB_ID.fullmatch(model):
+        raise ConfigurationError(
+            f"There is no folder {model}, and it is no id of a model on the Hub, as in Qwen/Qwen3-0.6B. To evaluate a "
+            "run, give its folder; to evaluate a model that is served, --base-url too."
+        )
 
 
 def _new_folder(environment: str, who: str) -> Path:

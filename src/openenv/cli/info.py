@@ -21,6 +21,7 @@ from openenv.auto.about import About, Part, about_class, about_package, about_sc
 from openenv.auto.discovery import find_environment
 from openenv.auto.fields import FieldAbout
 from openenv.auto.making import is_adapted, is_url
+from openenv.cli.completion import complete_environment
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
@@ -30,7 +31,14 @@ from openenv.train.players import RandomPlayer
 INDENT = (0, 0, 0, 2)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a URL.")]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="Name or folder of an environment, PREFIX:ID, or a URL.",
+        autocompletion=complete_environment,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -4,7 +4,7 @@ import keyword
 import re
 import shutil
 import sys
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -18,8 +18,9 @@ from openenv.auto.names import class_prefix, environment_key
 SUFFIX = ".tmpl"
 NAME_IN_PATHS = "__name__"
 EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
-# As the name of a package these would hide modules that the environment itself imports.
-TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "tests"}) | sys.stdlib_module_names
+# As the name of a package these would hide modules that the environment itself imports, or be hidden by them. Python
+# leaves its own tests out of the list of its modules.
+TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
 
 EnvName = Annotated[
     str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
@@ -75,8 +76,13 @@ def _write_files(source: Traversable, target: Path, values: dict[str, str]) -> N
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise typer.BadParameter(f"{name!r} can't be a package's name: use letters, digits and _, such as my_env.")
+    other = name if name.endswith("_env") else f"{name}_env"
     if name in TAKEN_NAMES:
-        raise typer.BadParameter(f"{name!r} is the name of another module; try {name}_env.")
+        raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
+    owners = packages_distributions().get(name)
+    if owners:
+        another = f"my_{name}" if other == name else other
+        raise typer.BadParameter(f"{name!r} is a module of the installed package {owners[0]}; try {another}.")
 
 
 def _say_what_next(folder: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from openenv.cli.completion import complete_environment
 from openenv.cli.targets import find_target
 from openenv.core.env_server.logs import log_config
 from openenv.core.env_server.mcp.agent import Served, task_of
@@ -12,7 +13,12 @@ from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, or PREFIX:ID.")]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV", help="Name, folder or file of an environment, or PREFIX:ID.", autocompletion=complete_environment
+    ),
+]
 Task = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),

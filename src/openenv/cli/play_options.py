@@ -5,15 +5,24 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
+from openenv.cli.completion import complete_environment
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.play_settings import PlaySettings
 
 Environment = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.",
+        autocompletion=complete_environment,
+    ),
 ]
 PlayerKind = Annotated[
     Literal["scripted", "random"] | None,
-    typer.Option(help="A player without a model: the one that the environment brings along, or a random one."),
+    typer.Option(
+        help="A player without a model: the one that the environment brings along, or a random one.  "
+        "[default: scripted, without --model]"
+    ),
 ]
 BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as http://host:8000/v1.")]
 Form = Annotated[Literal["tools", "text"], typer.Option(help="Actions are calls of tools, or texts.")]
@@ -28,11 +37,13 @@ Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at 
 
 
 def play_settings(**fields: Any) -> PlaySettings:
-    """Make the settings of the options.
+    """Make the settings of the options. Without a player and a model, the environment's own player plays.
 
     Raises:
         ConfigurationError: They do not go together.
     """
+    if fields.get("player") is None and fields.get("model") is None:
+        fields["player"] = "scripted"
     try:
         return PlaySettings(**fields)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """``openenv push``: publish an environment's folder, as a Space on the Hub or as an image in a registry."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -40,8 +40,8 @@ RepoId = Annotated[
 BaseImage = Annotated[
     str | None, typer.Option("--base-image", "-b", help="Image to build on, instead of the Dockerfile's.")
 ]
-Interface = Annotated[bool, typer.Option("--interface", help="Show the web page.  [default: on a Space]")]
-NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show no web page.  [default: in a registry]")]
+Interface = Annotated[bool, typer.Option("--interface", help="Show browsers the server's start page.  [default]")]
+NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show browsers no start page.")]
 Registry = Annotated[
     str | None, typer.Option(help="Publish an image here instead, as in ghcr.io/me; needs docker.", show_default=False)
 ]
@@ -124,8 +124,7 @@ def push(
     folder, manifest = _folder(directory), _manifest(directory)
     wanted = _checked_id(repo_id or manifest.name)
     _check_structure(folder)
-    web_page = interface or not (no_interface or registry)
-    look = Look(manifest.name.replace("_", " ").title(), manifest.port, web_page, base_image)
+    look = Look(manifest.name.replace("_", " ").title(), manifest.port, not no_interface, base_image)
     with tempfile.TemporaryDirectory(prefix="openenv-push-") as aside:
         staged = Path(aside) / folder.name
         stage(folder, staged, look, read_patterns(exclude) if exclude else ())
@@ -231,6 +230,7 @@ def _push_spaces(
     if "/" not in wanted:
         wanted = f"{YOU if dry_run else hub.user()}/{wanted}"
     names = [wanted] if count == 1 else [f"{wanted}-{number}" for number in range(1, count + 1)]
+    _say_who_may_come(names, space)
     for name in names:
         what = Push(staged, name, message, **vars(space))
         if dry_run:
@@ -241,6 +241,21 @@ def _push_spaces(
             continue
         pushed = push_to(what, hub)
         _say_what_came(name, pushed.page, pushed.pull_request, pushed.changed, pushed.opened)
+
+
+def _say_who_may_come(names: Sequence[str], space: _Settings) -> None:
+    """Say, before anything is sent, what a push opens to others; a pull request opens nothing."""
+    from openenv.hub.pushing import OPEN, TOKEN_SECRET  # with the Hub's library, as below
+
+    if space.create_pr:
+        return
+    if not space.private:
+        typer.echo(f"{', '.join(names)}: open to everybody, unless private already. --private keeps it to you.")
+    if OPEN[0] not in space.variables and TOKEN_SECRET not in space.secrets:
+        typer.echo(
+            f"Who sees it may play there: its server asks nobody for a token ({'='.join(OPEN)}), unless the Space says "
+            f"otherwise already. To ask for one: --secret {TOKEN_SECRET} -e {OPEN[0]}=token."
+        )
 
 
 def _show_files(what: str, sizes: Mapping[PurePosixPath, int]) -> None:
@@ -257,5 +272,4 @@ def _say_what_came(name: str, page: str, pull_request: str | None, changed: bool
     typer.echo(f"Pushed {name}: {page}" if changed else f"Nothing has changed in {name}: {page}")
     typer.echo(f"  once it is built   openenv play {space_url(name)}")
     if opened:
-        typer.echo("Whoever can see the Space can play there: it asks nobody for a token (OPENENV_AUTH=none).")
-        typer.echo("To ask for one, push with --secret OPENENV_TOKEN and -e OPENENV_AUTH=token.")
+        typer.echo("  without a token, since OPENENV_AUTH=none was set")

@@ -15,6 +15,7 @@ import typer
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.announcement import Announcement, make_token_for
+from openenv.cli.completion import complete_environment
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import TrustRemoteCode, local_target
 from openenv.cli.targets import find_mcp_server, find_target
@@ -32,8 +33,16 @@ SERVED = "OPENENV_SERVED"
 SERVED_APP = "OPENENV_SERVED_APP"
 """With ``--reload`` and ``--app``: its application."""
 
+SESSIONS, PROCESSES, JOURNAL, ACCESS = "Sessions", "Processes", "Journal", "Access"
+LOGS, MCP_SERVER, FLEET, PROGRAMS = "Logs and traces", "MCP server", "Fleet", "For programs that start this one"
+
 Target = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a Space.")
+    str,
+    typer.Argument(
+        metavar="ENV",
+        help="Name, folder or file of an environment, PREFIX:ID, or a Space.",
+        autocompletion=complete_environment,
+    ),
 ]
 App = Annotated[
     str | None,
@@ -46,99 +55,197 @@ Venv = Annotated[
 ]
 McpServer = Annotated[
     str | None,
-    typer.Option(metavar="COMMAND", help="Serve the tools of the MCP server that this starts.", show_default=False),
+    typer.Option(
+        metavar="COMMAND",
+        help="Serve the tools of the MCP server that this starts.",
+        show_default=False,
+        rich_help_panel=MCP_SERVER,
+    ),
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", dir_okay=False, help="With --mcp-server: its tasks, as JSON or JSON lines."),
+    typer.Option(
+        metavar="FILE",
+        dir_okay=False,
+        help="With --mcp-server: its tasks, as JSON or JSON lines.",
+        rich_help_panel=MCP_SERVER,
+    ),
 ]
 Reward = Annotated[
     str | None,
-    typer.Option(metavar="FILE.py:FUNCTION", help="With --mcp-server: what computes the rewards.", show_default=False),
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="With --mcp-server: what computes the rewards.",
+        show_default=False,
+        rich_help_panel=MCP_SERVER,
+    ),
 ]
 McpEnv = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME", help="Variable that the MCP server gets; may be given again.", show_default=False),
+    typer.Option(
+        metavar="NAME",
+        help="Variable that the MCP server gets; may be given again.",
+        show_default=False,
+        rich_help_panel=MCP_SERVER,
+    ),
 ]
 Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
-MaxSessions = Annotated[int | None, typer.Option(min=1, help="Sessions at once.  [default: the environment's]")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
+MaxSessions = Annotated[
+    int | None, typer.Option(min=1, help="Sessions at once.  [default: the environment's]", rich_help_panel=SESSIONS)
+]
 LogLevel = Annotated[
-    Literal["critical", "error", "warning", "info", "debug"], typer.Option(help="Least severe log message to show.")
+    Literal["critical", "error", "warning", "info", "debug"],
+    typer.Option(help="Least severe log message to show.", rich_help_panel=LOGS),
 ]
 LogFormat = Annotated[
     Literal["text", "json"] | None,
-    typer.Option(help="How to write the log; json for one object a line.  [default: text]", show_default=False),
+    typer.Option(
+        help="How to write the log; json for one object a line.  [default: text]",
+        show_default=False,
+        rich_help_panel=LOGS,
+    ),
 ]
-Telemetry = Annotated[bool, typer.Option("--telemetry", help="Send OpenTelemetry traces where OTEL_* says.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.")]
+Telemetry = Annotated[
+    bool, typer.Option("--telemetry", help="Send OpenTelemetry traces where OTEL_* says.", rich_help_panel=LOGS)
+]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.", rich_help_panel=PROCESSES)]
 Isolation = Annotated[
     Literal["none", "process"] | None,
-    typer.Option(help="Whether environments run in processes of their own.  [default: none]", show_default=False),
+    typer.Option(
+        help="Whether environments run in processes of their own.  [default: none]",
+        show_default=False,
+        rich_help_panel=PROCESSES,
+    ),
 ]
 SessionsPerProcess = Annotated[
-    int | None, typer.Option(min=1, help="With --isolation process: sessions that share one.  [default: 1]")
+    int | None,
+    typer.Option(
+        min=1, help="With --isolation process: sessions that share one.  [default: 1]", rich_help_panel=PROCESSES
+    ),
 ]
-MaxSessionsPerClient = Annotated[int | None, typer.Option(min=1, help="Sessions at once for clients of one address.")]
+MaxSessionsPerClient = Annotated[
+    int | None, typer.Option(min=1, help="Sessions at once for clients of one address.", rich_help_panel=SESSIONS)
+]
 MaxMessagesPerS = Annotated[
     float | None,
-    typer.Option(min=0.001, help="Messages in a second over one WebSocket, or from one address over HTTP."),
+    typer.Option(
+        min=0.001,
+        help="Messages in a second over one WebSocket, or from one address over HTTP.",
+        rich_help_panel=SESSIONS,
+    ),
 ]
-MaxWaitS = Annotated[float | None, typer.Option(min=0, help="Longest wait in line for a session.  [default: 600]")]
-ResetTimeoutS = Annotated[float | None, typer.Option(min=0.001, help="Seconds that a reset may take.")]
-StepTimeoutS = Annotated[float | None, typer.Option(min=0.001, help="Seconds that a step may take.")]
+MaxWaitS = Annotated[
+    float | None,
+    typer.Option(min=0, help="Longest wait in line for a session.  [default: 600]", rich_help_panel=SESSIONS),
+]
+ResetTimeoutS = Annotated[
+    float | None, typer.Option(min=0.001, help="Seconds that a reset may take.", rich_help_panel=SESSIONS)
+]
+StepTimeoutS = Annotated[
+    float | None, typer.Option(min=0.001, help="Seconds that a step may take.", rich_help_panel=SESSIONS)
+]
 ResumeWindowS = Annotated[
-    float | None, typer.Option(min=0, help="Seconds to keep the session of a lost connection.  [default: 30]")
+    float | None,
+    typer.Option(
+        min=0, help="Seconds to keep the session of a lost connection.  [default: 30]", rich_help_panel=SESSIONS
+    ),
 ]
-DrainS = Annotated[float | None, typer.Option(min=0, help="Seconds for episodes to end after SIGTERM.  [default: 5]")]
+DrainS = Annotated[
+    float | None,
+    typer.Option(min=0, help="Seconds for episodes to end after SIGTERM.  [default: 5]", rich_help_panel=SESSIONS),
+]
 Journal = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|postgresql://...",
         help="File, or database, from which sessions go on after the server was killed.  [default: none]",
         show_default=False,
+        rich_help_panel=JOURNAL,
     ),
 ]
 JournalMaxAgeS = Annotated[
-    float | None, typer.Option(min=1, help="Seconds for which the journal keeps sessions.  [default: a week]")
+    float | None,
+    typer.Option(
+        min=1, help="Seconds for which the journal keeps sessions.  [default: a week]", rich_help_panel=JOURNAL
+    ),
 ]
-JournalMaxSizeMb = Annotated[float | None, typer.Option(min=1, help="MiB that the journal may take.  [default: 1024]")]
+JournalMaxSizeMb = Annotated[
+    float | None, typer.Option(min=1, help="MiB that the journal may take.  [default: 1024]", rich_help_panel=JOURNAL)
+]
 Auth = Annotated[
     Literal["token", "none"] | None,
-    typer.Option(help="Whether peers from other machines need a token.  [default: token]", show_default=False),
+    typer.Option(
+        help="Whether peers from other machines need a token.  [default: token]",
+        show_default=False,
+        rich_help_panel=ACCESS,
+    ),
 ]
 AllowedHost = Annotated[
     list[str] | None,
-    typer.Option(help="Further name that the server is known by; may be given again.", show_default=False),
+    typer.Option(
+        help="Further name that the server is known by; may be given again.", show_default=False, rich_help_panel=ACCESS
+    ),
 ]
 AllowedOrigin = Annotated[
     list[str] | None,
-    typer.Option(help="Origin of a site whose pages may drive the server; may be given again.", show_default=False),
+    typer.Option(
+        help="Origin of a site whose pages may drive the server; may be given again.",
+        show_default=False,
+        rich_help_panel=ACCESS,
+    ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Tell clients where the environment raised.")]
-SslCertfile = Annotated[str | None, typer.Option(help="Certificate to serve https and wss with.", show_default=False)]
-SslKeyfile = Annotated[str | None, typer.Option(help="Its private key.", show_default=False)]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Tell clients where the environment raised.", rich_help_panel=LOGS)
+]
+SslCertfile = Annotated[
+    str | None,
+    typer.Option(help="Certificate to serve https and wss with.", show_default=False, rich_help_panel=ACCESS),
+]
+SslKeyfile = Annotated[str | None, typer.Option(help="Its private key.", show_default=False, rich_help_panel=ACCESS)]
 SslKeyfilePassword = Annotated[
     str | None,
-    typer.Option(envvar="OPENENV_SSL_KEYFILE_PASSWORD", help="What the key is encrypted with.", show_default=False),
+    typer.Option(
+        envvar="OPENENV_SSL_KEYFILE_PASSWORD",
+        help="What the key is encrypted with.",
+        show_default=False,
+        rich_help_panel=ACCESS,
+    ),
 ]
 FleetKind = Annotated[
     Literal["ray"] | None,
-    typer.Option("--fleet", help="Serve with many servers behind one address, on Ray.", show_default=False),
+    typer.Option(
+        "--fleet", help="Serve with many servers behind one address, on Ray.", show_default=False, rich_help_panel=FLEET
+    ),
 ]
-Replicas = Annotated[int, typer.Option(min=1, help="With --fleet: servers to begin with.")]
-MinReplicas = Annotated[int | None, typer.Option(min=1, help="With --fleet: the fewest.  [default: --replicas]")]
+Replicas = Annotated[int, typer.Option(min=1, help="With --fleet: servers to begin with.", rich_help_panel=FLEET)]
+MinReplicas = Annotated[
+    int | None, typer.Option(min=1, help="With --fleet: the fewest.  [default: --replicas]", rich_help_panel=FLEET)
+]
 MaxReplicas = Annotated[
-    int | None, typer.Option(min=1, help="With --fleet: the most; added as sessions need them.  [default: --replicas]")
+    int | None,
+    typer.Option(
+        min=1, help="With --fleet: the most; added as sessions need them.  [default: --replicas]", rich_help_panel=FLEET
+    ),
 ]
-ReplicaCpus = Annotated[float | None, typer.Option(min=0.01, help="With --fleet: processors that each server needs.")]
+ReplicaCpus = Annotated[
+    float | None, typer.Option(min=0.01, help="With --fleet: processors that each server needs.", rich_help_panel=FLEET)
+]
 ReplicaMemory = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="With --fleet: memory that each server needs, as 2g.")
+    str | None,
+    typer.Option(metavar="SIZE", help="With --fleet: memory that each server needs, as 2g.", rich_help_panel=FLEET),
 ]
-Fd = Annotated[int | None, typer.Option(min=0, help="Number of an inherited listening socket, for --host and --port.")]
-StopOnEof = Annotated[bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.")]
+Fd = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Number of an inherited listening socket, for --host and --port.", rich_help_panel=PROGRAMS
+    ),
+]
+StopOnEof = Annotated[
+    bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
+]
 
 
 def serve(
@@ -149,18 +256,8 @@ def serve(
     app: App = None,
     venv: Venv = False,
     trust_remote_code: TrustRemoteCode = False,
-    mcp_server: McpServer = None,
-    mcp_env: McpEnv = None,
-    tasks: Tasks = None,
-    reward: Reward = None,
     max_sessions: MaxSessions = None,
     workers: Workers = 1,
-    fleet: FleetKind = None,
-    replicas: Replicas = 1,
-    min_replicas: MinReplicas = None,
-    max_replicas: MaxReplicas = None,
-    replica_cpus: ReplicaCpus = None,
-    replica_memory: ReplicaMemory = None,
     isolation: Isolation = None,
     sessions_per_process: SessionsPerProcess = None,
     max_sessions_per_client: MaxSessionsPerClient = None,
@@ -170,6 +267,12 @@ def serve(
     step_timeout_s: StepTimeoutS = None,
     resume_window_s: ResumeWindowS = None,
     drain_s: DrainS = None,
+    auth: Auth = None,
+    allowed_host: AllowedHost = None,
+    allowed_origin: AllowedOrigin = None,
+    ssl_certfile: SslCertfile = None,
+    ssl_keyfile: SslKeyfile = None,
+    ssl_keyfile_password: SslKeyfilePassword = None,
     journal: Journal = None,
     journal_max_age_s: JournalMaxAgeS = None,
     journal_max_size_mb: JournalMaxSizeMb = None,
@@ -177,13 +280,17 @@ def serve(
     log_level: LogLevel = "warning",
     log_format: LogFormat = None,
     telemetry: Telemetry = False,
-    auth: Auth = None,
-    allowed_host: AllowedHost = None,
-    allowed_origin: AllowedOrigin = None,
     debug: Debug = False,
-    ssl_certfile: SslCertfile = None,
-    ssl_keyfile: SslKeyfile = None,
-    ssl_keyfile_password: SslKeyfilePassword = None,
+    mcp_server: McpServer = None,
+    mcp_env: McpEnv = None,
+    tasks: Tasks = None,
+    reward: Reward = None,
+    fleet: FleetKind = None,
+    replicas: Replicas = 1,
+    min_replicas: MinReplicas = None,
+    max_replicas: MaxReplicas = None,
+    replica_cpus: ReplicaCpus = None,
+    replica_memory: ReplicaMemory = None,
     fd: Fd = None,
     stop_on_eof: StopOnEof = False,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openenv.cli.completion import complete_environment
 from openenv.cli.key_values import ResetParameters, read_reset
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder, file or URL.")]
+Environment = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ENV", help="An environment's name, folder, file or URL.", autocompletion=complete_environment
+    ),
+]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
 Tasks = Annotated[
     str | None,

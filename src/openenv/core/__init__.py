@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openenv.core.vector_client import SyncVectorEnv as SyncVectorEnv
     from openenv.core.vector_client import VectorEnv as VectorEnv
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.core.env_client": ("EnvClient",),

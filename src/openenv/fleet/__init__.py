@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from openenv.fleet.status import FleetStatus as FleetStatus
     from openenv.fleet.status import ReplicaStatus as ReplicaStatus
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.fleet.autoscaling": ("Autoscaling",),

@@ -2,7 +2,7 @@
 
 from openenv._lazy import lazy_exports
 
-__all__, __getattr__ = lazy_exports(
+__all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "openenv.hub.client": ("Hub",),

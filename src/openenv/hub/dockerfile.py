@@ -1,4 +1,4 @@
-"""What a push changes in a Dockerfile: the image that it builds on, and whether the server shows a web page."""
+"""What a push changes in a Dockerfile: the image that it builds on, and whether the server shows a start page."""
 
 import re
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def with_base_image(text: str, image: str) -> str:
 
 
 def with_web_page(text: str, *, shown: bool) -> str:
-    r"""Return a Dockerfile whose server shows a web page, or shows none.
+    r"""Return a Dockerfile whose server shows browsers a start page, or shows none.
 
     Args:
         text: The Dockerfile.
@@ -58,8 +58,7 @@ def with_web_page(text: str, *, shown: bool) -> str:
         CMD server
     """
     lines = [line for line in text.splitlines() if not _OURS.fullmatch(line)]
-    if shown or any(WEB_VARIABLE in line for line in lines):
-        lines.insert(_line_of_start(lines), f"ENV {WEB_VARIABLE}={'true' if shown else 'false'}")
+    lines.insert(_line_of_start(lines), f"ENV {WEB_VARIABLE}={'true' if shown else 'false'}")
     return "\n".join(lines) + ("\n" if text.endswith("\n") else "")
 
 

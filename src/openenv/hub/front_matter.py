@@ -9,6 +9,7 @@ from openenv.core.documents import DocumentError, parse_yaml
 from openenv.core.exceptions import ConfigurationError
 
 WEB_PATH = "/web"
+"""Where servers of the public package have a page; ours answers it with its first page."""
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n((?:.*\n)*?)---[ \t]*(?:\n|\Z)")
 _LOOK = {"emoji": "🎮", "colorFrom": "blue", "colorTo": "green"}
 
@@ -20,7 +21,7 @@ def with_front_matter(readme: str, *, title: str, port: int, web_page: bool) -> 
         readme: The README.
         title: The Space's title, where it has none.
         port: The server's port, where it names none.
-        web_page: Whether the Space opens on the server's web page.
+        web_page: Whether the server shows a page there, which is its first one: ``base_path`` is left to the README.
 
     Raises:
         ConfigurationError: Its front matter is not what it must be.
@@ -67,8 +68,6 @@ def _completed(given: dict[str, Any], title: str, port: int, web_page: bool) -> 
     usual = {"title": title, **_LOOK, "sdk": "docker", "pinned": False, "app_port": port}
     tagged = tags if "openenv" in tags else [*tags, "openenv"]
     keys = {**usual, **given, "sdk": "docker", "tags": tagged}
-    if web_page:
-        keys.setdefault("base_path", WEB_PATH)
-    elif keys.get("base_path") == WEB_PATH:
+    if not web_page and keys.get("base_path") == WEB_PATH:
         del keys["base_path"]
     return keys

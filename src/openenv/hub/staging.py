@@ -23,7 +23,7 @@ class Look:
     Attributes:
         title: Its title, where the README has none.
         port: The server's port, where the README names none.
-        web_page: Whether the server shows a web page.
+        web_page: Whether the server shows browsers a start page.
         base_image: The image that its own builds on; what the Dockerfile says if ``None``.
     """
 

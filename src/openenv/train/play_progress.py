@@ -1,5 +1,6 @@
 """What a person sees while episodes are played: one live line in a terminal, plain lines now and then elsewhere."""
 
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -23,10 +24,16 @@ class PlayProgress:
         total: Episodes of the whole work.
         done: Those that were played before.
         clock: Tells the time in seconds.
+        line_every_s: Seconds between two lines where there is no terminal; one also comes while no episode ends.
     """
 
     def __init__(
-        self, console: Console, total: int, done: int = 0, clock: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        total: int,
+        done: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        line_every_s: float = PLAIN_LINE_EVERY_S,
     ) -> None:
         self._console = console
         self._clock = clock
@@ -34,7 +41,11 @@ class PlayProgress:
         self._done = done
         self._rewards = 0.0
         self._count = 0
-        self._last_line = clock()
+        self._began = self._last_line = clock()
+        self._line_every_s = line_every_s
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._reminder = threading.Thread(target=self._remind, name="play-progress", daemon=True)
         self._bar = Progress(
             BarColumn(bar_width=14),
             MofNCompleteColumn(),
@@ -47,26 +58,44 @@ class PlayProgress:
 
     def __enter__(self) -> Self:
         self._bar.start()
+        if not self._console.is_terminal and self._done < self._total:
+            self._reminder.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._bar.stop()
+        self._ended.set()
+        if self._reminder.is_alive():
+            self._reminder.join()
 
     def advance(self, played: PlayedEpisode) -> None:
         """Count an episode that has ended."""
-        self._done += 1
-        if played.episode.error is None:
-            self._rewards += played.episode.reward
-            self._count += 1
-        news = f"  mean reward {self._rewards / self._count:+.3f}" if self._count else ""
-        self._bar.update(self._task, completed=self._done, news=news)
-        if not self._console.is_terminal:
-            self._write_line(news)
+        with self._writing:
+            self._done += 1
+            if played.episode.error is None:
+                self._rewards += played.episode.reward
+                self._count += 1
+            self._bar.update(self._task, completed=self._done, news=self._news)
+            if not self._console.is_terminal:
+                self._write_line_if_due(at_once=self._done == self._total)
 
-    def _write_line(self, news: str) -> None:
+    @property
+    def _news(self) -> str:
+        return f"  mean reward {self._rewards / self._count:+.3f}" if self._count else ""
+
+    def _remind(self) -> None:
+        """Write a line now and then although no episode has ended: a log without news looks like a hang."""
+        while not self._ended.wait(self._line_every_s):
+            with self._writing:
+                if self._done < self._total:
+                    self._write_line_if_due()
+
+    def _write_line_if_due(self, *, at_once: bool = False) -> None:
         now = self._clock()
-        if now - self._last_line >= PLAIN_LINE_EVERY_S or self._done == self._total:
+        if at_once or now - self._last_line >= self._line_every_s:
             self._last_line = now
-            self._console.print(f"{self._done}/{self._total} episodes{news}", highlight=False, soft_wrap=True)
+            waited = f"  after {now - self._began:.0f} s" if self._done < self._total else ""
+            line = f"{self._done}/{self._total} episodes{self._news}{waited}"
+            self._console.print(line, highlight=False, soft_wrap=True)

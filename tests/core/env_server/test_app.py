@@ -170,7 +170,9 @@ def make_fails():  # type: ignore[no-untyped-def]  # which is the point
 
 def test_an_application_is_described() -> None:
     app = create_app(CounterEnvironment, Add, Total)
-    assert (app.title, app.version) == ("OpenEnv Environment HTTP API", "1.0.0")
+    assert (app.title, app.version) == ("CounterEnvironment", "1.0.0")
+    titled = create_app(CounterEnvironment, Add, Total, title_override="Adding")
+    assert titled.title == "Adding"
 
 
 def test_gradio_is_answered_by_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,7 @@ class TestDescription:
     def test_metadata_has_all_six_keys(self, http: httpx.Client) -> None:
         assert http.get("/metadata").json() == {
             "name": "CounterEnvironment",
-            "description": "CounterEnvironment environment",
+            "description": CounterEnvironment.__doc__,
             "readme_content": None,
             "version": "1.0.0",
             "author": None,
@@ -98,7 +98,14 @@ class TestDescription:
         assert http.get("/docs").status_code == 200
         assert http.get("/redoc").status_code == 200
         document = http.get("/openapi.json").json()
-        assert document["info"] == {"title": "OpenEnv Environment HTTP API", "version": "1.0.0"}
+        assert document["info"] == {
+            "title": "CounterEnvironment",
+            "description": CounterEnvironment.__doc__,
+            "version": "1.0.0",
+        }
+        step = document["paths"]["/step"]["post"]["requestBody"]["content"]["application/json"]
+        assert step["example"] == {"action": {"amount": 0}}
+        assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
         assert {"/health", "/metadata", "/schema", "/reset", "/step", "/state"} <= set(document["paths"])
 
     @pytest.mark.parametrize("path", ["/", "/web", "/nothing", "/reset/x"])

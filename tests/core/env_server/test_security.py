@@ -433,7 +433,8 @@ class TestToken:
         assert get(server, "Host: localhost", ELSEWHERE, path=f"{path}/../schema").status == 401
 
     @pytest.mark.parametrize(
-        "path", ["/metadata", "/state", "/docs", "/openapi.json", "/nothing", "//health", "/x/health"]
+        "path",
+        ["/", "/metadata", "/state", "/docs/x", "/docs/", "/openapi.json", "/nothing", "//health", "/x/health"],
     )
     def test_nothing_else(self, server: RunningServer, path: str) -> None:
         assert get(server, "Host: localhost", ELSEWHERE, path=path).status == 401

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openenv.adapters.reasoning_gym.models import ReasoningObservation as ReasoningObservation
     from openenv.adapters.reasoning_gym.models import ReasoningState as ReasoningState
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.adapters.reasoning_gym.environment": ("ReasoningEnvironment",),

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 else:
     _PACKAGE = "openenv.core.env_server"
 
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             f"{_PACKAGE}.app": (

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType, UnionType
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from starlette.routing import Route, WebSocketRoute
 
 from openenv.core.addresses import url_of
+from openenv.core.env_server.about import About
 from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
@@ -29,6 +31,8 @@ from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
 from openenv.core.env_server.operations import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
+from openenv.core.env_server.pages.docs import PUBLIC_PATHS, docs_routes
+from openenv.core.env_server.pages.start import StartPage
 from openenv.core.env_server.security import Access, WayIn, needs_new_token, new_token, protect
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.settings import (
@@ -46,7 +50,14 @@ from openenv.core.env_server.settings import (
 from openenv.core.env_server.sockets import SOCKETS
 from openenv.core.env_server.task_routes import TaskRoutes
 from openenv.core.env_server.tls import TLS
-from openenv.core.env_server.types import ConcurrencyConfig, ServerCapacityStatus, ServerMode, SessionInfo, State
+from openenv.core.env_server.types import (
+    ConcurrencyConfig,
+    EnvironmentMetadata,
+    ServerCapacityStatus,
+    ServerMode,
+    SessionInfo,
+    State,
+)
 from openenv.core.env_server.workers.supervisor import Supervisor, run_supervisor
 from openenv.core.env_server.ws import WebSocketTransport
 from openenv.core.env_server.ws_mcp import McpSocketTransport
@@ -67,10 +78,48 @@ _GRACEFUL_SHUTDOWN_S = 5
 # What a worker may need to end in order: that, the environments' time to close, and a second.
 _WORKERS_GRACE_S = 11.0
 _BACKLOG = 2048
+_SECURITY_SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The server's token. Requests from the server's own machine need none.",
+    }
+}
 
 
 def _nothing_to_announce(_way_in: WayIn) -> None:
     """What a server without a command line says once it is ready."""
+
+
+class EnvironmentApp(FastAPI):
+    """The application of one environment, with pages that describe its API and load nothing from elsewhere.
+
+    Args:
+        about: What the environment is.
+    """
+
+    def __init__(self, about: EnvironmentMetadata) -> None:
+        super().__init__(
+            title=about.name,
+            description=about.description,
+            version=about.version or "1.0.0",
+            docs_url=None,
+            redoc_url=None,
+            lifespan=_lifespan,
+        )
+        self.router.routes.extend(docs_routes())
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the API, and the token that it may need."""
+        if self.openapi_schema is None:
+            described = super().openapi()
+            described.setdefault("components", {})["securitySchemes"] = _SECURITY_SCHEMES
+            described["security"] = [
+                {},
+                {"token": []},
+            ]  # with it or without: that depends on where a request comes from
+            self.openapi_schema = described
+        return self.openapi_schema
 
 
 class HTTPEnvServer:
@@ -122,6 +171,7 @@ class HTTPEnvServer:
         make_sessions = partial(self._telemetry.TracedSessions, self.env_name) if self._telemetry else Sessions
         self._sessions: Sessions = make_sessions(factory, types, limits, sessions_per_process(settings))
         self._sessions.debug = self._debug
+        self.about = About(self._sessions, self.env_name)
         place = journal_place(settings)
         self._journal = None if place is None else Journal.within(limits, place)
         self._agents: McpEndpoint | None = None
@@ -136,7 +186,7 @@ class HTTPEnvServer:
         mode = checked_mode(mode)
         app.state.sessions = self._sessions  # where a worker finds what it has to count together with the others
         app.state.operations = Operations(self._sessions, self.env_name)  # the same
-        transport = HTTPTransport(self._sessions, self._reset_observation)
+        transport = HTTPTransport(self._sessions, self.about, self._reset_observation)
         app.include_router(app.state.operations.router(mode), responses=refusals(401, 403))
         app.include_router(transport.router(mode), responses=refusals(401, 403))
         if mode is ServerMode.SIMULATION:  # whose clients choose the task, and the episode's beginning and end
@@ -151,10 +201,12 @@ class HTTPEnvServer:
         app.add_middleware(BodyLimit, max_bytes=self.max_message_bytes)
         if self._telemetry is not None:
             app.add_middleware(self._telemetry.TraceParent)
-        protect(app, self._access)
+        open_pages = PUBLIC_PATHS if isinstance(app, EnvironmentApp) else frozenset[str]()
+        protect(app, replace(self._access, open_pages=open_pages))
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
-        served = Served(self._sessions, self.env_name, shows_state=mode is ServerMode.SIMULATION)
+        allows_state = mode is ServerMode.SIMULATION
+        served = Served(self._sessions, self.env_name, allows_state=allows_state, about=self.about)
         self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
         app.state.agents = self._agents
         app.router.routes.append(Route("/mcp", self._agents))
@@ -237,9 +289,11 @@ def create_fastapi_app(
     server = HTTPEnvServer(
         env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, **settings
     )
-    app = FastAPI(title="OpenEnv Environment HTTP API", version="1.0.0", lifespan=_lifespan)
+    app = EnvironmentApp(server.about.own)
     app.state.server = server
     server.register_routes(app, checked_mode(mode))
+    app.state.start_page = StartPage(server.about, app.router.default)
+    app.router.default = app.state.start_page
     return app
 
 
@@ -273,14 +327,14 @@ def create_app(
         custom_tab_name: As ``gradio_builder``.
         custom_tab_primary: As ``gradio_builder``.
         show_default_tab: As ``gradio_builder``.
-        title_override: As ``gradio_builder``.
+        title_override: What the start page and the API's description call the environment; by default its name.
         state_cls: Class of the state.
         mode: ``simulation`` or ``production``; by default what ``OPENENV_MODE`` says, else simulation.
         **settings: See ``ServerSettings``.
     """
     if gradio_builder is not None:
         logger.warning("gradio_builder is not used: this server has no Gradio page. The API is served all the same.")
-    return create_fastapi_app(
+    app = create_fastapi_app(
         env,
         action_cls,
         observation_cls,
@@ -291,6 +345,9 @@ def create_app(
         mode=mode,
         **settings,
     )
+    if title_override:
+        app.title = app.state.start_page.title = title_override
+    return app
 
 
 def create_web_interface_app(
@@ -300,7 +357,7 @@ def create_web_interface_app(
     *args: Any,
     **kwargs: Any,
 ) -> FastAPI:
-    """Build the application that serves an environment's API; the web page itself is not part of it yet.
+    """Build the application that serves an environment; as ``create_app``, under the public package's name for it.
 
     Args:
         env: See ``HTTPEnvServer``; often an instance.

@@ -20,8 +20,10 @@ from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from openenv.core.env_server.about import About
 from openenv.core.env_server.clients import client_of
 from openenv.core.env_server.disclosure import add_traceback
+from openenv.core.env_server.examples import example_of
 from openenv.core.env_server.metrics import Metrics, Transport
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import error_data, error_json, outcome_json, state_json
@@ -115,7 +117,16 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def _taking(action_class: type[BaseModel]) -> dict[str, Any]:
     """Describe the body of a step, whose action is of a class that each server has of its own."""
     action = action_class.model_json_schema(ref_template=f"{_ACTION_AT}/$defs/{{model}}")
-    return {"requestBody": {"content": {"application/json": {"schema": {"properties": {"action": action}}}}}}
+    body: dict[str, Any] = {"schema": {"properties": {"action": action}}}
+    example = example_of(action_class)
+    if example is not None:
+        body["example"] = {"action": example}
+    return {"requestBody": {"content": {"application/json": body}}}
+
+
+def _resetting() -> dict[str, Any]:
+    """Show the body of a reset."""
+    return {"requestBody": {"content": {"application/json": {"example": {"seed": 1}}}}}
 
 
 class HTTPTransport:
@@ -123,14 +134,16 @@ class HTTPTransport:
 
     Args:
         sessions: Where sessions are opened.
+        about: What the environment is.
         reset_observation: Class of the observation after a reset, where it differs.
 
     Attributes:
         limited: What every route depends on that counts towards the messages of a client.
     """
 
-    def __init__(self, sessions: Sessions, reset_observation: type[BaseModel] | None = None) -> None:
+    def __init__(self, sessions: Sessions, about: About, reset_observation: type[BaseModel] | None = None) -> None:
         self._sessions = sessions
+        self._about = about
         self._reset_observation = reset_observation
         per_s = sessions.limits.max_messages_per_s
         self._rates = None if per_s is None else Rates(per_s)
@@ -156,7 +169,8 @@ class HTTPTransport:
         naming: dict[str, Any] = {"openapi_extra": _NAMING_A_SESSION}
         taking = {"openapi_extra": _NAMING_A_SESSION | _taking(self._sessions.types.action)}
         answers = {"response_model": StepResponse, "responses": acting | refusals(409)}
-        add("/reset", self.reset, methods=["POST"], response_model=ResetResponse, responses=acting, **naming)
+        resetting = {"openapi_extra": _NAMING_A_SESSION | _resetting()}
+        add("/reset", self.reset, methods=["POST"], response_model=ResetResponse, responses=acting, **resetting)
         add("/step", self.step, methods=["POST"], **answers, **taking)
         add("/state", self.state, response_model=self._sessions.types.state, responses=failing, **naming)
         add("/session", self.close, methods=["DELETE"], status_code=204, responses=refusals(404, 429), **naming)
@@ -182,7 +196,7 @@ class HTTPTransport:
 
     async def metadata(self) -> Any:
         """Say what the environment is."""
-        return await self._sessions.metadata()
+        return self._about.completed(await self._sessions.metadata())
 
     async def schema(self) -> SchemaResponse:
         """Give the JSON Schemas of actions, observations and states."""

@@ -81,6 +81,9 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     OFFERS_TOOLS: ClassVar[bool] = False
     """Whether ``step`` takes ``ListToolsAction`` and ``CallToolAction``; a class with tools has it set."""
 
+    SHOWS_STATE: ClassVar[bool] = False
+    """Whether agents may read ``state`` over MCP: only where it tells no more than the observations do."""
+
     # Authors often leave out super().__init__(), so both have a value on the class.
     transform: Transform[Any] | None = None
     rubric: Callable[..., Any] | None = None
@@ -205,11 +208,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
-        """Return HTML that shows a serialized observation in the web page, or ``None`` for the page's own."""
+        """Return HTML that shows a serialized observation; for a web page to play on, which no server has yet."""
         return None
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """Return ``(label, action fields)`` for each button that the web page should offer."""
+        """Return ``(label, action fields)`` for each button of that page."""
         return []
 
     def _apply_transform(self, observation: ObsT) -> ObsT:

@@ -17,7 +17,7 @@ from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.protocol import error_data, error_json
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.toolbox import ToolAnswer, Toolbox
+from openenv.core.env_server.toolbox import ERROR_CODES, ToolAnswer, Toolbox
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -97,6 +97,7 @@ async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcRe
             case McpMethod.TOOLS_CALL:
                 return await _call_tool(session, request)
     except RequestError as error:
+        session.count_error(error.code)
         if session.debug:
             add_traceback(error)
         return failed(error, request.id)
@@ -104,6 +105,7 @@ async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcRe
         logger.exception(
             "the models of an environment raised, in a %s", request.method, extra={"session": session.name}
         )
+        session.count_error(EnvironmentFailedError.code)
         return failed(EnvironmentFailedError(message_of(error)), request.id)
     return unknown_method(request)
 
@@ -124,6 +126,7 @@ async def _call_tool(session: Session, request: JsonRpcRequest) -> JsonRpcRespon
     await session.begin({})
     answer = await session.toolbox.call(session, name, arguments or {})
     if answer.error is not None:
+        session.count_error(ERROR_CODES[answer.error.error_type])
         error = JsonRpcErrorCode.INTERNAL_ERROR
         return JsonRpcResponse.error_response(error, answer.error.message, request_id=request.id)
     return JsonRpcResponse.success(_result(answer), request.id)
@@ -153,6 +156,7 @@ class SessionMethods:
         try:
             session = await self._sessions.open(client=client, transport=Transport.MCP, idle_timeout_s=idle_s)
         except RequestError as error:
+            self._sessions.metrics.errors[error.code] += 1
             return failed(error, request.id)
         return JsonRpcResponse.success({"session_id": session.id}, request.id)
 

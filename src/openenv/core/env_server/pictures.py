@@ -12,7 +12,7 @@ TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
 _WRITTEN = (TEXT, HTML, SVG)
 
 # How the bytes of an image begin.
-_MAGIC = {b"\x89PNG\r\n\x1a\n": PNG, b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+_MAGIC = {b"\x89PNG\r\n\x1a\n": PNG, b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 # How a text begins that is no plain one; it is compared in small letters.
 _MARKUP = {"<svg": SVG, "<?xml": SVG, "<!doctype html": HTML, "<html": HTML, "<div": HTML, "<table": HTML, "<pre": HTML}
 # PNG's numbers for pixels of one, three and four bytes: grey, colours, colours with transparency.
@@ -61,11 +61,22 @@ def picture_of(rendered: Any) -> Picture | None:
         kind = next((kind for beginning, kind in _MARKUP.items() if start.startswith(beginning)), TEXT)
         return Picture(media_type=kind, content=rendered)
     if isinstance(rendered, bytes | bytearray):
-        kinds = [kind for beginning, kind in _MAGIC.items() if rendered.startswith(beginning)]
-        if not kinds:
+        image = image_type(rendered)
+        if image is None:
             raise _unknown(f"{len(rendered)} bytes of no known kind of image")
-        return _encoded(kinds[0], bytes(rendered))
+        return _encoded(image, bytes(rendered))
     return _encoded(PNG, png_of(rendered))
+
+
+def image_type(file: bytes | bytearray) -> str | None:
+    """Return the media type of an image's file, by how it begins; ``None`` where it is no PNG, JPEG, GIF or WebP.
+
+    Args:
+        file: The file's bytes.
+    """
+    if file[:4] == b"RIFF" and file[8:12] == b"WEBP":  # sound begins with RIFF, too
+        return "image/webp"
+    return next((kind for beginning, kind in _MAGIC.items() if file.startswith(beginning)), None)
 
 
 def png_of(pixels: Any) -> bytes:

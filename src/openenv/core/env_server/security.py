@@ -7,7 +7,8 @@ where a request comes from:
   page of another site can drive the server, not even one whose name has been pointed at this machine.
 - Anywhere else: ``Authorization: Bearer <token>``, or ``X-API-Key: <token>``.
 
-``GET /health`` and ``GET /ready`` are answered in any case.
+``GET /health`` and ``GET /ready`` are answered in any case, and so are the pages that show the API: they hold nothing
+of the environment, and ask for the token themselves.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
@@ -29,6 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.addresses import address_of, is_loopback
 from openenv.core.env_server.logs import HiddenCredentials
+from openenv.core.env_server.pages.start import locked_page, wants_page
 from openenv.core.env_server.protocol import error_json
 from openenv.core.env_server.session_ids import AGENT_HEADER, SESSION_HEADER
 from openenv.core.env_server.settings import ServerSettings
@@ -111,12 +113,14 @@ class Access:
         asks_token: Whether they have to show one at all.
         hosts: Further names that the server is known by; ``*.example.com`` stands for all below ``example.com``.
         origins: Origins of other sites whose pages may drive the server.
+        open_pages: Paths of what holds nothing of the environment, which browsers may load without a token.
     """
 
     token: str | None = field(default=None, repr=False)
     asks_token: bool = True
     hosts: frozenset[str] = frozenset()
     origins: frozenset[Origin] = frozenset()
+    open_pages: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, settings: ServerSettings) -> Self:
@@ -145,7 +149,7 @@ class Access:
         Args:
             scope: ASGI's description of it, of type ``http`` or ``websocket``.
         """
-        if _asks_whether_it_is_up(scope):
+        if _is_read_of(scope, _OPEN_PATHS):
             return None
         headers = Headers(scope=scope)
         match _peer(scope, headers):
@@ -155,6 +159,8 @@ class Access:
                 return (
                     self._wrong_token(headers) or self._wrong_host(scope, headers) or self._other_site(scope, headers)
                 )
+            case Peer.ELSEWHERE if _is_read_of(scope, self.open_pages):
+                return None
             case Peer.ELSEWHERE:
                 return self._no_token(headers) if self.asks_token else self._other_site(scope, headers)
 
@@ -256,7 +262,10 @@ class Guard:
             return
         logger.info("refused a request from %s: %s", scope.get("client"), refusal.detail)
         try:
-            await _answer(refusal, scope, receive, send)
+            if refusal.status == 401 and self._access.open_pages and wants_page(scope):
+                await locked_page()(scope, receive, send)
+            else:
+                await _answer(refusal, scope, receive, send)
         except OSError as error:  # what ASGI servers raise on sending to a client that has gone
             logger.debug("a client went before it was refused: %s", error)
 
@@ -358,9 +367,9 @@ async def answer_handshake(response: Response, scope: Scope, receive: Receive, s
             await receive()
 
 
-def _asks_whether_it_is_up(scope: Scope) -> bool:
+def _is_read_of(scope: Scope, paths: Collection[str]) -> bool:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
-    return scope["type"] == "http" and path in _OPEN_PATHS and scope["method"] in ("GET", "HEAD")
+    return scope["type"] == "http" and path in paths and scope["method"] in ("GET", "HEAD")
 
 
 def _peer(scope: Scope, headers: Headers) -> Peer:

@@ -351,6 +351,14 @@ class Session:
             answer = await self._runner.tasks(TaskQuestion(method, arguments), self._limits.reset_timeout_s)
         return from_json(answer.text)
 
+    def count_error(self, code: str) -> None:
+        """Count a request that was answered with an error, where the transport does not count it.
+
+        Args:
+            code: The error's.
+        """
+        self._metrics.errors[code] += 1
+
     def keep(self) -> None:
         """Learn that its client is there, although it asks for nothing."""
         self.last_activity = time.monotonic()

@@ -25,6 +25,7 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
     takes_tool_actions,
 )
+from openenv.core.env_server.media import split
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.protocol import observation_json
 from openenv.core.env_server.session import Session
@@ -34,9 +35,19 @@ from openenv.core.env_server.types import Action
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentProcessEndedError,
+    EnvironmentTimeoutError,
     InvalidRequestError,
 )
 from openenv.core.plain_values import plain_value
+
+ERROR_CODES = {
+    ToolErrorType.TOOL_NOT_FOUND: "VALIDATION_ERROR",
+    ToolErrorType.INVALID_ARGS: "VALIDATION_ERROR",
+    ToolErrorType.EXECUTION_ERROR: EnvironmentFailedError.code,
+    ToolErrorType.TRANSPORT_ERROR: EnvironmentFailedError.code,
+    ToolErrorType.TIMEOUT: EnvironmentTimeoutError.code,
+}
+"""How a call that failed is counted: as what the like is called on the other transports."""
 
 # What the result of a call has that MCP's own server library made.
 _MCP_RESULT = {"content", "structured_content", "data", "is_error"}
@@ -53,7 +64,8 @@ class ToolAnswer:
         reward: The reward of this step.
         done: Whether the episode has ended.
         metadata: What the environment reports beside.
-        content: The blocks of MCP that the tool returned, where it returned such; empty where ``text`` says it all.
+        content: The blocks of MCP that the tool returned, or that its pictures are; empty where ``text`` says it all.
+        seen: ``value`` with a short text in the place of each picture, where there is one; else ``None``.
     """
 
     value: Any
@@ -63,6 +75,12 @@ class ToolAnswer:
     done: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
     content: list[dict[str, Any]] = field(default_factory=list)
+    seen: Any = None
+
+    @property
+    def structured(self) -> Any:
+        """What programs of an agent read: the value without its pictures, which are in ``content``."""
+        return self.value if self.seen is None else self.seen
 
 
 class Toolbox(Protocol):
@@ -289,12 +307,11 @@ def _answer(outcome: Outcome) -> ToolAnswer:
         message = without_secrets(f"What the tool gave cannot be sent as JSON: {error}")
         return replace(about, text=message, error=ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message=message))
     if not isinstance(shown, dict):
-        return replace(about, value=shown, text=_text(shown))
+        return _with_value(about, shown)
     if "tool_name" in shown and "result" in shown:
         return _own_answer(about, shown)
     shown.pop("metadata", None)  # it is beside what an agent sees
-    value = {**shown, "done": outcome.done}
-    return replace(about, value=value, text=_text(value))
+    return _with_value(about, {**shown, "done": outcome.done})
 
 
 def _own_answer(about: ToolAnswer, shown: Mapping[str, Any]) -> ToolAnswer:
@@ -305,7 +322,18 @@ def _own_answer(about: ToolAnswer, shown: Mapping[str, Any]) -> ToolAnswer:
     value = shown["result"]
     if _is_mcp_result(value):
         return _mcp_answer(about, value)
-    return replace(about, value=value, text=_text(value))
+    return _with_value(about, value)
+
+
+def _with_value(about: ToolAnswer, value: Any) -> ToolAnswer:
+    """Give a value as text, and the pictures in it as pictures."""
+    parts = split(value)
+    text = _text(parts.value)
+    if not parts.blocks:
+        return replace(about, value=value, text=text)
+    is_picture = isinstance(parts.value, str)  # and nothing else, so that there is nothing to read
+    content = parts.blocks if is_picture else [{"type": "text", "text": text}, *parts.blocks]
+    return replace(about, value=value, text=text, content=content, seen=parts.value)
 
 
 def _tool_error(shown: Any) -> ToolError:

@@ -27,6 +27,7 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
+from openenv.core.env_server.media import portable
 from openenv.core.env_server.tool_schemas import ToolSignature, parameters_of
 from openenv.core.env_server.types import Scalar, State
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, InvalidRequestError
@@ -468,7 +469,7 @@ def _observed(called: AuthoredTool, returned: Any, action: CallToolAction) -> Ca
     # Not validated here: the session checks rewards, NumPy's and PyTorch's included, as it does those of any step.
     return CallToolObservation.model_construct(
         tool_name=action.tool_name,
-        result=given.value,
+        result=portable(given.value),
         reward=given.reward,
         done=called.terminal or bool(given.done),
         metadata=dict(given.metadata),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openenv.core.sandbox.process import require_sandbox as require_sandbox
     from openenv.core.sandbox.sandbox import Sandbox as Sandbox
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.core.sandbox.execution": ("Execution",),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from openenv.core.tasks.listed_tasks import Task as Task
     from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {"openenv.core.tasks.listed_tasks": ("DEFAULT_SPLIT", "ListsTasks", "Place", "Splits", "Task", "read_tasks")},
     )

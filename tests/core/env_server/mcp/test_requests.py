@@ -1,24 +1,29 @@
 """What an agent finds over MCP: prompts, resources, errors."""
 
+import base64
 from functools import partial
 from typing import Any, cast
 
 import pytest
 from mcp.shared.exceptions import McpError
-from pydantic import BaseModel, model_serializer
+from numpy import array
+from pydantic import AnyUrl, BaseModel, model_serializer
 from tests.conftest import Serve
 from tests.core.env_server.mcp.agents import Notes, NotesEnvironment, agent, resource, run, text_of
 from tests.environments import CounterEnvironment, Gate
 from tests.servers import RunningServer
 
-from openenv import tool
+from openenv import Action, Environment, Observation, State, tool
 from openenv.core.env_server.environment_types import environment_types
+from openenv.core.env_server.pictures import Picture, picture_of, png_of
 from openenv.core.env_server.types import EnvironmentMetadata
 
 NOTES = environment_types(NotesEnvironment)
 
 
 class Described(CounterEnvironment):
+    SHOWS_STATE = True
+
     def get_metadata(self) -> EnvironmentMetadata:
         return EnvironmentMetadata(name="c", description="d", readme_content="# Counting")
 
@@ -63,6 +68,92 @@ def test_the_resources(serve: Serve, mode: str) -> None:
     assert found == ({} if mode == "production" else {"openenv://state": '{"episode_id":null,"step_count":1}'})
 
 
+def test_no_state_is_shown_to_agents_unless_the_author_says_so(serve: Serve) -> None:
+    server = serve(CounterEnvironment)
+
+    async def play() -> list[str]:
+        async with agent(f"{server.url}/mcp") as session:
+            with pytest.raises(McpError, match="There is no resource"):
+                await resource(session, "openenv://state")
+            return [str(one.uri) for one in (await session.list_resources()).resources]
+
+    assert "openenv://state" not in run(play())
+
+
+PIXELS = [[[row, column, 0] for column in range(9)] for row in range(8)]
+
+
+class Painted(Observation):
+    """What the painter shows."""
+
+    text: str = "a view"
+    view: Picture | None = None
+
+
+class Brush(Action):
+    """Paint."""
+
+    colour: str
+
+
+class Painter(Environment[Brush, Painted, State]):
+    """Shows pictures, and has tools that give some."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed: int | None = None) -> Painted:
+        return Painted(view=picture_of(png_of(array(PIXELS, "uint8"))))
+
+    def step(self, action: Brush) -> Painted:
+        return Painted(text=action.colour, view=picture_of(png_of(array(PIXELS, "uint8"))), reward=0.5)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+    @tool
+    def screenshot(self) -> bytes:
+        """Give a file of PNG."""
+        return png_of(array(PIXELS, "uint8"))
+
+    @tool
+    def album(self) -> list[Any]:
+        """Give a text and an array of pixels."""
+        return ["two", array(PIXELS, "uint8")]
+
+    @tool
+    def archive(self) -> bytes:
+        """Give bytes that are nothing that can be seen."""
+        return b"PK\x03\x04\xff"
+
+
+@pytest.mark.parametrize("isolation", [{}, {"isolation": "process"}], ids=["here", "in a process"])
+def test_pictures_and_bytes_arrive_as_such(serve: Serve, isolation: dict[str, Any]) -> None:
+    server = serve(Painter, Brush, Painted, **isolation)
+
+    async def play() -> tuple[list[Any], Any, list[Any]]:
+        async with agent(f"{server.url}/mcp") as session:
+            task = [message.content for message in (await session.get_prompt("task")).messages]
+            read = (await session.read_resource(AnyUrl("openenv://task"))).contents
+            calls = [("screenshot", {}), ("album", {}), ("archive", {}), ("brush", {"colour": "red"})]
+            return task, read, [await session.call_tool(name, arguments) for name, arguments in calls]
+
+    task, read, (screenshot, album, archive, brush) = run(play())
+    png = base64.b64encode(png_of(array(PIXELS, "uint8"))).decode()
+    image = ("image", "image/png", png)
+
+    assert [block.type for block in task] == ["text", "image"]
+    assert task[0].text.startswith('{"text":"a view","view":"(image/png 1)"}\n\nAct with these tools: ')
+    assert [(one.mimeType, getattr(one, "blob", None)) for one in read] == [("text/plain", None), ("image/png", png)]
+    assert [(block.type, block.mimeType, block.data) for block in screenshot.content] == [image]
+    assert album.content[0].text == '["two","(image/png 1)"]'
+    assert [(block.type, block.mimeType, block.data) for block in album.content[1:]] == [image]
+    assert archive.content[-1].resource.blob == base64.b64encode(b"PK\x03\x04\xff").decode()
+    assert brush.structuredContent == {"text": "red", "view": "(image/png 1)", "done": False}
+    assert [(block.type, block.mimeType, block.data) for block in brush.content[1:]] == [image]
+    assert brush.meta == {"openenv/reward": 0.5, "openenv/done": False}
+
+
 def test_an_unknown_prompt(notes: RunningServer) -> None:
     async def play() -> McpError:
         async with agent(f"{notes.url}/mcp") as session:
@@ -99,6 +190,24 @@ def test_a_tool_that_fails_leaves_the_episode_going(notes: RunningServer) -> Non
     assert all(failure.isError for failure in failures)
     assert "Unknown tool: 'zip'" in text_of(failures[2])
     assert (fine.isError, text_of(fine)) == (False, "b")
+
+
+def test_what_fails_is_counted(notes: RunningServer) -> None:
+    async def play() -> None:
+        async with agent(f"{notes.url}/mcp") as session:
+            await session.call_tool("read", {"path": "none"})
+            await session.call_tool("read", {"paths": "none"})
+            await session.call_tool("zip", {})
+            await session.call_tool("submit", {})
+            await session.call_tool("count", {})
+
+    run(play())
+    metrics = notes.app.state.sessions.metrics
+    assert metrics.errors == {"EXECUTION_ERROR": 1, "VALIDATION_ERROR": 2, "SESSION_ERROR": 1}
+    call = {"name": "zip", "arguments": {}}
+    with notes.http() as http:
+        http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    assert metrics.errors["VALIDATION_ERROR"] == 3
 
 
 HALF = b"\\ud83d".decode("unicode_escape")

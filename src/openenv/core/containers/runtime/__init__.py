@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openenv.core.containers.resources import Resources as Resources
     from openenv.core.containers.uv import UVProvider as UVProvider
 else:
-    __all__, __getattr__ = lazy_exports(
+    __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.core.containers.base": ("ContainerProvider", "RuntimeProvider"),

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.mcp.readme import Readme
+from openenv.core.env_server.about import About
+from openenv.core.env_server.media import Block, split
 from openenv.core.env_server.metrics import Ending, Transport
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import observation_json
@@ -31,22 +32,36 @@ class Served:
     Attributes:
         sessions: Where their sessions are opened.
         name: Name of the environment.
-        shows_state: Whether they may read the state, which may tell more than the observations do.
-        readme: The environment's README.
+        allows_state: Whether the server's mode lets them read the state; the author has to want it, too.
+        about: What the environment is.
     """
 
     sessions: Sessions
     name: str
-    shows_state: bool
-    readme: Readme = field(init=False)
+    allows_state: bool
+    about: About
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "readme", Readme(self.sessions))
+    @property
+    def shows_state(self) -> bool:
+        """Whether agents may read the state, which may hold the answer: only if the environment's class says so."""
+        return self.allows_state and bool(getattr(self.sessions.factory.environment_class, "SHOWS_STATE", False))
 
     @property
     def idle_timeout_s(self) -> float:
         """Seconds without a request after which an agent is taken to have gone."""
         return self.sessions.limits.idle_timeout_s or _IDLE_TIMEOUT_S
+
+
+class Observed(NamedTuple):
+    """What a model is shown.
+
+    Attributes:
+        text: What it reads.
+        pictures: What it sees, as MCP's blocks of content.
+    """
+
+    text: str = ""
+    pictures: tuple[Block, ...] = ()
 
 
 class Agent:
@@ -95,14 +110,14 @@ class Agent:
             raise SessionNotFoundError("", _ENDED)
         return self._own
 
-    async def first_observation(self) -> str | None:
-        """Return what the reset showed, as a model is to read it; ``None`` where the agent's session is another's.
+    async def first_observation(self) -> Observed:
+        """Return what the reset showed, as a model is to read it; nothing where the agent's session is another's.
 
         Raises:
             RequestError: As ``session`` does.
         """
         await self.session()
-        return None if self._first is None else _readable(self._first)
+        return Observed() if self._first is None else _readable(self._first)
 
     def keep(self) -> None:
         """Learn that the agent is there."""
@@ -172,17 +187,19 @@ def _value(text: str) -> Any:
         return text
 
 
-def _readable(outcome: Outcome) -> str:
-    """Write an observation for a model: a single text as it is, anything else as JSON."""
+def _readable(outcome: Outcome) -> Observed:
+    """Write an observation for a model: a single text as it is, anything else as JSON; pictures as pictures."""
     try:
         text = observation_json(outcome.observation)
     except (ValueError, TypeError) as error:
         raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
     fields = from_json(text)
     if not isinstance(fields, dict):
-        return text
+        return Observed(text)
     if len(fields) > 1:  # where there is nothing else, an author has nowhere else to put the task
         fields.pop("metadata", None)
-    shown = {name: value for name, value in fields.items() if value not in (None, {}, [], "")}
+    parts = split(fields)
+    shown = {name: value for name, value in parts.value.items() if value not in (None, {}, [], "")}
     only = next(iter(shown.values()), None)
-    return only if len(shown) == 1 and isinstance(only, str) else to_json(shown or fields).decode()
+    text = only if len(shown) == 1 and isinstance(only, str) else to_json(shown or parts.value).decode()
+    return Observed(text, tuple(parts.blocks))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import anyio
@@ -17,22 +18,28 @@ from pydantic_core import from_json, to_json
 import openenv
 from openenv.core.env_server.disclosure import add_traceback, message_of, origin_of
 from openenv.core.env_server.json_rpc import blocks, failure, meta
-from openenv.core.env_server.mcp.agent import Agent, Served
+from openenv.core.env_server.mcp.agent import Agent, Observed, Served
 from openenv.core.env_server.mcp.progress import Progress
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, Tool
 from openenv.core.env_server.protocol import error_json, state_json
 from openenv.core.env_server.session import Phase
-from openenv.core.env_server.toolbox import ProgressListener, ToolAnswer
+from openenv.core.env_server.toolbox import ERROR_CODES, ProgressListener, ToolAnswer
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
 
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 
-TASK = "openenv://task"
-README = "openenv://readme"
-STATE = "openenv://state"
 PROMPT = "task"
+
+
+class _Uri(StrEnum):
+    """The resources."""
+
+    TASK = "openenv://task"
+    README = "openenv://readme"
+    STATE = "openenv://state"
+
 
 _NOT_FOUND = -32002  # MCP's own code, for resources
 _LONGEST_ECHO = 100
@@ -93,12 +100,16 @@ class Requests:
         arguments = request.params.arguments or {}
         try:
             answer = await session.toolbox.call(session, request.params.name, arguments, on_progress=on_progress)
-        except ResetNeededError:
+        except ResetNeededError as error:
+            self._count(error)
             return _failed(_NOT_BEGUN if session.phase is Phase.NEW else f"{_OVER} No tool can be called any more.")
         except EnvironmentTimeoutError as error:
             self._count(error)
             return _failed(error.message)
-        return _failed(answer.text) if answer.error is not None else _result(answer)
+        if answer.error is None:
+            return _result(answer)
+        self._metrics.errors[ERROR_CODES[answer.error.error_type]] += 1
+        return _failed(answer.text)
 
     async def _list_prompts(self, _request: types.ListPromptsRequest) -> types.ServerResult:
         prompt = types.Prompt(name=PROMPT, description=f"The task of this episode of {self._served.name}.")
@@ -111,49 +122,53 @@ class Requests:
                 f"Expected the prompt '{PROMPT}', got {request.params.name[:_LONGEST_ECHO]!r}.",
             )
         with self._telling():
-            text = types.TextContent(type="text", text=await self._task())
-        message = types.PromptMessage(role="user", content=text)
-        return types.ServerResult(types.GetPromptResult(messages=[message]))
+            task = await self._task()
+        blocks = [{"type": "text", "text": task.text}, *task.pictures]
+        messages = [{"role": "user", "content": block} for block in blocks]
+        return types.ServerResult(_validated(types.GetPromptResult, {"messages": messages}))
 
     async def _list_resources(self, _request: types.ListResourcesRequest) -> types.ServerResult:
-        resources = [_resource(TASK, "The task of this episode", "text/plain")]
+        resources = [_resource(_Uri.TASK, "The task of this episode", "text/plain")]
         with self._telling():
-            readme = await self._served.readme.text()
+            readme = await self._served.about.readme()
         if readme is not None:
-            resources.append(_resource(README, f"What {self._served.name} is", "text/markdown"))
+            resources.append(_resource(_Uri.README, f"What {self._served.name} is", "text/markdown"))
         if self._served.shows_state:
-            resources.append(_resource(STATE, "Where the episode stands", "application/json"))
+            resources.append(_resource(_Uri.STATE, "Where the episode stands", "application/json"))
         return types.ServerResult(types.ListResourcesResult(resources=resources))
 
     async def _list_templates(self, _request: types.ListResourceTemplatesRequest) -> types.ServerResult:
         return types.ServerResult(types.ListResourceTemplatesResult(resourceTemplates=[]))
 
     async def _read_resource(self, request: types.ReadResourceRequest) -> types.ServerResult:
-        uri = str(request.params.uri)
+        uri = request.params.uri
         with self._telling():
-            kind, text = await self._resource_text(uri)
-        if text is None:
-            raise _error(_NOT_FOUND, f"There is no resource {uri[:_LONGEST_ECHO]}; list them.")
-        contents = types.TextResourceContents(uri=request.params.uri, mimeType=kind, text=_sendable(text))
-        return types.ServerResult(types.ReadResourceResult(contents=[contents]))
+            contents = await self._contents(uri)
+        if not contents:
+            raise _error(_NOT_FOUND, f"There is no resource {str(uri)[:_LONGEST_ECHO]}; list them.")
+        return types.ServerResult(types.ReadResourceResult(contents=contents))
 
-    async def _resource_text(self, uri: str) -> tuple[str, str | None]:
-        if uri == TASK:
-            return "text/plain", await self._task()
-        if uri == README:
-            return "text/markdown", await self._served.readme.text()
-        if uri == STATE and self._served.shows_state:
-            session = await self._agent.session()
-            return "application/json", state_json(await session.state())
-        return "", None
+    async def _contents(self, uri: AnyUrl) -> list[types.TextResourceContents | types.BlobResourceContents]:
+        match str(uri):
+            case _Uri.TASK:
+                task = await self._task()
+                pictures = [_blob(uri, block) for block in task.pictures if block["type"] == "image"]
+                return [_text_contents(uri, "text/plain", task.text), *pictures]
+            case _Uri.README:
+                readme = await self._served.about.readme()
+                return [] if readme is None else [_text_contents(uri, "text/markdown", readme)]
+            case _Uri.STATE if self._served.shows_state:
+                session = await self._agent.session()
+                return [_text_contents(uri, "application/json", state_json(await session.state()))]
+        return []
 
-    async def _task(self) -> str:
+    async def _task(self) -> Observed:
         """Write the task for a model: what the reset showed, and the tools to act with."""
         session = await self._agent.session()
         shown = await self._agent.first_observation()
         names = ", ".join(tool.name for tool in await session.toolbox.tools(session))
         how = f"Act with these tools: {names}." if names else ""
-        return _sendable("\n\n".join(part for part in (shown, how) if part))
+        return Observed(_sendable("\n\n".join(part for part in (shown.text, how) if part)), shown.pictures)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -195,8 +210,8 @@ class _Listener:
 
 def _instructions(name: str) -> str:
     return (
-        f"This is one episode of the environment {name}. Its task is the prompt '{PROMPT}', and the resource {TASK}. "
-        "Each call of a tool is a step of the episode; a result says when it has ended."
+        f"This is one episode of the environment {name}. Its task is the prompt '{PROMPT}', and the resource "
+        f"{_Uri.TASK}. Each call of a tool is a step of the episode; a result says when it has ended."
     )
 
 
@@ -205,8 +220,16 @@ def _resource(uri: str, description: str, kind: str) -> types.Resource:
     return types.Resource(uri=AnyUrl(uri), name=name, description=description, mimeType=kind)
 
 
+def _text_contents(uri: AnyUrl, kind: str, text: str) -> types.TextResourceContents:
+    return types.TextResourceContents(uri=uri, mimeType=kind, text=_sendable(text))
+
+
+def _blob(uri: AnyUrl, image: Mapping[str, str]) -> types.BlobResourceContents:
+    return types.BlobResourceContents(uri=uri, mimeType=image["mimeType"], blob=image["data"])
+
+
 def _result(answer: ToolAnswer) -> types.CallToolResult:
-    structured = answer.value if isinstance(answer.value, dict) else None
+    structured = answer.structured if isinstance(answer.structured, dict) else None
     content = list(map(_block, blocks(answer)))
     if answer.done and (structured is None or "done" not in structured):
         content.append({"type": "text", "text": _OVER})

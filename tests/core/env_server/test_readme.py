@@ -8,9 +8,9 @@ import pytest
 from tests.environments import Add, CounterEnvironment, Total
 
 from openenv import Environment
+from openenv.core.env_server.about import About
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
 from openenv.core.env_server.limits import Limits
-from openenv.core.env_server.mcp.readme import Readme
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import EnvironmentMetadata, State
 
@@ -32,7 +32,7 @@ class Failing(CounterEnvironment):
 
 async def read(source: Any) -> str | None:
     sessions = Sessions(EnvironmentFactory(source), EnvironmentTypes(Add, Total, State), Limits())
-    return await Readme(sessions).text()
+    return await About(sessions, "found").readme()
 
 
 async def test_in_the_environment_s_metadata() -> None:
@@ -60,6 +60,7 @@ async def test_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_there_is_none() -> None:
     assert await read(Failing) is None
     assert await read(type("Made", (CounterEnvironment,), {"__module__": "nowhere"})) is None
+    assert await read(type("Typed", (CounterEnvironment,), {"__module__": "__main__"})) is None
     assert await read(CounterEnvironment()) is None
 
 

@@ -1,0 +1,165 @@
+"""The page at ``/`` for people who open a server's address in a browser: what this is, and where things are.
+
+Everybody else is answered as before: 404, unless the application has something of its own there. The page has no script
+and loads nothing.
+"""
+
+import hashlib
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import openenv
+from openenv.core.env_server.about import About
+from openenv.core.env_server.pages.docs import FRAMES
+
+WEB_VARIABLE = "ENABLE_WEB_INTERFACE"
+"""The variable by which a server shows no page: ``false``, ``no`` or ``0``."""
+
+_OFF = ("false", "no", "0")
+_ROOT = "/"
+# Where environments that were written for the public package have their page; its address is in many a README.
+_ELSEWHERE = ("/web", "/web/")
+
+_STYLE = """
+body { max-width: 44rem; margin: 3rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; color: #1c1e21; }
+h1 { margin-bottom: .25rem; } p.what { font-size: 1.15rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.25rem; }
+dt { font-weight: 600; } dd { margin: 0; }
+code { padding: .1rem .3rem; border-radius: .25rem; background: #f1f2f4; overflow-wrap: anywhere; }
+footer { margin-top: 2rem; color: #5c6370; font-size: .9rem; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e4e6eb; background: #18191a; } a { color: #8ab4f8; } code { background: #2c2e31; }
+}
+"""
+_STYLE_HASH = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_HEADERS = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
+    f"base-uri 'none'; form-action 'none'; {FRAMES}",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept",
+}
+
+_HTML = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+{body}
+<footer>OpenEnv {version}</footer>
+</body>
+</html>
+"""
+
+_BODY = """<h1>{title}</h1>
+<p class="what">{description}</p>
+<p>This is the server of an environment: programs and agents play in it.</p>
+<dl>
+<dt>Play it</dt><dd><code>openenv play {url}</code></dd>
+<dt>From Python</dt><dd><code>openenv.make(&quot;{url}&quot;)</code></dd>
+<dt>Agents (MCP)</dt><dd><code>{url}/mcp</code></dd>
+<dt>WebSocket</dt><dd><code>{socket}/ws</code></dd>
+<dt>API</dt><dd><a href="docs">docs</a>, <a href="redoc">redoc</a>, <a href="openapi.json">openapi.json</a></dd>
+<dt>What it is</dt><dd><a href="metadata">metadata</a>, <a href="schema">schema</a></dd>
+<dt>How it is</dt><dd><a href="health">health</a>, <a href="ready">ready</a>, <a href="metrics">metrics</a></dd>
+</dl>"""
+
+_LOCKED = """<h1>An environment</h1>
+<p>This is the server of an OpenEnv environment, and it needs a token.</p>
+<p>Programs send it as <code>Authorization: Bearer TOKEN</code>; <code>openenv</code> takes it from the variable
+<code>OPENENV_TOKEN</code>. The <a href="docs">description of the API</a> asks for it.</p>"""
+
+
+class StartPage:
+    """Answers what no route of an application answers: the start page, to a browser; anything else as before.
+
+    Args:
+        about: What the environment is.
+        otherwise: What answered until now.
+
+    Attributes:
+        title: What the page calls the environment; by default its name.
+    """
+
+    def __init__(self, about: About, otherwise: ASGIApp) -> None:
+        self.title: str | None = None
+        self._about = about
+        self._otherwise = otherwise
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response: ASGIApp = self._otherwise
+        if wants_page(scope):
+            response = await self._page(Request(scope))
+        elif _wants_elsewhere(scope):
+            response = RedirectResponse(f"{scope.get('root_path', '')}{_ROOT}", 307)
+        await response(scope, receive, send)
+
+    async def _page(self, request: Request) -> Response:
+        about = await self._about.metadata()
+        title = str(self.title or about["name"])
+        return _response(_filled(about, title, request), title)
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a request is a browser's for the start page, and the server shows one.
+
+    Args:
+        scope: ASGI's description of it.
+    """
+    return _is_of_browser(scope) and _path(scope) == _ROOT
+
+
+def locked_page() -> Response:
+    """The start page for those who have shown no token: it says nothing of the environment."""
+    response = _response(_LOCKED, "OpenEnv")
+    response.status_code = 401
+    return response
+
+
+def _wants_elsewhere(scope: Scope) -> bool:
+    return _is_of_browser(scope) and _path(scope) in _ELSEWHERE
+
+
+def _path(scope: Scope) -> str:
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _is_of_browser(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or not _shows_pages():
+        return False
+    return "text/html" in Request(scope).headers.get("accept", "")
+
+
+def _shows_pages() -> bool:
+    return os.environ.get(WEB_VARIABLE, "").strip().lower() not in _OFF
+
+
+def _filled(about: Mapping[str, Any], title: str, request: Request) -> str:
+    """Fill in the page. Nothing of the environment's texts, or of the request's headers, is taken for HTML."""
+    scheme = "https" if request.headers.get("x-forwarded-proto") == "https" else request.url.scheme
+    url = f"{scheme}://{request.headers.get('host', 'localhost')}{request.scope.get('root_path', '')}"
+    texts = {
+        "title": title,
+        "description": str(about["description"]),
+        "url": url,
+        "socket": f"ws{url.removeprefix('http')}",
+    }
+    return _BODY.format_map({name: escape(text) for name, text in texts.items()})
+
+
+def _response(body: str, title: str) -> Response:
+    html = _HTML.format(title=escape(title), style=_STYLE, body=body, version=escape(openenv.__version__))
+    return Response(html, headers=_HEADERS, media_type="text/html")
