@@ -387,7 +387,7 @@ class _SlotAnswer(Generic[ObsT]):
     def set_result(self, message: Any) -> None:
         """Take the answer."""
         try:
-            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parsers[self._slot])
+            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parsers[self.slot])
         except OpenEnvError as error:
             result = error
         except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots
