@@ -14,6 +14,10 @@ FAILING_RESET_SEEDS = 1200
 """With the hundred seeds from here the environment cannot even be reset."""
 
 
+DONE_AT_RESET_SEEDS = 1300
+"""With the hundred seeds from here the episode is over as soon as it has begun."""
+
+
 class Climb(Action):
     """Take a step on the stairs."""
 
@@ -59,7 +63,7 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
     def _seen(self) -> Stairs:
         endless = self._steps == 2 and self._is_one_of(ENDLESS_REWARD_SEEDS)
         reward = float("inf") if endless else 0.25 * self._position
-        done = self._position == self._height
+        done = self._position == self._height or self._is_one_of(DONE_AT_RESET_SEEDS)
         text = f"step {'and ' * self._position}of {self._height}"
         return Stairs(text=text, position=self._position, done=done, reward=reward)
 

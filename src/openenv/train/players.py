@@ -167,7 +167,9 @@ def play_players(
     actions = ActionText(sessions.action)
     episodes = [Episode(seed, task=dict(reset or {})) for seed in seeds]
     results = sessions.reset_tasks([episode.parameters for episode in episodes])
-    seen = {number: result.observation for number, result in enumerate(results)}
+    for episode, result in zip(episodes, results, strict=True):
+        episode.done = result.done
+    seen = {number: result.observation for number, result in enumerate(results) if not result.done}
     while seen:
         chosen = {number: players[number](observation) for number, observation in seen.items()}
         for number, outcome in sessions.step(chosen).items():
