@@ -123,6 +123,8 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         table.add_row(player, f"{score.mean_reward:+.3f}")
     console.print()
     console.print(table)
+    for warning in result.warnings:
+        console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
         "",
         f"trained     {result.steps} steps in {result.seconds:.0f} s",

@@ -123,8 +123,8 @@ def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[
 
     Returns:
         ``prompt_ids``, ``completion_ids``, ``logprobs`` and ``env_mask``, and for the reward function
-        ``training_reward`` (``None`` where the environment failed), ``episode_reward``, ``episode_length`` and
-        ``illegal_actions``. See https://huggingface.co/docs/trl/grpo_trainer.
+        ``training_reward`` (``None`` where the environment failed), ``episode_reward``, ``episode_length``,
+        ``illegal_actions``, ``cut_by`` and ``cut_answers``. See https://huggingface.co/docs/trl/grpo_trainer.
     """
     return {
         "prompt_ids": [episode.prompt_ids for episode in episodes],
@@ -138,4 +138,6 @@ def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[
         "episode_reward": [episode.reward for episode in episodes],
         "episode_length": [len(episode.turns) for episode in episodes],
         "illegal_actions": [episode.illegal_actions for episode in episodes],
+        "cut_by": [episode.cut_by or "" for episode in episodes],
+        "cut_answers": [episode.cut_answers for episode in episodes],
     }

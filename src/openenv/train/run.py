@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 
@@ -14,15 +14,18 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
+from openenv.train.diagnosis import TrainingWarning, diagnose
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.grpo import make_joint_trainer, takes_gpu
 from openenv.train.joint import open_sessions
+from openenv.train.live_warnings import LiveWarnings
 from openenv.train.lora import whole_model
 from openenv.train.policy import Policy, load_policies, make_policies
 from openenv.train.progress import TrainingProgress
 from openenv.train.quiet import quiet_libraries
 from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, score_name, write_report
 from openenv.train.run_folder import RunFolder, step_of
+from openenv.train.run_start import RunStart
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
@@ -42,6 +45,7 @@ class TrainResult:
             several environments, by `score_name`.
         seconds: Wall-clock time of the training itself, without evaluations.
         steps: Optimiser steps that were done in this process.
+        warnings: What kept the model from learning, and rewards that are too good.
     """
 
     environment: str
@@ -49,6 +53,7 @@ class TrainResult:
     scores: dict[str, Score]
     seconds: float
     steps: int
+    warnings: list[TrainingWarning] = field(default_factory=list)
 
 
 def train(
@@ -160,6 +165,7 @@ class _Run:
         return next(iter(self._policies.values()))
 
     def whole(self) -> TrainResult:
+        self._folder.add_start(RunStart.now())
         self._introduce()
         seconds = self._warm_up() if self._has_to_warm_up() else 0.0
         if self._config.grpo:
@@ -173,7 +179,8 @@ class _Run:
         write_report(self._folder, self._config, f"{self._config.model} on {self._name}")
         scores = self._folder.read_scores()
         steps = self._config.steps - self._steps_done() if self._config.grpo else 0
-        return TrainResult(self._name, self._folder, scores, seconds, steps)
+        warnings = diagnose(self._config, self._folder.read_metrics(), scores)
+        return TrainResult(self._name, self._folder, scores, seconds, steps, warnings)
 
     def _has_to_warm_up(self) -> bool:
         return self._config.sft is not None and self._checkpoint is None and not self._folder.warm_up.is_dir()
@@ -198,7 +205,7 @@ class _Run:
     def _reinforce(self) -> float:
         """Learn from rewards; return the seconds that it took."""
         progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
-        callbacks = [progress, *self._callbacks]
+        callbacks = [progress, LiveWarnings(self._console, self._config, self._folder), *self._callbacks]
         # Also puts the model on its device.
         trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks)
         self._score_before()

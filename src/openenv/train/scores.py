@@ -2,12 +2,26 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from openenv.train.episodes import Episode
+from openenv.train.illegal_texts import commonest_texts
 
-__all__ = ["Score"]
+__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "WARMED_UP", "Score", "score_name"]
+
+BEFORE, AFTER, RANDOM, SCRIPTED = "before training", "after training", "random player", "scripted player"
+WARMED_UP = "after warm-up"
+
+
+def score_name(player: str, environment: str) -> str:
+    """Return the name of a player's score in an environment: the player alone if the environment has no name.
+
+    Example:
+        >>> score_name("random player", "catch")
+        'catch: random player'
+    """
+    return f"{environment}: {player}" if environment else player
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,10 @@ class Score:
         episodes: How many episodes were played to their end.
         sample_seed: The seed of the episode in ``sample``.
         sample: The turns of one episode: what was shown, what was done, the reward.
+        rewards: The sum of the rewards of each episode.
+        examples: The ``best``, the ``median`` and the ``worst`` episode, each with its ``seed``, ``reward`` and
+            ``turns``; fewer where fewer were played.
+        illegal_texts: The commonest answers that were no legal action, and how often each was given.
     """
 
     mean_reward: float
@@ -31,6 +49,9 @@ class Score:
     episodes: int
     sample_seed: int | None
     sample: list[dict[str, Any]]
+    rewards: list[float] = field(default_factory=list)
+    examples: dict[str, dict[str, Any]] = field(default_factory=dict)
+    illegal_texts: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], sample_seed: int | None = None) -> "Score":
@@ -54,4 +75,21 @@ class Score:
             episodes=len(counted),
             sample_seed=sample.seed,
             sample=[asdict(turn) for turn in sample.turns],
+            rewards=rewards,
+            examples=_examples(counted),
+            illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
         )
+
+
+def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+    ranked = sorted(episodes, key=lambda episode: episode.reward, reverse=True)
+    # Of two episodes none is in the middle; one alone is the best.
+    names = {len(ranked) // 2: "median", len(ranked) - 1: "worst", 0: "best"}
+    return {
+        name: {
+            "seed": ranked[place].seed,
+            "reward": ranked[place].reward,
+            "turns": [asdict(turn) for turn in ranked[place].turns],
+        }
+        for place, name in sorted(names.items())
+    }
