@@ -1,6 +1,7 @@
 """One object that makes an environment a training ground: what TRL's ``GRPOTrainer`` takes, slot by slot."""
 
 import difflib
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 from urllib.parse import urlsplit
 
+from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url, make
 from openenv.core.client_tools import TRAINER_COLUMNS, task_columns
@@ -35,6 +37,8 @@ __all__ = ["EnvSpec", "EnvSpecs"]
 
 Message = dict[str, Any]
 Prompt = list[Message]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
 CAPACITY_WAIT_S = 30.0
@@ -119,6 +123,7 @@ class EnvSpec:
         self._gives_reward = gives_reward
         self._client_options = {"capacity_wait_s": CAPACITY_WAIT_S, **(client_options or {})}
         self._reset = dict(reset or {})
+        self._was_checked = False
         self._lock = RLock()
         self._closed = False
 
@@ -221,6 +226,17 @@ class EnvSpec:
         shown = call_content(observation) if isinstance(observation, StepResult) else observation
         *before, last = ({key: value for key, value in message.items() if key != _TASK} for message in prompt)
         return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]
+
+    def check_shown(self, observation: Any) -> None:
+        """Log a warning, once, if the text of a first observation is only in its metadata, which no model is shown.
+
+        Args:
+            observation: What a reset gave.
+        """
+        warning = None if self._was_checked else hidden_text_warning(observation)
+        self._was_checked = True
+        if warning is not None:
+            logger.warning("%s: %s", self.name, warning)
 
     def open_vector(self, count: int) -> SyncVectorEnv[Any, Any, Any]:
         """Open sessions to be stepped together; they end with the spec.

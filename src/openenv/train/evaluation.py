@@ -6,7 +6,7 @@ from typing import cast
 import torch
 
 from openenv.train.config import TrainConfig
-from openenv.train.players import Player, RandomPlayer, play_players
+from openenv.train.players import Player, RandomPlayer, RandomToolPlayer, play_players
 from openenv.train.policy import Policy
 from openenv.train.scores import Score
 from openenv.train.seeds import derived_seed, evaluation_seeds
@@ -39,6 +39,9 @@ def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sam
 def evaluate_random_player(policy: Policy, sessions: Sessions, config: TrainConfig) -> Score:
     """Score a player that chooses legal actions at random."""
     words = [word for word in policy.tokenizer.get_vocab() if word.isalnum()] if config.is_tiny else ()
+    tools = sessions.tools
+    if tools is not None:
+        return _evaluate(lambda seed: RandomToolPlayer(tools, derived_seed(seed, "random player")), sessions, config)
     return _evaluate(
         lambda seed: RandomPlayer(policy.actions, derived_seed(seed, "random player"), words or ("a", "b", "c")),
         sessions,

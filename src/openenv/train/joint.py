@@ -64,7 +64,7 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
     counts = _most_at_once(config)
     with ExitStack() as stack:
         yield {
-            name: stack.enter_context(Sessions.open(part.environment, counts[name]))
+            name: stack.enter_context(Sessions.open(part.environment, counts[name], with_tools=None))
             for name, part in config.parts.items()
         }
 

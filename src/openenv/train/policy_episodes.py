@@ -52,7 +52,7 @@ class PolicyEpisodes:
             )
         self._settings = settings
         config, source = _config_and_source(settings)
-        self._sessions = Sessions.open(settings.environment, sessions)
+        self._sessions = Sessions.open(settings.environment, sessions, with_tools=None)
         self.client = self._sessions.client
         try:
             with quiet_libraries():

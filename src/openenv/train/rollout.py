@@ -10,8 +10,9 @@ from openenv.train.episodes import Episode
 from openenv.train.generation.answers import Writer
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
-from openenv.train.playing import Limits, play_episodes
+from openenv.train.playing import ActionDialogue, Limits, play_episodes
 from openenv.train.sessions import Sessions
+from openenv.train.tool_policy import CallDialogue
 
 if TYPE_CHECKING:
     import torch
@@ -107,11 +108,16 @@ class ModelPlayer:
             [None] * len(tasks),
             self._sessions.reset_tasks(tasks),
             writer=writer,
-            dialogue=TextDialogue(self._dialogue, self._actions),
+            dialogue=self._playing(),
             step=self._sessions.step,
             limits=Limits(self._max_turns, self._max_context),
         )
         return episodes
+
+    def _playing(self) -> ActionDialogue:
+        if isinstance(self._dialogue, CallDialogue):
+            return self._dialogue.playing
+        return TextDialogue(self._dialogue, self._actions)
 
 
 def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[str, list[Any]]:

@@ -29,7 +29,7 @@ from openenv.train.run_start import RunStart
 from openenv.train.scores import Score
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
-from openenv.train.warm_up import check_examples, example_tokens, find_examples, learn_examples
+from openenv.train.warm_up import call_examples, check_examples, example_tokens, find_examples, learn_examples
 
 __all__ = ["TrainResult", "resume", "train"]
 
@@ -80,7 +80,7 @@ def train(
     _check_installed(config)
     with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         # First what may be refused, so that a mistake leaves no folder behind.
-        policies = make_policies(config, sessions)
+        policies = make_policies(config, sessions, call_examples(config, sessions))
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
         folder = RunFolder.create(config, _name_of(config, sessions))
@@ -114,7 +114,10 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
         whole = None if config.lora else checkpoint
         source = whole or (folder.warm_up if folder.warm_up.is_dir() else None)
-        policies = make_policies(config, sessions) if source is None else load_policies(config, sessions, source)
+        if source is None:
+            policies = make_policies(config, sessions, call_examples(config, sessions))
+        else:
+            policies = load_policies(config, sessions, source)
         return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 
 
@@ -222,6 +225,15 @@ class _Run:
         )
         self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
         self._score(BEFORE, lambda name: evaluate_policy(self._policies[name], self._sessions[name], self._parts[name]))
+        self._warn_of_hidden_text()
+
+    def _warn_of_hidden_text(self) -> None:
+        """Say once where an environment's text is only where no model is shown it."""
+        for name, sessions in self._sessions.items():
+            if sessions.hidden_text is not None and f"{name} hidden text" not in self._told:
+                self._told.add(f"{name} hidden text")
+                text = f"warning   {sessions.name}: {sessions.hidden_text}"
+                self._console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
     def _evaluate_again(self, name: str) -> Score:
         """Evaluate the model, and keep the episode that went worst before."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from openenv.adapters.text import ActionText
+from openenv.adapters.text import ActionText, hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url, make
 from openenv.auto.package import EnvironmentPackage
@@ -15,7 +15,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
-from openenv.train.environment_tools import EnvironmentTools
+from openenv.train.environment_tools import EnvironmentTools, calls_tools_only
 
 __all__ = ["Sessions"]
 
@@ -37,6 +37,8 @@ class Sessions:
         action: The actions' class, or their JSON Schema where there is no package.
         client: The client that all of them were made of.
         tools: Its tools, where they were asked for.
+        hidden_text: What to do about the text of the first observations, where it is only in their metadata; known from
+            the first reset on.
     """
 
     def __init__(self, name: str, client: Client, vector: Vector, action: type[BaseModel] | Mapping[str, Any]) -> None:
@@ -45,10 +47,11 @@ class Sessions:
         self.action = action
         self.client = client
         self.tools: EnvironmentTools | None = None
+        self.hidden_text: str | None = None
         self._vector = vector
 
     @classmethod
-    def open(cls, environment: str, count: int, *, with_tools: bool = False) -> Self:
+    def open(cls, environment: str, count: int, *, with_tools: bool | None = False) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
         Args:
@@ -67,6 +70,8 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
                 `reset`.
         """
+        if with_tools is None:
+            with_tools = _calls_tools_only(environment)
         # The place of the session that asks for the tools is free again a moment after it has asked.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client: Client = make(environment, max_sessions=count, capacity_wait_s=wait_s).sync()
@@ -98,8 +103,12 @@ class Sessions:
         Args:
             actions: The environment's actions as text.
         """
+        return f"{self.introduction()}\n{actions.instructions()}"
+
+    def introduction(self) -> str:
+        """Return what a model is told of the environment itself."""
         description = self.package.description if self.package else ""
-        return f"You act in the environment {self.name}. {description}\n{actions.instructions()}"
+        return f"You act in the environment {self.name}. {description}"
 
     def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(seeds)`` sessions.
@@ -148,7 +157,11 @@ class Sessions:
         if len(tasks) > len(self):
             raise ValueError(f"{len(tasks)} episodes need as many sessions; there are {len(self)}")
         results = self._vector.reset(tasks=tasks, slots=range(len(tasks)))[: len(tasks)]
-        return [result for result in results if result is not None]
+        given = [result for result in results if result is not None]
+        for result in given[:1]:
+            if isinstance(result, StepResult):
+                self.hidden_text = hidden_text_warning(result.observation)
+        return given
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
         """Do one action in each of some sessions; a failure in one harms no other.
@@ -173,6 +186,16 @@ class Sessions:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _calls_tools_only(environment: str) -> bool:
+    if not is_url(environment) and not is_adapted(environment):
+        return calls_tools_only(find_environment(environment).action_class().model_json_schema())
+    client: Client = make(environment).sync()
+    try:
+        return calls_tools_only(client.schemas()["action"])
+    finally:
+        client.close()
 
 
 def _host(url: str) -> str:
