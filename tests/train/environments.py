@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from openenv import ToolResult, tool
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import IllegalActionError
@@ -73,3 +74,38 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
     @property
     def state(self) -> State:
         return State(step_count=self._steps)
+
+
+class Colour(Observation):
+    """Which button is to be pressed."""
+
+    text: str
+
+
+class ButtonsEnvironment(Environment):
+    """Press the button that was named. There are tools and nothing else."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+
+    def reset(self, seed: int | None = None) -> Colour:
+        """Name a button."""
+        self._named = ("red", "green")[(seed or 0) % 2]
+        return Colour(text=f"Press {self._named}.")
+
+    @tool(terminal=True)
+    def press(self, button: Literal["red", "green", "blue", "white"]) -> ToolResult:
+        """Press a button.
+
+        Args:
+            button: Its colour.
+        """
+        return ToolResult("pressed", reward=float(button == self._named))
+
+
+class SecretiveEnvironment(ButtonsEnvironment):
+    """The same with its task where no model sees it."""
+
+    def reset(self, seed: int | None = None) -> Observation:  # type: ignore[override]  # as people write it
+        """Name a button, out of sight."""
+        return Observation(metadata={"task": super().reset(seed).text})
