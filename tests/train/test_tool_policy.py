@@ -73,7 +73,7 @@ def test_a_call_is_written_and_read_in_the_model_s_template(buttons: RunningServ
     tokenizer = chat_tokenizer(QWEN3)
     with Sessions.open(buttons.url, 1, with_tools=None) as sessions:
         assert sessions.tools is not None
-        settings = {"instructions": "Act.", "max_action_tokens": 99, "thinking": thinking}
+        settings: dict[str, Any] = {"instructions": "Act.", "max_action_tokens": 99, "thinking": thinking}
         dialogue = CallDialogue(tokenizer, chat_model(tokenizer), sessions.tools, **settings)
         written = dialogue.answer('press {"button": "red"}')
         (move,) = dialogue.playing.read(written)
