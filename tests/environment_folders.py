@@ -1,17 +1,31 @@
 """Folders of environments, as authors make them."""
 
 from pathlib import Path
+from string import Template
 from textwrap import dedent
 
 import yaml
 
+from openenv.auto.names import class_prefix
 from openenv.cli.init import write_scaffold
 
+_ECHO = Path(__file__).with_name("echo_scaffold")
 
-def scaffold(parent: Path, name: str) -> Path:
+
+def fresh_scaffold(parent: Path, name: str) -> Path:
     """Make the folder that ``openenv init`` makes."""
     folder = parent / name
     write_scaffold(name, folder)
+    return folder
+
+
+def scaffold(parent: Path, name: str) -> Path:
+    """Make the folder that ``openenv init`` makes, with an environment that says back each message."""
+    folder = fresh_scaffold(parent, name)
+    values = {"name": name, "prefix": class_prefix(name), "title": name.replace("_", " ").strip().title()}
+    for path in ("models.py", "player.py", "server/__name___environment.py"):
+        text = Template((_ECHO / f"{path}.tmpl").read_text()).substitute(values)
+        (folder / path.replace("__name__", name)).write_text(text)
     return folder
 
 

@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
 import typer
-from tests.environment_folders import scaffold
+from tests.environment_folders import fresh_scaffold
 
+from openenv.auto.package import EnvironmentPackage
 from openenv.cli.init import init
 
 FILES = {
@@ -36,9 +40,9 @@ from my_game_env import MyGameAction, MyGameEnv, MyGameObservation
 with openenv.make("my_game").sync() as client:
     assert type(client.async_client) is MyGameEnv
     client.reset()
-    result = client.step(MyGameAction(message="hello"))
+    result = client.step(MyGameAction(direction="left"))
     assert isinstance(result.observation, MyGameObservation)
-    print(json.dumps([result.reward, result.observation.metadata]))
+    print(json.dumps([result.reward, result.observation.x, result.observation.y]))
 """
 
 
@@ -64,7 +68,7 @@ def test_it_makes_every_file_and_says_what_next(openenv: Any, tmp_path: Path) ->
 
 
 def test_no_placeholder_is_left(tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "my_game_env")
+    folder = fresh_scaffold(tmp_path, "my_game_env")
     for path in FILES:
         text = (folder / path).read_text()
         variables = () if path != "server/Dockerfile" else ("${BASE_IMAGE}", "$PATH", "$PORT")
@@ -84,11 +88,11 @@ def test_no_placeholder_is_left(tmp_path: Path) -> None:
     ],
 )
 def test_names_follow_from_the_environments(tmp_path: Path, name: str, prefix: str, title: str, key: str) -> None:
-    folder = scaffold(tmp_path, name)
+    folder = fresh_scaffold(tmp_path, name)
     assert f'__all__ = ["{prefix}Action", "{prefix}Env", "{prefix}Observation"]' in (folder / "__init__.py").read_text()
     environment = (folder / "server" / f"{name}_environment.py").read_text()
     assert f"class {prefix}Environment(" in environment
-    assert f'"{title} environment ready!"' in environment
+    assert f"# {title}\n" in (folder / "README.md").read_text()
     assert f'{key} = "{name}"' in (folder / "pyproject.toml").read_text()
 
 
@@ -143,7 +147,7 @@ def test_a_taken_name_is_refused_before_anything_is_written(tmp_path: Path) -> N
 
 
 def test_its_own_tests_pass(tmp_path: Path) -> None:
-    folder = scaffold(tmp_path, "my_game_env")
+    folder = fresh_scaffold(tmp_path, "my_game_env")
     tested = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=folder)
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert "2 passed" in tested.stdout
@@ -151,20 +155,20 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
 
 def test_it_satisfies_the_type_checker(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="needs mypy: pip install --group lint")
-    scaffold(tmp_path, "my_game_env")
+    fresh_scaffold(tmp_path, "my_game_env")
     checked = run(sys.executable, "-m", "mypy", "--strict", "my_game_env", cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout
 
 
 def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", "77", reason="needs setuptools: pip install 'setuptools>=77'")
-    folder = scaffold(tmp_path, "my_game_env")
+    folder = fresh_scaffold(tmp_path, "my_game_env")
     site = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
     installed = run(*pip, "--target", site, folder, cwd=tmp_path)
     assert installed.returncode == 0, installed.stderr
     played = run(sys.executable, "-c", INSTALLED_PROGRAM, cwd=tmp_path, PYTHONPATH=str(site))
-    assert json.loads(played.stdout) == [0.5, {"original_message": "hello", "step": 1}], played.stderr
+    assert json.loads(played.stdout) == [0.0, 1, 2], played.stderr
     assert (site / "my_game_env" / "openenv.yaml").is_file()
     helped = run(sys.executable, site / "bin" / "server", "--help", cwd=tmp_path, PYTHONPATH=str(site))
     assert "Serve my_game_env." in helped.stdout, helped.stderr
@@ -175,9 +179,41 @@ def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
     assert imported.stdout == "OpenEnv Environment HTTP API\n", imported.stderr
 
 
+def test_it_passes_the_validation(openenv: Any, tmp_path: Path) -> None:
+    validated = openenv("validate", fresh_scaffold(tmp_path, "my_game_env"))
+    assert validated.returncode == 0, validated.stdout
+
+
+def test_only_who_looks_at_the_goal_arrives(tmp_path: Path) -> None:
+    """What a training is to show: an agent that chooses at random, or the same move always, seldom arrives."""
+    package = EnvironmentPackage.from_folder(fresh_scaffold(tmp_path, "my_game_env"))
+    action, environment = package.action_class(), package.environment_class()()
+
+    def mean_reward(choose: Callable[[Any], Any]) -> float:
+        return fmean(played(environment, choose, seed) for seed in range(100))
+
+    random = Random(1)
+    directions = ("left", "right", "up", "down")
+    assert mean_reward(lambda _: action(direction=random.choice(directions))) < 0.25
+    assert all(mean_reward(lambda _, same=same: action(direction=same)) == 0 for same in directions)
+    player = package.make_player(1)
+    assert player is not None
+    assert mean_reward(player) == 1
+
+
+def played(environment: Any, choose: Callable[[Any], Any], seed: int) -> float:
+    """Play an episode to its end; return the sum of its rewards."""
+    observation = environment.reset(seed=seed)
+    reward = 0.0
+    while not observation.done:
+        observation = environment.step(choose(observation))
+        reward += observation.reward
+    return reward
+
+
 def test_it_trains(openenv: Any, tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="needs TRL: pip install 'openenv-core[train]'")
-    scaffold(tmp_path, "my_game_env")
+    fresh_scaffold(tmp_path, "my_game_env")
     sizes = ("--steps", 1, "--rollouts", 8, "--max-turns", 2, "--eval-episodes", 4, "--name", "run")
     trained = openenv("train", "my_game_env", *sizes, timeout_s=110)
     assert trained.returncode == 0, trained.stdout + trained.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openenv.cli import __main__ as cli
-from openenv.core.exceptions import ProviderError
+from openenv.core.exceptions import ProviderError, ServerError
 
 
 def test_help_lists_every_command(openenv: Any) -> None:
@@ -95,3 +95,16 @@ def test_help_loads_none_of_the_commands() -> None:
     loaded = set(json.loads(ended.stderr))
     assert not loaded & {"pydantic", "fastapi", "uvicorn", "websockets", "yaml", "rich.console", "asyncio", "torch"}
     assert not {name for name in loaded if name.startswith("openenv.cli.") and name != "openenv.cli.__main__"}
+
+
+def test_with_debug_an_error_shows_its_traceback_and_its_details(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENENV_DEBUG", "1")
+    error = ServerError("kaboom", "EXECUTION_ERROR", {"traceback": "guess.py, line 3"})
+    monkeypatch.setattr(cli, "build_app", lambda: _raising(error))
+    with pytest.raises(SystemExit):
+        cli.main()
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last)")
+    assert shown.endswith(f"traceback:\nguess.py, line 3\nError: {error}\n")

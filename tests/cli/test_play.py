@@ -252,7 +252,7 @@ def test_refused_ambiguous_and_failing_actions_are_asked_for_again(openenv: Any,
     assert "got 'jump'" in played.stdout
     assert "the rules forbid [bold]leaping[/bold]" in played.stdout
     assert "times: Input should be greater than or equal to 1" in played.stdout
-    assert "The environment failed: it broke" in played.stdout
+    assert "The environment failed: RuntimeError: it broke" in played.stdout
     assert "got 'x'" in played.stdout
     assert "times: Input should be a valid integer" in played.stdout
     assert "left 1 None" in played.stdout

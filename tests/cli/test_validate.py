@@ -85,3 +85,77 @@ def test_another_worlds_unknown_environment_ends_with_2(openenv: Any) -> None:
     ended = openenv("validate", "gymnasium:Blackjock-v1")
     assert ended.returncode == 2
     assert "Did you mean Blackjack-v1" in ended.stderr
+
+
+TOP = '"""The environment itself'
+RESET = 'return MyObservation(echoed_message="'
+
+
+class TestRunning:
+    """The environment is started and reset, unless that is left out."""
+
+    def checks(self, openenv: Any, *arguments: Any) -> dict[str, dict[str, Any]]:
+        report = json.loads(openenv("validate", *arguments, "--json").stdout)
+        return {result["check_id"]: result for result in report["results"]}
+
+    def broken(self, tmp_path: Path, old: str, new: str) -> Path:
+        folder = scaffold(tmp_path, "my_env")
+        file = folder / "server" / "my_env_environment.py"
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+        return folder
+
+    def test_it_is_part_of_the_report(self, openenv: Any, tmp_path: Path) -> None:
+        folder = scaffold(tmp_path, "my_env")
+        report = json.loads(openenv("validate", folder, "--json").stdout)
+        assert report["levels_run"] == ["static", "runtime"]
+        assert [result["check_id"] for result in report["results"]][-3:] == ["start", "reset", "seed"]
+
+    def test_it_can_be_left_out(self, openenv: Any, tmp_path: Path) -> None:
+        ended = openenv("validate", "--no-run", self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "start" not in ended.stdout.split()
+
+    def test_a_server_that_does_not_start(self, openenv: Any, tmp_path: Path) -> None:
+        found = self.checks(openenv, self.broken(tmp_path, TOP, f'raise RuntimeError("run")\n{TOP}'))
+        assert found["start"]["evidence"][0].endswith("The end of its log: RuntimeError: run")
+        assert "reset" not in found
+
+    def test_a_reset_that_raises(self, openenv: Any, tmp_path: Path) -> None:
+        found = self.checks(openenv, self.broken(tmp_path, RESET, '{}["a"]("'))
+        assert found["start"]["status"] == "pass"
+        assert "KeyError: 'a' (" in found["reset"]["evidence"][0]
+        assert found["seed"]["status"] == "pass"
+
+    def test_a_reset_that_ends_its_process(self, openenv: Any, tmp_path: Path) -> None:
+        found = self.checks(openenv, self.broken(tmp_path, RESET, f"import os; os._exit(3); {RESET}"))
+        assert "exited with status 3, and its sessions with it" in found["reset"]["evidence"][0]
+
+    def test_a_seed_that_is_not_used(self, openenv: Any, tmp_path: Path) -> None:
+        found = self.checks(openenv, self.broken(tmp_path, RESET, RESET[:-1] + 'str(uuid4()) + "'))
+        assert found["seed"]["status"] == "warn"
+
+    def test_a_file(self, openenv: Any, tmp_path: Path) -> None:
+        file = tmp_path / "mine.py"
+        file.write_text(f"{FILE}\n")
+        report = json.loads(openenv("validate", f"{file}:MyEnvironment", "--json").stdout)
+        assert (report["levels_run"], report["verdict"]) == (["runtime"], "pass")
+        ended = openenv("validate", "--no-run", file)
+        assert ended.returncode == 2
+        assert "--no-run leaves the checks of a folder" in " ".join(ended.stderr.replace("│", "").split())
+
+
+FILE = """
+from openenv import Action, Environment, Observation, State
+
+class MyEnvironment(Environment[Action, Observation, State]):
+    def reset(self, seed=None):
+        return Observation()
+
+    def step(self, action):
+        return Observation(done=True)
+
+    @property
+    def state(self):
+        return State()
+"""

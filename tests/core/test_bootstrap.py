@@ -183,6 +183,21 @@ def test_options_go_where_they_are_known(containers: Containers) -> None:
     assert containers.told[0] == (IMAGE, 8, {"A": "b"}, {"workers": 2})
 
 
+class ForwardingEnv(EchoEnv):
+    """Hands its options on, as many a public client does."""
+
+    def __init__(self, *args: Any, loud: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.loud = loud
+
+
+def test_a_client_that_hands_its_options_on_gets_them(containers: Containers) -> None:
+    options: dict[str, Any] = {"message_timeout_s": 7, "loud": True, "workers": 2}
+    with ForwardingEnv.from_docker_image(IMAGE, containers, **options) as env:
+        assert (env.message_timeout_s, env.loud) == (7, True)
+    assert containers.told[0] == (IMAGE, None, None, {"workers": 2})
+
+
 def test_a_provider_that_knows_its_project_is_started() -> None:
     provider = Runtime()
     with EchoEnv.from_env("openenv/echo-env", use_docker=False, provider=provider, port=8, workers=2) as env:

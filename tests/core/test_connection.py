@@ -438,3 +438,16 @@ def test_a_program_that_ends_without_closing_leaves_no_session(serve: Serve, way
     ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.returncode) == ("done\n", 0)
     eventually(lambda: server.sessions.active_sessions == 0, "sooner than the window passes", timeout_s=15)
+
+
+@pytest.mark.parametrize("use", ["client.reset()", "client.sync().vector(2)", "client.schemas()", "client.tasks()"])
+def test_a_server_that_is_not_running_is_one_sentence_and_no_chain_of_sockets(use: str) -> None:
+    program = f"from openenv import GenericEnvClient\nclient = GenericEnvClient(base_url='http://127.0.0.1:9')\n{use}"
+    failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    *frames, sentence = failed.stderr.splitlines()
+    assert sentence.endswith(
+        "Is the server running? Start it, for example with `openenv serve NAME`, or correct the address."
+    )
+    assert "http://127.0.0.1:9/" in sentence or "ws://127.0.0.1:9/ws" in sentence
+    assert failed.stderr.count("Traceback") == 1
+    assert len(frames) < 25

@@ -4,7 +4,6 @@ import copy
 import inspect
 import json
 import pickle
-import traceback
 from typing import Any
 
 import pytest
@@ -51,6 +50,7 @@ from openenv.core.exceptions import (
     SandboxFileError,
     SandboxUnavailableError,
     ServerCapacityError,
+    ServerEndedError,
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
@@ -127,6 +127,7 @@ EXAMPLES: list[OpenEnvError] = [
     HubError("Could not look.", 503),
     ProviderError("why", "its last words"),
     ServerNotReadyError("why", ""),
+    ServerEndedError("It exited with status 3.", "its last words"),
     SandboxError("why"),
     SandboxUnavailableError("why"),
     SandboxFileError("a/b", "it is a link"),
@@ -170,6 +171,7 @@ def test_the_examples_leave_out_no_class() -> None:
         (HandleUsedError, RuntimeError),
         (ProviderError, RuntimeError),
         (ServerNotReadyError, TimeoutError),
+        (ServerEndedError, ConnectionError),
         (SandboxError, RuntimeError),
         (EnvironmentNotFoundError, LookupError),
     ],
@@ -276,13 +278,24 @@ def test_validation_entries_arrive() -> None:
     assert ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR"}).errors == []
 
 
-def test_a_traceback_shows_what_is_wrong_with_each_field() -> None:
-    errors = [{"loc": ["words", 0], "msg": "Field required"}, {"loc": "x"}, "y"]
+def test_the_text_says_what_is_wrong_with_each_field_and_what_came() -> None:
+    errors = [
+        {"loc": ["words", 0], "msg": "Field required", "input": {"a": 1}},
+        {"loc": ["size"], "msg": "Input should be a valid integer", "input": "four"},
+        {"loc": "x"},
+        "y",
+    ]
     error = ServerError.from_frame({"message": "m", "code": "VALIDATION_ERROR", "errors": errors})
-    assert "".join(traceback.format_exception_only(error)).endswith(
-        "(code: VALIDATION_ERROR)\nwords.0: Field required\n"
+    assert str(error) == (
+        "Server error: m (code: VALIDATION_ERROR): words.0: Field required; "
+        "size: Input should be a valid integer, got 'four'"
     )
-    assert str(error) == "Server error: m (code: VALIDATION_ERROR)"
+
+
+def test_what_the_message_says_is_not_said_twice() -> None:
+    errors = [{"loc": [], "msg": "not in the word list", "type": "illegal_action"}]
+    error = ServerError.from_frame({"message": "not in the word list", "code": "VALIDATION_ERROR", "errors": errors})
+    assert str(error) == "Server error: not in the word list (code: VALIDATION_ERROR)"
 
 
 def test_an_unknown_code_is_a_plain_server_error() -> None:
@@ -313,3 +326,10 @@ def test_a_request_error_keeps_its_details(message: str, details: dict[str, Any]
     details.pop("self", None)
     error = RequestError(message, **details)
     assert (error.message, error.details) == (message, details)
+
+
+def test_with_debug_an_error_shows_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = {"message": "KeyError: 'a'", "code": "EXECUTION_ERROR", "may_have_happened": True, "traceback": "line 3"}
+    assert not hasattr(ServerError.from_frame(frame), "__notes__")
+    monkeypatch.setenv("OPENENV_DEBUG", "1")
+    assert ServerError.from_frame(frame).__notes__ == ["may_have_happened: True", "traceback:\nline 3"]

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from tests.environments import CounterEnvironment
@@ -16,6 +17,7 @@ from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
+    RequestRejectedError,
     ServerExecutionError,
     ServerUnauthorizedError,
 )
@@ -35,16 +37,27 @@ def test_tasks_are_what_reset_is_passed() -> None:
     with RunningServer(create_fastapi_app(ListingEnvironment)) as server:
         assert fetch_tasks(server.url, "test") == [{"start": 9, "split": "test", "index": 0}]
         assert fetch_tasks(server.url.replace("http", "ws"), "test") == fetch_tasks(server.url + "/", "test")
-        with pytest.raises(ServerExecutionError, match=r"tasks at .*/tasks, but: 'nowhere'"):
-            fetch_tasks(server.url, "nowhere")
+        with pytest.raises(ServerExecutionError, match=r"tasks at .*/tasks, but: 'curious'"):
+            fetch_tasks(server.url, "curious")  # which is listed, and has none
 
 
-def test_a_split_that_is_not_there_is_named() -> None:
-    with (
-        RunningServer(create_fastapi_app(PlacesEnvironment)) as server,
-        pytest.raises(ConfigurationError, match=r"Expected one of the splits train, got 'nowhere'"),
-    ):
-        fetch_tasks(server.url, "nowhere")
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        (PlacesEnvironment, r"no split 'trian' \(did you mean 'train'\?\)\. It has: train\."),
+        (ListingEnvironment, r"no split 'trian' \(did you mean 'train'\?\)\. It has: train, curious, held-out, test\."),
+        (AsyncListingEnvironment, r"no split 'trian' \(did you mean 'train'\?\)\. It has: train, test\."),
+    ],
+)
+def test_a_split_that_is_not_there_is_refused_with_the_nearest(environment: Any, said: str) -> None:
+    with RunningServer(create_fastapi_app(environment)) as server:
+        with pytest.raises(ConfigurationError, match=said):
+            fetch_tasks(server.url, "trian")
+        with GenericEnvClient(base_url=server.url).sync() as client:
+            if environment is not AsyncListingEnvironment:  # whose reset takes no split
+                with pytest.raises(RequestRejectedError, match=said):
+                    client.reset(split="trian", index=0)
+            assert client.reset(split="train", index=0).done is False
 
 
 def test_a_client_lists_them_in_both_of_its_ways() -> None:
@@ -82,7 +95,8 @@ class _Guarded(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = self.headers.get("Authorization") == "Bearer secret"
-        self._answer(200 if known else 401, ["notes"] if known else {"detail": "This server asks for a token."})
+        listed = [{"name": "test"}] if self.path.endswith("/splits") else ["notes"]
+        self._answer(200 if known else 401, listed if known else {"detail": "This server asks for a token."})
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.environment_folders import fresh_scaffold
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
@@ -85,7 +86,8 @@ def test_resume_takes_no_other_setting(tmp_path: Path) -> None:
     for arguments in (["--seed", "0"], ["--config", "x.yaml"], ["catch"]):
         result = invoke("--resume", str(tmp_path), *arguments)
         assert result.exit_code == 2
-        assert "--resume takes its settings from the run's config.yaml; leave out" in " ".join(result.output.split())
+        said = "--resume takes its settings from the run's config.yaml, but for --steps; leave out"
+        assert said in " ".join(result.output.split())
 
 
 @pytest.mark.timeout(900)
@@ -117,7 +119,8 @@ def test_a_killed_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path:
 
 def check_ending(shown: str, folder: RunFolder) -> None:
     """Check what is printed at the end: scores, places that exist, and commands that work."""
-    for player in ("before training", "after training", "random player", "scripted player"):
+    model = [f"{when} training, {how}" for when in ("before", "after") for how in ("greedy", "sampled")]
+    for player in (*model, "random player", "scripted player"):
         assert re.search(rf"{player} +[+-]\d\.\d\d\d\n", shown), player
     assert folder.read_scores()["scripted player"].mean_reward == 1.0
     for what in ("curve", "report", "model", "checkpoints"):
@@ -162,3 +165,11 @@ def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
     result = train(load_config(environment="catch", output_dir=tmp_path))
     assert result.scores["before training"].mean_reward < 0
     assert result.scores["after training"].mean_reward >= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_scaffold_is_solved_from_random_weights(tmp_path: Path) -> None:
+    result = train(load_config(environment=str(fresh_scaffold(tmp_path, "my_env")), output_dir=tmp_path))
+    assert result.scores["before training"].mean_reward < 0.3
+    assert result.scores["after training"].mean_reward >= 0.95

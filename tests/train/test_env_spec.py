@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
+from tests.environments import CounterEnvironment
 from tests.servers import RunningServer, eventually
 from tests.tasked_environments import ListingEnvironment
 from tests.train.bigram_models import bigram_model
@@ -339,3 +340,15 @@ def test_a_dataset_of_one_s_own_is_played(spec: EnvSpec) -> None:
     game = spec.environment_factory()
 
     assert game.reset(**rows[0]) == "step of 4"
+
+
+def test_rows_are_cut_to_what_reset_takes_and_a_wrong_name_in_a_list_is_refused() -> None:
+    with RunningServer(create_fastapi_app(CounterEnvironment, max_concurrent_envs=4)) as server:
+        with EnvSpec(server.url, num_tasks=1) as spec:
+            assert spec.taken({"seed": 1, "answer": "42"}) == {"seed": 1}
+        said = r"tasks=.*reset does not take 'sead' \(did you mean 'seed'\?\)"
+        with (
+            EnvSpec(server.url, tasks=[{"seed": 1}, {"sead": 1}]) as spec,
+            pytest.raises(ConfigurationError, match=said),
+        ):
+            spec.taken({"seed": 1})

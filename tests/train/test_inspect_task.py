@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.util import registry_info
 from tests.servers import RunningServer
 from tests.train.environments import CRASHING_SEEDS
 from tests.train.scripted_model import Answer, ScriptedModel
@@ -48,6 +49,10 @@ def install(folder: Path) -> Path:
 def test_the_package_tells_inspect_of_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["inspect_ai"] == ENTRY_POINTS
+
+
+def test_its_name_is_the_same_in_an_editable_installation() -> None:
+    assert registry_info(play).name == "openenv/play"
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from openenv.train.config import TrainConfig, load_config
 from openenv.train.joint import joint_prompts, turns
 from openenv.train.report import AFTER, BEFORE, RANDOM, WARMED_UP, score_name
 from openenv.train.run import TrainResult, resume, train
+from openenv.train.scores import figure_name, sampled
 
 
 @given(st.dictionaries(st.text(), st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 3))
@@ -40,6 +41,9 @@ def test_turns_are_shared_out_and_spread(shares: dict[str, int], rounds: int) ->
 
 def quiet() -> Console:
     return Console(file=StringIO(), width=100)
+
+
+FIGURES = (RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +73,9 @@ def whole(settings: dict[str, Any]) -> TrainResult:
 def test_groups_are_played_by_share_each_with_its_own_resets(settings: dict[str, Any]) -> None:
     environments = {**settings["environments"]}
     environments["high"] = {**environments["high"], "curriculum": [{"steps": 2, "reset": {"height": 2}}]}
-    told = [json.loads(prompt) for prompt in joint_prompts(TrainConfig(**settings | {"environments": environments}))]
+    told = [
+        json.loads(prompt) for prompt in joint_prompts(TrainConfig(**settings | {"environments": environments}), {})
+    ]
     assert [name for name, _ in told] == ["high", "low", "high"] * 4
     assert [task["height"] for _, task in told] == [2, 1, 2, 2, 1, 5, 5, 1, 5, 5, 1, 5]
     assert len({task["seed"] for _, task in told}) == 12
@@ -92,7 +98,7 @@ def test_metrics_tell_of_each_environment(whole: TrainResult) -> None:
 
 def test_every_player_is_scored_in_each_environment(whole: TrainResult) -> None:
     assert whole.environment == "low+high"
-    assert list(whole.scores) == [f"{name}: {player}" for player in (RANDOM, BEFORE, AFTER) for name in ("low", "high")]
+    assert list(whole.scores) == [f"{name}: {player}" for player in FIGURES for name in ("low", "high")]
     for name, first in (("low", "step of 1"), ("high", "step of 5")):
         before, after = (whole.scores[score_name(player, name)] for player in (BEFORE, AFTER))
         assert {before.sample[0]["observation"], after.sample[0]["observation"]} == {first}
@@ -102,7 +108,7 @@ def test_every_player_is_scored_in_each_environment(whole: TrainResult) -> None:
     for name in ("low", "high"):
         first_mean, last_mean = (whole.scores[score_name(player, name)].mean_reward for player in (BEFORE, AFTER))
         assert f"in {name} {first_mean:+.3f} before and {last_mean:+.3f}" in page
-        assert f"{name}: {AFTER}: reward" in page
+        assert f"{name}: {AFTER}, greedy: reward" in page
     assert whole.folder.curve.stat().st_size > 10_000
 
 
@@ -209,7 +215,7 @@ def test_the_ending_names_all_and_commands_that_go_on(settings: dict[str, Any], 
     result = CliRunner().invoke(build_app(), ["train", "--config", str(recipe)])
     assert result.exit_code == 0
     for name in ("low", "high"):
-        for player in (RANDOM, BEFORE, AFTER):
+        for player in map(figure_name, FIGURES):
             assert re.search(rf"{name}: {player} +[+-]\d\.\d\d\d\n", result.output)
     commands = [shlex.split(line) for line in result.output.partition("Next:\n")[2].splitlines()]
     assert commands[0] == [

@@ -65,7 +65,7 @@ def test_the_page_holds_all_and_needs_nothing(tmp_path: Path, players: list[str]
     assert "script" not in page.tags
     assert [source.partition(",")[0] for source in page.sources] == ["data:image/png;base64"]
     assert page.words.count(HOSTILE) >= 6, "heading, settings, and both sample episodes"
-    for words in (*players, "learning_rate", "0.003", "+0.250 ± 0.010", "before training: reward -1.00"):
+    for words in (*players, "learning_rate", "0.003", "+0.250 ± 0.010", "before training, greedy: reward -1.00"):
         assert words in page.words
     assert page.titles == ["no such move & more"] * 2
     assert "$" not in folder.report.read_text().replace(HOSTILE, "")
@@ -104,7 +104,7 @@ def test_a_page_of_an_older_run_can_be_written_again(tmp_path: Path) -> None:
     }
     folder.scores.write_text(json.dumps(scores))
     write_report(folder, folder.load_config(), "tiny on catch")
-    assert "before training: reward -1.00" in Page(folder.report.read_text()).words
+    assert "before training, greedy: reward -1.00" in Page(folder.report.read_text()).words
 
 
 def bars(rewards: dict[str, list[float]]) -> list[tuple[str, list[str]]]:

@@ -1,5 +1,8 @@
 """Whole runs, small ones."""
 
+import re
+import shutil
+import signal
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -15,10 +18,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from openenv.core.exceptions import ConfigurationError, ServerCapacityError
 from openenv.train.collecting import collect
 from openenv.train.config import TrainConfig
+from openenv.train.evaluating import evaluate
+from openenv.train.interruption import TrainingInterruptedError
 from openenv.train.play_settings import PlaySettings
 from openenv.train.progress import TrainingProgress
 from openenv.train.report import AFTER, BEFORE, RANDOM, WARMED_UP
 from openenv.train.run import TrainResult, resume, train
+from openenv.train.run_folder import RunFolder
+from openenv.train.scores import sampled
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +90,7 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
         )
     ]
     assert folder.load_config() == TrainConfig(**settings, name="mine")
-    assert list(result.scores) == [RANDOM, BEFORE, AFTER]
+    assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert {score.episodes for score in result.scores.values()} == {10}
     assert (result.steps, result.environment) == (6, "127.0.0.1")
     assert AutoTokenizer.from_pretrained(str(folder.model)).tokenize("fall asleep") == ["fall asleep"]
@@ -91,7 +98,8 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
     assert start.versions["torch"] == version("torch")
     shown = written(console)
     assert "step 6/6  reward " in shown
-    assert f"{AFTER}   mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown
+    assert f"{AFTER}, greedy    mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown
+    assert f"{AFTER}, sampled   mean reward {result.scores[sampled(AFTER)].mean_reward:+.3f}" in shown
 
 
 class Interruption(TrainerCallback):
@@ -117,6 +125,116 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(
     resumed = resume(config.output_dir / f"cut-after-step-{step}", quiet())
     assert resumed.steps == left, "it goes on from the last checkpoint"
     assert_same_outcome(resumed, whole)
+
+
+class SignalAfter(TrainerCallback):
+    """Sends the process a signal within a step."""
+
+    def __init__(self, number: signal.Signals, step: int) -> None:
+        self._number = number
+        self._step = step
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self._step:
+            signal.raise_signal(self._number)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_step_end_and_keeps_it(
+    settings: dict[str, Any], whole: TrainResult, number: signal.Signals, status: int
+) -> None:
+    before = signal.getsignal(number)
+    console = quiet()
+    config = TrainConfig(**settings, name=f"ended by {number.name}")
+    with pytest.raises(TrainingInterruptedError) as error:
+        train(config, console, [SignalAfter(number, step=2)])
+    assert error.value.exit_status == status
+    assert signal.getsignal(number) is before
+    folder = RunFolder(config.output_dir / f"ended-by-{number.name}")
+    assert folder.last_checkpoint() == folder.checkpoints / "checkpoint-3", "not a step that others are kept at"
+    assert "Interrupted after 3 of 6 optimiser steps" in folder.report.read_text()
+    shown = written(console)
+    assert f"The last checkpoint is {folder.checkpoints / 'checkpoint-3'}, and the report up to here is" in shown
+    assert f"To go on: openenv train --resume {folder.path}" in shown
+    assert not folder.has_ended(config)
+    resumed = resume(folder.path, quiet())
+    assert resumed.steps == 3
+    assert_same_outcome(resumed, whole)
+    assert "Interrupted" not in folder.report.read_text()
+
+
+class SignalAtFirstScore(Console):
+    """Sends the process a signal while players are compared."""
+
+    def print(self, *objects: Any, **others: Any) -> None:
+        super().print(*objects, **others)
+        if RANDOM in str(objects[0]):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_before_the_first_step_leaves_nothing_and_says_so(settings: dict[str, Any]) -> None:
+    console = SignalAtFirstScore(file=StringIO(), width=100)
+    with pytest.raises(TrainingInterruptedError):
+        train(TrainConfig(**settings, name="hardly begun"), console)
+    shown = written(console)
+    assert "There is no checkpoint yet, and no report, since no step was done." in shown
+    assert "To begin again: openenv train --resume " in shown
+
+
+def test_a_run_that_has_ended_can_be_made_longer(settings: dict[str, Any], whole: TrainResult, tmp_path: Path) -> None:
+    path = tmp_path / "longer"
+    shutil.copytree(whole.folder.path, path)
+    with pytest.raises(ConfigurationError, match="has done 6 steps; --steps counts these too, and must be more; got 6"):
+        resume(path, quiet(), steps=6)
+    result = resume(path, quiet(), steps=9)
+    assert (result.steps, result.folder.load_config().steps) == (3, 9)
+    rows = result.folder.read_metrics()
+    assert [row["step"] for row in rows] == list(range(1, 10))
+    assert [row["episode/reward"] for row in rows[:6]] == [row["episode/reward"] for row in whole.folder.read_metrics()]
+    assert rows[5]["learning_rate"] < rows[6]["learning_rate"] == pytest.approx(whole_rate(whole) * (1 - 6 / 9))
+    assert result.scores[AFTER] != whole.scores[AFTER]
+    assert result.scores[BEFORE] == whole.scores[BEFORE]
+    assert "9 optimiser steps" in result.folder.report.read_text()
+
+
+def whole_rate(result: TrainResult) -> float:
+    return result.folder.load_config().learning_rate
+
+
+def test_what_is_trained_on_can_be_named(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Tasks of a file, over and over; the same ones are compared on, and by an evaluation of the model."""
+    file = tmp_path / "stairs.jsonl"
+    file.write_text("".join(f'{{"height": {height}}}\n' for height in (1, 2, 3)))
+    heights = Heights()
+    named = {**settings, "tasks": str(file), "max_turns": 9, "fallback": "up", "output_dir": tmp_path}
+    result = train(TrainConfig(**named, name="named"), quiet(), [heights])
+    assert {score.episodes for score in result.scores.values()} == {3}
+    assert all(1 <= length < 9 for length in heights.lengths)
+    played = PlaySettings(environment=settings["environment"], model=str(result.folder.path), form="text")
+    evaluation = evaluate(played, tmp_path / "evaluation", sessions=2, console=quiet())
+    assert [task.task for task in evaluation.tasks] == [{"height": 1}, {"height": 2}, {"height": 3}]
+    assert evaluation.mean_reward.value == pytest.approx(result.scores[sampled(AFTER)].mean_reward)
+    assert evaluation.greedy is not None
+    assert evaluation.greedy.mean_reward.value == pytest.approx(result.scores[AFTER].mean_reward)
+    assert_same_outcome(train(TrainConfig(**named), quiet()), result)
+
+
+def test_an_evaluation_of_a_run_gives_the_runs_own_figures(
+    settings: dict[str, Any], whole: TrainResult, tmp_path: Path
+) -> None:
+    """However many episodes are played at once."""
+    played = PlaySettings(environment=settings["environment"], model=str(whole.folder.path), form="text")
+    evaluation = evaluate(played, tmp_path / "e", sessions=3, console=quiet())
+    assert evaluation.episodes == settings["eval_episodes"]
+    assert evaluation.temperature == 1.0
+    assert evaluation.greedy is not None
+    assert evaluation.greedy.temperature == 0.0
+    for figure, name in ((evaluation, sampled(AFTER)), (evaluation.greedy, AFTER)):
+        assert figure.mean_reward.value == pytest.approx(whole.scores[name].mean_reward)
+        assert figure.illegal_actions == pytest.approx(whole.scores[name].illegal_actions)
+    assert whole.scores[sampled(AFTER)] != whole.scores[AFTER]
+    hot = evaluate(played.model_copy(update={"temperature": 0.5}), tmp_path / "hot", sessions=3, console=quiet())
+    assert (hot.temperature, hot.greedy) == (0.5, None)
 
 
 class InterruptedAfterTraining(Console):
@@ -156,13 +274,16 @@ def examples(settings: dict[str, Any]) -> str:
 def test_a_run_may_begin_with_examples(settings: dict[str, Any], examples: str) -> None:
     console = quiet()
     result = train(TrainConfig(**settings, name="taught", sft=examples), console)
-    assert list(result.scores) == [RANDOM, BEFORE, WARMED_UP, AFTER]
+    assert list(result.scores) == [
+        RANDOM,
+        *(name for player in (BEFORE, WARMED_UP, AFTER) for name in (player, sampled(player))),
+    ]
     assert result.scores[WARMED_UP].illegal_actions < result.scores[BEFORE].illegal_actions
     assert (result.folder.warm_up / "model.safetensors").is_file()
     assert result.folder.load_config().sft == examples
     assert len(result.folder.read_metrics()) == result.steps == 6
     shown = written(console)
-    assert shown.count(f"{RANDOM}    mean reward") == 1
+    assert len(re.findall(rf"{RANDOM} +mean reward", shown)) == 1
     assert "warm-up on " in shown
     assert "a warm-up on examples and 6 optimiser steps" in result.folder.report.read_text()
 
@@ -216,7 +337,7 @@ def test_examples_that_cannot_be_learned_from_leave_no_folder(settings: dict[str
 
 def test_a_run_may_be_examples_only(settings: dict[str, Any], examples: str) -> None:
     result = train(TrainConfig(**settings, name="only taught", sft=examples, grpo=False), quiet())
-    assert list(result.scores) == [RANDOM, BEFORE, AFTER]
+    assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert (result.steps, result.folder.read_metrics()) == (0, [])
     assert result.folder.curve.stat().st_size > 10_000
     assert "after a warm-up on examples, with seed 1." in result.folder.report.read_text()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openenv.core.client_tools import EPISODE_OVER
+from openenv.core.client_types import StepResult
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
 from wordle_env import WordleAction, WordleEnv
@@ -230,3 +231,15 @@ async def lost_word(env: WordleEnv) -> str:
     assert (result.done, result.reward, result.observation.guesses_left) == (True, 0.0, 0)
     assert result.observation.target_word is not None
     return result.observation.target_word.lower()
+
+
+async def test_each_slot_of_a_vector_has_its_own_board_on_a_textarena_server(textarena_url: str) -> None:
+    words = ["crane", "stare", "house"]
+    async with WordleEnv(base_url=textarena_url) as env:
+        vector = await env.vector(3)
+        await vector.reset(seeds=[1, 2, 3])
+        results: Any = await vector.step([WordleAction(word=word) for word in words])
+        assert [result.observation.guesses for result in results] == [[word.upper()] for word in words]
+        _, second, _ = await vector.step([None, WordleAction(word="audio"), None])
+        assert isinstance(second, StepResult)
+        assert second.observation.guesses == ["STARE", "AUDIO"]

@@ -1,6 +1,5 @@
 """From ``PREFIX:ID`` to another world's environment, ready to be served."""
 
-import os
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -15,11 +14,9 @@ from openenv.adapters.ids import did_you_mean, short_name
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.env_server.app import create_app
+from openenv.auto.serving import app_for
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
-
-_DEFAULT_SESSIONS = 64
 
 
 @dataclass(frozen=True)
@@ -46,24 +43,14 @@ class AdaptedEnvironment:
 
     def app(self) -> FastAPI:
         """Build the application that serves it."""
-        types = self.types()
-        concurrent = getattr(self.environment_class, "SUPPORTS_CONCURRENT_SESSIONS", False)
-        sessions = int(os.environ.get("MAX_CONCURRENT_ENVS", _DEFAULT_SESSIONS if concurrent else 1))
-        return create_app(
-            self.source,
-            types.action,
-            types.observation,
-            env_name=self.name,
-            max_concurrent_envs=sessions,
-            state_cls=types.state,
-        )
+        return app_for(self.source, self.name)
 
 
 def find_target(target: str, app: str | None = None) -> EnvironmentPackage | AdaptedEnvironment:
-    """Find an environment by its name or folder, or another world's as ``PREFIX:ID``.
+    """Find an environment by its name, folder or file, or another world's as ``PREFIX:ID``.
 
     Args:
-        target: Its name, its folder, or ``PREFIX:ID``.
+        target: Its name, its folder, its file, or ``PREFIX:ID``.
         app: The application to serve, as ``module:attribute`` from the folder; by default what the manifest says.
 
     Raises:

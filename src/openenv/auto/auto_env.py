@@ -222,7 +222,7 @@ def _in_process(
     env_vars: Mapping[str, str] | None,
     client_kwargs: Mapping[str, Any],
 ) -> EnvClient[Any, Any, Any]:
-    served = name if is_adapted(name) else _find(name).folder
+    served = name if is_adapted(name) else _find(name).target
     provider = LocalProcessProvider(served, env_vars=env_vars)
     url = provider.launch(wait_timeout, port=port)
     return make_client(client_class, provider, url, client_kwargs)

@@ -4,6 +4,8 @@ Looking is for public packages: their manifests name no modules, and their class
 package's (``OpenSpielEnv`` in ``openspiel_env``).
 """
 
+import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -11,6 +13,7 @@ from typing import Any, Protocol
 from openenv.auto.manifest import MANIFEST_FILE, Manifest
 from openenv.auto.names import class_prefix
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -119,9 +122,41 @@ def _usual_name(package: Package, base: type) -> str:
 
 def _existing(package: Package, modules: tuple[str, ...]) -> list[str]:
     """Those of some modules that the folder has."""
-    places = {module: package.folder.joinpath(*module.split(".")) for module in modules}
+    places = {module: package.folder.joinpath(*(module or "__init__").split(".")) for module in modules}
     return [module for module, place in places.items() if place.is_dir() or place.with_suffix(".py").is_file()]
 
 
 def _manifest_error(package: Package, key: str, fault: str) -> ConfigurationError:
     return ConfigurationError(f"{package.folder / MANIFEST_FILE}: `{key}` {fault}.")
+
+
+def only_environment(modules: Mapping[str, ModuleType]) -> type[Environment[Any, Any, Any]]:
+    """Return the only class of an environment that some modules define.
+
+    Args:
+        modules: The modules, by what they are called for people.
+
+    Raises:
+        ConfigurationError: They define several, or none.
+    """
+    found = {cls: where for where, module in modules.items() for cls in own_classes(module, Environment)}
+    if len(found) == 1:
+        return next(iter(found))
+    where = ", ".join(modules)
+    if not found:
+        raise ConfigurationError(
+            f"{where}: expected a class that extends Environment, as in "
+            "class MyEnvironment(Environment[MyAction, MyObservation, State]), and found none."
+        )
+    names = " and ".join(sorted(f"{place}:{cls.__name__}" for cls, place in found.items()))
+    raise ConfigurationError(f"There are several environments: {names}. Give one of these names.")
+
+
+def own_classes(module: ModuleType, base: type) -> list[type[Any]]:
+    """Return the subclasses that a module defines itself, without those that others of them extend."""
+    own = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
+    ]
+    return [cls for cls in own if not any(other is not cls and issubclass(other, cls) for other in own)]

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from openenv.auto.catalog import catalog_entry, load_catalog
+from openenv.auto.files import find_file, is_file
 from openenv.auto.manifest import MANIFEST_FILE
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
@@ -103,10 +104,11 @@ def _folders_with_manifest(folder: Path, levels: int) -> Iterator[Path]:
 
 
 def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
-    """Find an environment by its name or folder. Nothing of it is imported.
+    """Find an environment by its name, folder or file. Nothing of it is imported.
 
     Args:
-        name_or_path: A folder that holds ``openenv.yaml``, which wins; or the name of an installed environment, where
+        name_or_path: A file of Python, ``guess.py`` or ``guess.py:GuessEnvironment``; a folder that holds
+            ``openenv.yaml``, which wins; or the name of an installed environment, where
             ``wordle``, ``wordle-env`` and ``wordle_env`` are the same.
 
     Returns:
@@ -116,6 +118,8 @@ def find_environment(name_or_path: str | Path) -> EnvironmentPackage:
         EnvironmentNotFoundError: There is none of that name, or the folder holds no ``openenv.yaml``.
         ConfigurationError: Its manifest is not as it must be, or two packages register the name.
     """
+    if is_file(name_or_path):
+        return find_file(name_or_path)
     text = str(name_or_path)
     folder = Path(text).expanduser()
     if (folder / MANIFEST_FILE).is_file():

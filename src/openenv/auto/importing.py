@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from openenv.core.documents import read_toml
+from openenv.core.env_server.importable import importing
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -134,3 +135,58 @@ def _load_package(name: str, folder: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def import_file(file: Path) -> ModuleType:
+    """Import a file: as a module of its package, if it is in one, else by its own name.
+
+    The program itself is not imported a second time, so that its classes are the same ones.
+
+    Args:
+        file: The file, absolute.
+
+    Raises:
+        ConfigurationError: Another module of that name is loaded, or the file imports what is not installed.
+    """
+    main = sys.modules["__main__"]
+    if Path(str(getattr(main, "__file__", None))).resolve() == file:
+        return main
+    name = file.stem.replace("-", "_")
+    with importing(f"openenv, which serves {file.name},"):
+        if (file.parent / "__init__.py").is_file():
+            package, top = module_path(file.parent)
+            return import_from_folder(f"{package}.{name}", top)
+        return _import_alone(name, file)
+
+
+def _import_alone(name: str, file: Path) -> ModuleType:
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        if Path(str(getattr(loaded, "__file__", None))).resolve() == file:
+            return loaded
+        raise ConfigurationError(f"A module {name} is loaded already, from {loaded.__file__}; rename {file}.")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _clear_of_missing(file):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _clear_of_missing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{file} imports {error.name!r}, which is neither installed nor in the file's folder: pip install "
+            f"{error.name}"
+        ) from error

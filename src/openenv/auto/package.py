@@ -1,5 +1,6 @@
 """An environment's package: its folder, its manifest, and the classes in it."""
 
+import ast
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from openenv.auto.classes import find_class, load_attribute
-from openenv.auto.importing import bare_names, import_from_folder, module_path
+from openenv.auto.classes import find_class, load_attribute, only_environment
+from openenv.auto.importing import bare_names, import_file, import_from_folder, module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
+from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.interfaces import Environment
@@ -23,6 +25,8 @@ from openenv.core.typed_client import client_for
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+_USUAL_APP = "server/app.py"
 
 Player = Callable[[Any], BaseModel]
 """A scripted player of one episode: from each observation, the first of them reset's, to the next action."""
@@ -85,6 +89,11 @@ class EnvironmentPackage:
         return cls(manifest.name, module, folder, manifest)
 
     @property
+    def target(self) -> str:
+        """What commands find it by."""
+        return str(self.folder)
+
+    @property
     def description(self) -> str:
         """One sentence for people; empty if the manifest has none."""
         return self.manifest.description
@@ -103,9 +112,7 @@ class EnvironmentPackage:
         found = find_class(self, EnvClient, "client", ("client", ""))
         if found is not None:
             return found
-        environment = self.environment_class()
-        of_tools = environment_types(environment).action is CallToolAction
-        return MCPToolClient if of_tools else client_for(environment)
+        return made_client_class(self.environment_class())
 
     def action_class(self) -> type[BaseModel]:
         """Return the class of the actions.
@@ -147,6 +154,8 @@ class EnvironmentPackage:
         """
         app_module = self.manifest.app.partition(":")[0]
         with bare_names(self.folder):
+            if self.manifest.environment is None and not self._has_app():
+                return self._only_environment()
             found = find_class(self, Environment, "environment", (app_module,))
         if found is None:
             raise ConfigurationError(
@@ -173,14 +182,17 @@ class EnvironmentPackage:
         return player
 
     def app(self) -> "FastAPI":
-        """Import the server's application; for a process that serves nothing else.
+        """Import the server's application; for a process that serves nothing else. A folder without one has it built.
 
         Raises:
-            ConfigurationError: The application that the manifest names is not there.
+            ConfigurationError: The application that the manifest names is not there; or there is neither one nor a
+                single environment that could be served.
         """
         # Public environments fall back on `import models`, as in a container that starts in their folder.
         if str(self.folder) not in sys.path:
             sys.path.append(str(self.folder))
+        if not self._has_app():
+            return app_for(self.environment_class(), self.name)
         app: FastAPI = load_attribute(self, "app", self.manifest.app)
         return app
 
@@ -191,3 +203,31 @@ class EnvironmentPackage:
             name: The module, as seen from the folder: ``client``, ``server.app``; the package itself if empty.
         """
         return import_from_folder(f"{self.module}.{name}".rstrip("."), module_path(self.folder)[1])
+
+    def _has_app(self) -> bool:
+        """Whether the manifest names an application, or there is one where it usually is."""
+        return "app" in self.manifest.model_fields_set or (self.folder / _USUAL_APP).is_file()
+
+    def _only_environment(self) -> type[Environment[Any, Any, Any]]:
+        """Return the only environment's class in the folder or its ``server``.
+
+        Only files that define a class by such a name are imported: a folder may have scripts too.
+        """
+        files = sorted([*self.folder.glob("*.py"), *self.folder.glob("server/*.py")])
+        return only_environment({str(file): import_file(file) for file in files if _may_define_environment(file)})
+
+
+def made_client_class(environment: type[Environment[Any, Any, Any]]) -> type[EnvClient[Any, Any, Any]]:
+    """Return a client for an environment that brings none along: one for tools, or one made for its class."""
+    of_tools = environment_types(environment).action is CallToolAction
+    return MCPToolClient if of_tools else client_for(environment)
+
+
+def _may_define_environment(file: Path) -> bool:
+    """Whether a class in a file extends something that is called an environment; what can't be parsed may."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return True
+    bases = [ast.unparse(base) for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]
+    return any("Environment" in base for base in bases)

@@ -1,6 +1,8 @@
 """The ``openenv`` command itself. A command's module is imported only when that command runs."""
 
+import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -29,7 +31,7 @@ COMMANDS = {
     "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
     "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),
     "doctor": Command("openenv.cli.doctor:doctor", "Say what this machine can do, and what brings what it can't."),
-    "validate": Command("openenv.cli.validate:validate", "Check an environment's folder without running it."),
+    "validate": Command("openenv.cli.validate:validate", "Check an environment: its folder, and that it runs."),
     "build": Command("openenv.cli.build:build", "Build the image of an environment."),
     "deploy": Command("openenv.cli.deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
     "push": Command("openenv.cli.push:push", "Publish an environment's folder, as a Space on the Hub."),
@@ -66,9 +68,12 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; ends the process with its exit status."""
+    debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
     try:
         build_app()(prog_name="openenv")
     except (OpenEnvError, OSError) as error:
+        if debugs:
+            traceback.print_exception(error)
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
 

@@ -24,6 +24,7 @@ class Announcement:
         https: Whether it has a certificate.
         made: Whether the token that ``OPENENV_TOKEN`` holds was made for it; else the user has chosen it, or none is
             needed.
+        quiet: Whether nothing is printed after all: the program that has started the server knows its address.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Announcement:
     port: int
     https: bool = False
     made: bool = False
+    quiet: bool = False
 
     def show(self, way_in: WayIn) -> None:
         """Print it.
@@ -38,6 +40,8 @@ class Announcement:
         Args:
             way_in: What the server wants to be shown by peers from other machines.
         """
+        if self.quiet:
+            return
         url = url_of(reachable(self.host), self.port, https=self.https)
         typer.echo(f"Serving {self.name} at {url}")
         typer.echo(f"  play it   openenv play {url}")

@@ -17,6 +17,7 @@ from openenv.cli.play_options import (
     MaxTurns,
     PlayerKind,
     Sessions,
+    StepTimeoutS,
     SystemPrompt,
     Temperature,
     play_settings,
@@ -53,6 +54,7 @@ def collect(
     max_tokens: MaxTokens = None,
     seed: Seed = 1,
     sessions: Sessions = 16,
+    step_timeout_s: StepTimeoutS = 60.0,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
     console = Console()
@@ -69,6 +71,7 @@ def collect(
         temperature=temperature,
         max_tokens=max_tokens,
         seed=seed,
+        step_timeout_s=step_timeout_s,
     )
     if model is not None and base_url is None:
         raise ConfigurationError("A model plays behind an address: give it with --base-url, as http://host:8000/v1.")

@@ -19,8 +19,8 @@ from openenv.cli.play_options import (
     MaxTokens,
     PlayerKind,
     Sessions,
+    StepTimeoutS,
     SystemPrompt,
-    Temperature,
     play_settings,
 )
 
@@ -35,7 +35,9 @@ Model = Annotated[
 ]
 Tasks = Annotated[
     str | None,
-    typer.Option(help="How many seeds, a split of the environment's tasks, or a file of them.  [default: 100 seeds]"),
+    typer.Option(
+        help="A number of seeds, a split of the environment's tasks, or a file.  [default: as the run has it, else 100]"
+    ),
 ]
 NumTasks = Annotated[int | None, typer.Option(min=1, help="Play only the first of these tasks.")]
 Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
@@ -48,7 +50,18 @@ FormChoice = Annotated[
 MaxTurns = Annotated[
     int | None, typer.Option(min=1, help="Actions in an episode, at most.  [default: as the run has it; else 32]")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="What the episodes' seeds and the player derive from.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Of the model's sampling.  [default: as the run has it, and 0 (greedy) beside it; else 1]"
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="What the episodes' seeds and the player derive from.  [default: as the run has it; else 1]"
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option(help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"),
@@ -70,10 +83,11 @@ def evaluate(
     form: FormChoice = None,
     system_prompt: SystemPrompt = None,
     max_turns: MaxTurns = None,
-    temperature: Temperature = 1.0,
+    temperature: Temperature = None,
     max_tokens: MaxTokens = None,
-    seed: Seed = 1,
+    seed: Seed = None,
     sessions: Sessions = 16,
+    step_timeout_s: StepTimeoutS = 60.0,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,6 +95,7 @@ def evaluate(
     if tasks is not None and tasks.isdecimal():
         num_tasks, tasks = min(int(tasks), num_tasks or int(tasks)), None
     is_loaded_here = model is not None and base_url is None
+    decisive = {"temperature": temperature, "seed": seed}
     settings = play_settings(
         environment=environment,
         player=player,
@@ -91,9 +106,9 @@ def evaluate(
         form=form or ("text" if is_loaded_here else "tools"),
         system_prompt=system_prompt,
         max_turns=max_turns,
-        temperature=temperature,
         max_tokens=max_tokens,
-        seed=seed,
+        step_timeout_s=step_timeout_s,
+        **{name: value for name, value in decisive.items() if value is not None},
     )
     folder = output or _new_folder(environment, settings.who)
     console = Console(stderr=as_json)
@@ -128,7 +143,9 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     table.add_column(f"{len(evaluation.tasks)} tasks{attempts}", style="bold")
     table.add_column("mean", justify="right")
     table.add_column("95% interval", justify="right")
-    table.add_row("reward", *_cells(evaluation.mean_reward, sign="+"))
+    table.add_row(_reward_name(evaluation), *_cells(evaluation.mean_reward, sign="+"))
+    if evaluation.greedy is not None:
+        table.add_row(_reward_name(evaluation.greedy), *_cells(evaluation.greedy.mean_reward, sign="+"))
     for k, estimate in evaluation.pass_at.items():
         table.add_row(f"pass@{k}", *_cells(estimate))
     table.add_row("actions", f"{evaluation.mean_length:.1f}", "")
@@ -137,10 +154,17 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     console.print(table)
     _show_tasks(evaluation, console)
     if evaluation.failed:
-        said = f"The environment failed in {evaluation.failed} episodes, which count for nothing."
-        console.print(said, style="yellow", highlight=False)
+        episodes = "1 episode, which counts" if evaluation.failed == 1 else f"{evaluation.failed} episodes, which count"
+        said = f"The environment failed in {episodes} for nothing. The first time: {evaluation.first_failure}"
+        console.print(said, style="yellow", highlight=False, markup=False)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _reward_name(evaluation: "Evaluation") -> str:
+    if evaluation.temperature is None:
+        return "reward"
+    return f"reward, {'sampled' if evaluation.temperature else 'greedy'}"
 
 
 def _cells(estimate: Any, sign: str = "") -> tuple[str, str]:

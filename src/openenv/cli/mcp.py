@@ -12,7 +12,7 @@ from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, or PREFIX:ID.")]
+Target = Annotated[str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, or PREFIX:ID.")]
 Task = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),

@@ -1,5 +1,6 @@
 """``openenv play``: a person plays in the terminal."""
 
+import os
 import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted, is_url
+from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, is_adapted, is_url
 from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.hub import TrustRemoteCode, local_target
@@ -27,10 +28,15 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
 Target = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, a URL, or a Space.")
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
+
+
+InProcess = Annotated[
+    bool, typer.Option("--in-process", help="Run the environment in this process, where its breakpoint() works.")
+]
 
 
 def play(
@@ -38,6 +44,7 @@ def play(
     seed: Seed = None,
     reset: ResetParameters = None,
     url: Url = None,
+    in_process: InProcess = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
     """Play an environment yourself, in the terminal."""
@@ -45,7 +52,7 @@ def play(
     console = Console(highlight=False)
     if url is None:
         environment = local_target(environment, trusted=trust_remote_code)
-    client = _client(environment, url, console).sync()
+    client = _client(environment, url, console, in_process=in_process).sync()
     try:
         with console.status("Connecting"):
             client.connect()
@@ -177,16 +184,22 @@ class Game:
         refused = isinstance(error, RequestRejectedError)
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors if fault.get("loc")]
         text = "\n".join(faults) or (error.message if refused else f"The environment failed: {error.message}")
+        if os.environ.get("OPENENV_DEBUG") == "1":
+            text = "\n".join([text, *getattr(error, "__notes__", [])])
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
-def _client(environment: str, url: str | None, console: Console) -> GenericEnvClient:
-    """Make a client, and say what is played, where a manifest says so."""
+def _client(environment: str, url: str | None, console: Console, *, in_process: bool) -> GenericEnvClient:
+    """Make a client that speaks dicts, and say what is played, where a manifest says so."""
     if url is not None or is_url(environment):
+        if in_process:
+            raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
         return GenericEnvClient(base_url=url or environment)
-    if is_adapted(environment):
-        return GenericEnvClient(provider=LocalProcessProvider(environment))
-    package = find_environment(environment)
-    if package.description:
-        console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
-    return GenericEnvClient(provider=LocalProcessProvider(package.folder))
+    if not is_adapted(environment):
+        package = find_environment(environment)
+        if package.description:
+            console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
+        environment = package.target
+    if in_process:
+        return GenericEnvClient(provider=in_process_provider(environment), **IN_PROCESS_OPTIONS)
+    return GenericEnvClient(provider=LocalProcessProvider(environment))

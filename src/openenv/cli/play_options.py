@@ -9,7 +9,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.play_settings import PlaySettings
 
 Environment = Annotated[
-    str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a server's URL.")
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
 ]
 PlayerKind = Annotated[
     Literal["scripted", "random"] | None,
@@ -21,6 +21,9 @@ SystemPrompt = Annotated[str | None, typer.Option(help="The first message of eve
 MaxTurns = Annotated[int, typer.Option(min=1, help="Actions in an episode, at most.")]
 Temperature = Annotated[float, typer.Option(min=0, help="Of the model's sampling.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens in one answer of the model, at most.")]
+StepTimeoutS = Annotated[
+    float, typer.Option(min=0.001, help="Seconds for a reset or a step; then its episode is given up.")
+]
 Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at once.")]
 
 

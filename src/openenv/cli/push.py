@@ -105,7 +105,7 @@ def push(
 ) -> None:
     """Publish an environment's folder: as a Space on the Hub, or as an image in a registry.
 
-    It is checked first, as `openenv validate` does. Hidden files, what was built, and outputs/ are left out.
+    It is checked first, as `openenv validate --no-run` does. Hidden files, what was built, and outputs/ are left out.
     """
     of_a_space = {
         "--repo-id": repo_id,

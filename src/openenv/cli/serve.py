@@ -32,7 +32,9 @@ SERVED = "OPENENV_SERVED"
 SERVED_APP = "OPENENV_SERVED_APP"
 """With ``--reload`` and ``--app``: its application."""
 
-Target = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment, PREFIX:ID, or a Space.")]
+Target = Annotated[
+    str, typer.Argument(metavar="ENV", help="Name, folder or file of an environment, PREFIX:ID, or a Space.")
+]
 App = Annotated[
     str | None,
     typer.Option(
@@ -62,6 +64,7 @@ Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=655
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
 MaxSessions = Annotated[int | None, typer.Option(min=1, help="Sessions at once.  [default: the environment's]")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
 LogLevel = Annotated[
     Literal["critical", "error", "warning", "info", "debug"], typer.Option(help="Least severe log message to show.")
 ]
@@ -170,6 +173,7 @@ def serve(
     journal: Journal = None,
     journal_max_age_s: JournalMaxAgeS = None,
     journal_max_size_mb: JournalMaxSizeMb = None,
+    quiet: Quiet = False,
     log_level: LogLevel = "warning",
     log_format: LogFormat = None,
     telemetry: Telemetry = False,
@@ -232,22 +236,28 @@ def serve(
     if reload:
         if not isinstance(package, EnvironmentPackage):
             raise typer.BadParameter(f"--reload watches an environment's folder, and {package.name} has none.")
-        _hand_on(**{SERVED: package.folder, SERVED_APP: app})
-        _serve_reloading(package, host, port, looks)
+        _hand_on(**{SERVED: package.target, SERVED_APP: app})
+        _serve_reloading(package, host, port, looks, quiet=quiet)
         return
     if fleet is not None:
         by_name = isinstance(package, EnvironmentPackage) and app is None
         serve_fleet(environment if by_name else package, host, port, fleet_options, looks)
         return
-    _serve_here(package, _listener(host, port, fd), workers, looks)
+    _serve_here(package, _listener(host, port, fd), workers, looks, quiet=quiet)
 
 
 def _serve_here(
-    package: EnvironmentPackage | AdaptedEnvironment, listener: socket.socket, workers: int, looks: Looks
+    package: EnvironmentPackage | AdaptedEnvironment,
+    listener: socket.socket,
+    workers: int,
+    looks: Looks,
+    *,
+    quiet: bool,
 ) -> None:
     with listener:
         bound, bound_port = listener.getsockname()[:2]
-        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, make_token_for(bound))
+        made = make_token_for(bound)
+        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, made, quiet)
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **looks)
             return
@@ -314,10 +324,10 @@ def _listener(host: str, port: int, fd: int | None) -> socket.socket:
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 
-def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: Looks) -> None:
+def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: Looks, *, quiet: bool) -> None:
     with _listener(host, port, None) as listener:
         port = listener.getsockname()[1]
-    announcement = Announcement(package.name, host, port, looks["tls"] is not None, make_token_for(host))
+    announcement = Announcement(package.name, host, port, looks["tls"] is not None, make_token_for(host), quiet)
     announcement.show(Access.of({}).way_in)
     run_app(
         "openenv.cli.served:app",

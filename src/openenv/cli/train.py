@@ -12,16 +12,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from openenv.cli.key_values import ResetParameters, read_reset
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
+from openenv.train.interruption import TrainingInterruptedError
+from openenv.train.names import check_names, check_run
+from openenv.train.scores import figure_name
 
 if TYPE_CHECKING:
     from openenv.train.run import TrainResult
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder or URL.")]
+Environment = Annotated[str | None, typer.Argument(metavar="ENV", help="An environment's name, folder, file or URL.")]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
+Tasks = Annotated[
+    str | None,
+    typer.Option(
+        help="Train on a number of seeds, a split of the environment's tasks, or a file.  [default: ever new seeds]"
+    ),
+]
+EvalTasks = Annotated[
+    str | None,
+    typer.Option(help="Compare on a split of the tasks, or a file.  [default: --tasks, else fresh seeds]"),
+]
 Sft = Annotated[
     str | None,
     typer.Option(
@@ -41,6 +55,9 @@ MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [de
 IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
 Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
 Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
+StepTimeoutS = Annotated[
+    float | None, typer.Option(help="Seconds for a reset or a step; then its episode is given up.  [default: 60]")
+]
 Seed = Annotated[int | None, typer.Option(help="What every random choice derives from.  [default: 1]")]
 EvalEpisodes = Annotated[
     int | None, typer.Option(help="Fresh seeds before and after.  [default: 200 for tiny, else 64]")
@@ -53,12 +70,17 @@ ReportTo = Annotated[list[str] | None, typer.Option(help="A tracker that TRL kno
 OutputDir = Annotated[Path | None, typer.Option(help="Where the run's folder is made.  [default: runs]")]
 Name = Annotated[str | None, typer.Option(help="Name of the run's folder.  [default: from the time]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings; options win over it.")]
-Resume = Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with the interrupted run in this folder.")]
+Resume = Annotated[
+    Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
+]
 
 
 def train(  # one parameter for each option
     environment: Environment = None,
     model: Model = None,
+    tasks: Tasks = None,
+    eval_tasks: EvalTasks = None,
+    reset: ResetParameters = None,
     sft: Sft = None,
     grpo: Grpo = None,
     steps: Steps = None,
@@ -73,6 +95,7 @@ def train(  # one parameter for each option
     illegal_penalty: IllegalPenalty = None,
     fallback: Fallback = None,
     thinking: Thinking = None,
+    step_timeout_s: StepTimeoutS = None,
     seed: Seed = None,
     eval_episodes: EvalEpisodes = None,
     checkpoint_every: CheckpointEvery = None,
@@ -86,14 +109,21 @@ def train(  # one parameter for each option
     """Train a language model on an environment: on examples if you like, then with GRPO."""
     options = {option: value for option, value in locals().items() if option not in ("config", "resume")}
     given = {option: value for option, value in options.items() if value not in (None, [])}
+    if reset:
+        given["reset"] = read_reset(reset)
     console = Console()
     _check_installed()
-    if resume is None:
-        settings = load_config(config, **given)
-        result = _run_module(console).train(settings, console)
-    else:
-        _check_alone(given, config)
-        result = _run_module(console).resume(resume, console)
+    try:
+        if resume is None:
+            settings = load_config(config, **given)
+            check_names(settings)
+            result = _run_module(console).train(settings, console)
+        else:
+            _check_alone(given, config)
+            check_run(resume)
+            result = _run_module(console).resume(resume, console, steps=steps)
+    except TrainingInterruptedError as error:
+        raise typer.Exit(error.exit_status) from error
     _show_result(result, console)
 
 
@@ -109,20 +139,25 @@ def _run_module(console: Console) -> ModuleType:
 
 
 def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:
-    others = [*given, *(["config"] if config else [])]
+    others = [*(name for name in given if name != "steps"), *(["config"] if config else [])]
     if others:
-        raise typer.BadParameter(f"--resume takes its settings from the run's config.yaml; leave out {others[0]!r}.")
+        raise typer.BadParameter(
+            f"--resume takes its settings from the run's config.yaml, but for --steps; leave out {others[0]!r}."
+        )
 
 
 def _show_result(result: "TrainResult", console: Console) -> None:
     config = result.folder.load_config()
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column(f"{config.eval_episodes} fresh seeds", style="bold")
+    table.add_column(_evaluated(result, config), style="bold")
     table.add_column("mean reward", justify="right")
     for player, score in result.scores.items():
-        table.add_row(player, f"{score.mean_reward:+.3f}")
+        table.add_row(figure_name(player), f"{score.mean_reward:+.3f}")
     console.print()
     console.print(table)
+    if config.sampled_temperature:
+        said = "\ngreedy: always the most likely token; sampled: at temperature"
+        console.print(f"{said} {config.sampled_temperature:g}", highlight=False)
     for warning in result.warnings:
         console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
@@ -137,6 +172,15 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         *(f"  {command}" for command in _next_commands(config, result.folder.config)),
     ]
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
+
+
+def _evaluated(result: "TrainResult", config: TrainConfig) -> str:
+    """Return what the players were compared on."""
+    named = [part.evaluated_tasks for part in config.parts.values()]
+    if any(named):
+        counts = sorted({score.episodes for score in result.scores.values()})
+        return f"{counts[-1] if counts else 0} tasks of {', '.join(name or 'seeds' for name in named)}"
+    return f"{config.eval_episodes} fresh seeds"
 
 
 def _next_commands(config: TrainConfig, file: Path) -> list[str]:

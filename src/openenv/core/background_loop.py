@@ -17,7 +17,7 @@ from threading import Lock, Thread, current_thread
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from openenv.core.event_loop import new_event_loop
-from openenv.core.exceptions import ClientModeError
+from openenv.core.exceptions import ClientModeError, ConnectionFailedError
 
 ResultT = TypeVar("ResultT")
 P = ParamSpec("P")
@@ -54,6 +54,8 @@ class BackgroundLoop:
         future: Future[ResultT] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
+        except ConnectionFailedError as error:
+            raise error.with_traceback(None) from None  # its sentence says all; the frames are of another thread
         except BaseException:
             future.cancel()  # the wait was interrupted; a coroutine that has ended does not mind
             raise
@@ -150,6 +152,20 @@ async def start_in_thread(start: Callable[[], ResultT], stop: Callable[[], None]
     except (asyncio.CancelledError, GeneratorExit):  # the latter where a coroutine is closed instead of awaited
         started.give_up()
         raise
+
+
+async def run_in_thread(function: Callable[[], object]) -> None:
+    """Run what blocks in a thread; where the interpreter is ending, which starts no threads any more, at once.
+
+    Args:
+        function: What blocks.
+    """
+    try:
+        running = asyncio.get_running_loop().run_in_executor(None, function)
+    except RuntimeError:
+        function()
+    else:
+        await running
 
 
 class _Start(Generic[ResultT]):

@@ -352,6 +352,19 @@ def _launch_project(timeout_s: float | None, options: Mapping[str, Any], provide
 
 def _split(client_class: type, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part options into the client's, as its constructor names them, and all others."""
-    named = {name for name, parameter in signature(client_class).parameters.items() if parameter.kind in _NAMED}
-    own = {name: value for name, value in options.items() if name in named - {"base_url", "provider"}}
+    named = _constructor_options(client_class) - {"base_url", "provider"}
+    own = {name: value for name, value in options.items() if name in named}
     return own, {name: value for name, value in options.items() if name not in own}
+
+
+def _constructor_options(client_class: type) -> set[str]:
+    """Name what a class is made with: by its constructor and, where that hands on ``**kwargs``, by those above it."""
+    named: set[str] = set()
+    for cls in client_class.__mro__:
+        if "__init__" not in vars(cls):
+            continue
+        parameters = signature(vars(cls)["__init__"]).parameters.values()
+        named.update(parameter.name for parameter in parameters if parameter.kind in _NAMED)
+        if all(parameter.kind is not Parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return named - {"self"}

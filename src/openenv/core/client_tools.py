@@ -15,6 +15,7 @@ from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_server.protocol import decode_action
 from openenv.core.env_server.tool_schemas import faults_text
 from openenv.core.exceptions import InvalidRequestError, RequestRejectedError
+from openenv.core.reset_check import without_unknown
 from openenv.core.typed_client import TypedEnvClient
 
 __all__ = ["EPISODE_OVER", "TRAINER_COLUMNS", "HiddenMethod", "ToolClient", "refusal_text", "task_columns"]
@@ -75,6 +76,7 @@ class ToolClient(TypedEnvClient[ActT, ObsT, StateT]):
     """
 
     _episode_over = False
+    _schemas: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Hide what every client has."""
@@ -92,7 +94,8 @@ class ToolClient(TypedEnvClient[ActT, ObsT, StateT]):
 
         Args:
             **kwargs: As in ``EnvClient.reset``. Where a ``prompt`` is among them, they are the columns of a trainer's
-                dataset: the trainer's own are left out, and those that hold nothing.
+                dataset: the trainer's own are left out, those that hold nothing, and those that the environment's
+                ``reset`` does not take.
 
         Returns:
             The first observation. With a ``prompt``, which only trainers pass, it is text and there at once, in a
@@ -103,7 +106,10 @@ class ToolClient(TypedEnvClient[ActT, ObsT, StateT]):
         """
         if _PROMPT not in kwargs:
             return super().reset(**kwargs)
-        text = self._result_text(self.sync().reset(**task_columns(kwargs)))
+        if self._schemas is None:
+            self._schemas = self.sync().schemas()
+        row = without_unknown(self._schemas.get("reset"), task_columns(kwargs))
+        text = self._result_text(self.sync().reset(**row))
         return cast("Coroutine[Any, Any, StepResult[ObsT]]", text)
 
     def _act(self, **fields: Any) -> str:

@@ -10,10 +10,13 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from ssl import SSLError
 from typing import Any, NamedTuple, Protocol
+from urllib.error import URLError
 from weakref import WeakSet
 
 from pydantic_core import from_json
@@ -51,6 +54,7 @@ _COMPLAINTS = frozenset(
 _HEADER_SAFE = re.compile(r"[!-~]{1,200}")
 _SESSIONS = re.compile(r"\d{1,9}", re.ASCII)
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+_NOT_RUNNING = "Is the server running? Start it, for example with `openenv serve NAME`, or correct the address."
 # Servers of a fleet that send a client on, one to the next, before it gives up.
 _MOST_PLACEMENTS = 4
 _LONGEST_SENTENCE = 500
@@ -70,6 +74,8 @@ class ConnectionSettings:
         ping_interval_s: Seconds between pings.
         ping_timeout_s: Seconds to wait for a pong.
         headers: Further headers of the handshake, which may hold secrets.
+        check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
+            returns at once.
     """
 
     url: str
@@ -78,6 +84,7 @@ class ConnectionSettings:
     ping_interval_s: float | None
     ping_timeout_s: float | None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    check_server: Callable[[], None] | None = field(default=None, repr=False)
 
 
 class Placement(NamedTuple):
@@ -380,9 +387,8 @@ async def open_connection(
             return connecting.placement
         raise _refusal(settings.url, error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
-        raise ConnectionFailedError(
-            f"Failed to connect to {settings.url}: {str(error) or type(error).__name__}"
-        ) from error
+        # The frames of sockets and event loops would bury the one sentence that helps.
+        raise ConnectionFailedError(f"Failed to connect to {settings.url}: {failure_text(error)}") from None
     except ValueError as error:
         raise ConfigurationError(
             f"No connection can be made to {settings.url} with the client's settings: {error}"
@@ -401,6 +407,17 @@ def _refusal(url: str, error: InvalidStatus) -> OpenEnvError:
     if status == _FORBIDDEN and said is not None:
         return ConnectionFailedError(f"The server at {url} refused the connection: {said}")
     return ConnectionFailedError(f"Failed to connect to {url}: {error}")
+
+
+def failure_text(error: Exception) -> str:
+    """Say why a server could not be reached and, where none seems to be running, what to do.
+
+    Args:
+        error: What the socket or the library said.
+    """
+    reason = error.reason if isinstance(error, URLError) and isinstance(error.reason, Exception) else error
+    said = str(reason) or type(reason).__name__
+    return f"{said}. {_NOT_RUNNING}" if isinstance(reason, OSError) and not isinstance(reason, SSLError) else said
 
 
 def server_sentence(body: bytes | bytearray | None) -> str | None:

@@ -19,17 +19,19 @@ from openenv.core.background_loop import (
     background_loop,
     blocks_outside_loop,
     in_event_loop,
+    run_in_thread,
     start_in_thread,
     wait_for,
 )
 from openenv.core.bootstrap import Bootstrapping
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
-from openenv.core.containers.base import Provider
+from openenv.core.containers.base import Provider, RuntimeProvider
 from openenv.core.env_server.pictures import Picture
 from openenv.core.exceptions import (
     ClientModeError,
     ConfigurationError,
+    ConnectionFailedError,
     EpisodeOrderError,
     InvalidAnswerError,
     RequestNotSentError,
@@ -42,6 +44,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, timed_out
+from openenv.core.plain_values import plain_value
 from openenv.core.schemas import fetch_schemas
 from openenv.core.served_tasks import fetch_tasks
 
@@ -54,6 +57,14 @@ _MODES = ("simulation", "production")
 _LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
 _TOKEN = re.compile("[!-~]+")
 ResultT = TypeVar("ResultT")
+# Whose hooks keep nothing, so that all slots of a vector may share them.
+_STATELESS = ("openenv.core.typed_client", "openenv.core.generic_client")
+# What is no subclass's own.
+_OF_EVERY_CLIENT = frozenset(
+    {"_base_url", "_capacity_wait_s", "_children", "_connect_timeout_s", "_connecting", "_facade", "_headers", "_link"}
+    | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
+)
 
 
 class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
@@ -99,6 +110,13 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
     _ws: None = None
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Note what it is made with, for further ones like it."""
+        client = super().__new__(cls)
+        client._made_with = (args, kwargs)
+        return client
 
     def __init__(
         self,
@@ -125,6 +143,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._ping_interval_s = websocket_ping_interval_s
         self._ping_timeout_s = websocket_ping_timeout_s
         self._provider = provider
+        # Further sessions have no provider of their own, and the same server.
+        self._check_server = provider.check_alive if isinstance(provider, RuntimeProvider) else None
         self._mode = _checked_mode(mode)
         self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)
@@ -210,13 +230,13 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         finally:
             provider, self._provider = self._provider, None
             if provider is not None:
-                await asyncio.to_thread(provider.shut_down)
+                await run_in_thread(provider.shut_down)
 
     @blocks_outside_loop
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
         await self._linked()
-        child = self._child(None)
+        child = self._child()
         await child._linked()
         return child
 
@@ -248,18 +268,38 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         link = await self._linked()
         forked = await link.fork(count, self._message_timeout_s)
         if isinstance(forked, list):
-            return [self._child(child) for child in forked]
+            return [self._forked_child(child) for child in forked]
         _answer_data(forked, "forked")  # raises the error that it carries; none of them ends this session
         raise invalid_answer("forked", forked)
 
-    def _child(self, link: Link | None) -> Self:
+    def _child(self, link: Link | None = None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
-        child = copy.copy(self)
-        child._link, child._provider = link, None  # the same class
-        child._parent, child._children, child._vectors = self, set(), []
-        child._connecting, child._facade = LoopLock(), None
+        child = self._another()
+        child._parent, child._link = self, link  # the same class
         self._children.add(child)
         return child
+
+    def _forked_child(self, link: Link) -> Self:
+        """Make a client of a session that continues from this one's, with what the subclass keeps of the episode."""
+        child = self._child(link)
+        for name, value in vars(self).items():
+            if name not in _OF_EVERY_CLIENT:
+                setattr(child, name, _copied(value))
+        return child
+
+    def _another(self) -> Self:
+        """Make a client of the same server anew: hooks may keep what they have seen, which is one session's."""
+        args, kwargs = self._made_with
+        other = type(self)(*args, **kwargs)
+        other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
+        return other
+
+    def _for_slots(self, count: int) -> list[Self]:
+        """Return what writes the actions and reads the answers of each slot of a vector."""
+        hooks = (type(self)._step_payload, type(self)._parse_result)
+        if all(hook.__module__ in _STATELESS for hook in hooks):
+            return [self] * count
+        return [self._another() for _ in range(count)]
 
     def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
         """Open many sessions on the server, to be stepped together; they are closed with this client.
@@ -358,7 +398,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(RESET, to_json(kwargs), "observation", self._parse_result)
+        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), "observation", self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -377,7 +417,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        data = to_json(self._step_payload(action))
+        data = to_json(self._step_payload(action), fallback=plain_value)
         return self._exchange(b"step", data, "observation", self._parse_result)
 
     def state(self) -> Coroutine[Any, Any, StateT]:
@@ -507,7 +547,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         return link_here(self._link, type(self).__name__)
 
     async def _open_link(self) -> Link:
-        return await open_link(await self._connection_settings(), self._message_timeout_s, self._capacity_wait_s)
+        settings = await self._connection_settings()
+        try:
+            return await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
+        except ConnectionFailedError as error:
+            raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
 
     async def _started(self) -> None:
         """Have the server started if that is still to be done."""
@@ -528,6 +572,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ping_interval_s=self._ping_interval_s,
             ping_timeout_s=self._ping_timeout_s,
             headers=tuple(self._headers.items()),
+            check_server=self._check_server,
         )
 
 
@@ -605,6 +650,14 @@ def _answer_data(message: Any, expected: str) -> dict[str, Any]:
             if kind == "error":
                 raise ServerError.from_frame(data)
     raise invalid_answer(expected, message)
+
+
+def _copied(value: Any) -> Any:
+    """Copy what a subclass keeps, with all that is in it; what can't be copied is shared."""
+    try:
+        return copy.deepcopy(value)
+    except TypeError:
+        return value
 
 
 def _checked_mode(mode: str | None) -> str:

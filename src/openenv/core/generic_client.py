@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
+from openenv.core.plain_values import plain_value
 
 
 class GenericAction(dict[str, Any]):
@@ -32,7 +33,9 @@ class GenericEnvClient(EnvClient[Any, dict[str, Any], dict[str, Any]]):
     def _step_payload(self, action: Any) -> dict[str, Any]:
         if isinstance(action, Mapping):
             return dict(action)
-        return action.model_dump(mode="json", by_alias=True) if isinstance(action, BaseModel) else vars(action)
+        if isinstance(action, BaseModel):
+            return action.model_dump(mode="json", by_alias=True, fallback=plain_value)
+        return vars(action)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         return StepResult(

@@ -305,6 +305,8 @@ class Hub:
 
     async def _reconnect(self, outage: Outage) -> None:
         try:
+            if self._settings.check_server is not None:
+                self._settings.check_server()
             connection = await outage.connect(self._ways(), next(iter(self._links), ""), len(self._links))
         except OpenEnvError as error:
             self._fail(error)

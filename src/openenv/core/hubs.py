@@ -28,6 +28,9 @@ _GRANT_S = 5.0
 _MOST_REFUSALS = 5
 # Seconds to wait in the line of one server, before the fleet is asked whether another one has a place.
 _TURN_IN_LINE_S = 5.0
+# How often, and after which pauses, it is seen whether a server's process has ended that takes no connection.
+_LOOKS_AT_PROCESS = 10
+_LOOKS_AFTER_S = 0.05
 
 
 @dataclass
@@ -202,13 +205,27 @@ async def open_link(settings: ConnectionSettings, timeout_s: float | None, capac
         ConnectionFailedError: There is no server, or it refused.
         ConnectionLostError: The connection went meanwhile.
         InvalidAnswerError: The server sent something that is no answer.
+        ServerEndedError: The server was started by this process, and has ended.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
     hubs_of_server = _hubs_of_loop.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
     hubs = hubs_of_server.get(settings)
     if hubs is None:
         hubs = hubs_of_server[settings] = Hubs(settings)
-    return await hubs.link(timeout_s, capacity_wait_s)
+    try:
+        return await hubs.link(timeout_s, capacity_wait_s)
+    except (ConnectionFailedError, ConnectionLostError):
+        await _check_server(settings)
+        raise
+
+
+async def _check_server(settings: ConnectionSettings) -> None:
+    """Raise how the server's process has ended, if it has; its sockets go a moment before."""
+    if settings.check_server is None:
+        return
+    for _ in range(_LOOKS_AT_PROCESS):
+        settings.check_server()
+        await asyncio.sleep(_LOOKS_AFTER_S)
 
 
 if hasattr(os, "register_at_fork"):  # a child may run a loop of its parent's making, whose connections are not its own

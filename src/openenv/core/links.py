@@ -240,8 +240,9 @@ class LegacyLink(Link):
 def timed_out(timeout_s: float | None) -> ResponseTimeoutError:
     """Make the error for an answer that did not come."""
     return ResponseTimeoutError(
-        f"The server did not answer within {timeout_s} s (message_timeout_s). The session was given up, since a late "
-        "answer could be taken for another one; the next call opens a new session."
+        f"The server did not answer within {timeout_s} s (message_timeout_s), which --step-timeout-s sets for a "
+        "command. The session was given up, since a late answer could be taken for another one; the next call opens a "
+        "new session."
     )
 
 

@@ -7,7 +7,7 @@ a connection is lost holds for them.
 
 import logging
 from collections.abc import Coroutine, Mapping
-from typing import Any, Self
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_json
@@ -26,7 +26,6 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
-from openenv.core.links import Link
 
 __all__ = ["GenericMCPObservation", "MCPClientBase", "MCPToolClient", "fetch_tools"]
 
@@ -125,11 +124,6 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         """Start an episode, which may have other tools; see ``EnvClient.reset``."""
         self._tools = None
         return super().reset(**kwargs)
-
-    def _child(self, link: Link | None) -> Self:
-        child = super()._child(link)
-        child._tools = None
-        return child
 
     def _step_payload(self, action: Any) -> dict[str, Any]:
         if not isinstance(action, BaseModel):

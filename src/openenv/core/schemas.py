@@ -6,7 +6,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request
 
-from openenv.core.connection import server_sentence, unauthorized
+from openenv.core.connection import failure_text, server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
@@ -42,7 +42,8 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
     except HTTPError as error:
         raise _refusal(address, error) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {error!r}.") from error
+        said = failure_text(error)
+        raise ConnectionFailedError(f"Expected the environment's schemas at {address}, but: {said}") from None
     if not isinstance(document, dict) or not document.keys() >= _PARTS:
         raise ConnectionFailedError(
             f"Expected the environment's schemas at {address}, got {document!r:.200}. Is it an OpenEnv server?"

@@ -8,10 +8,11 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
 
-from openenv.core.connection import server_sentence, unauthorized
+from openenv.core.connection import failure_text, server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
+from openenv.core.reset_check import unknown_split_text
 from openenv.core.schemas import http_address
 
 _TIMEOUT_S = 60.0
@@ -42,6 +43,9 @@ def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = N
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         raise ConnectionFailedError(f"Expected the names of environments at {base_url}, got {named!r:.200}.")
     environment = quote(named[0])
+    splits = _splits(asked, environment)
+    if splits and split not in splits:
+        raise ConfigurationError(unknown_split_text(split, splits))
     try:
         answer = asked.ask(f"/{environment}/tasks", {"split": split})
         tasks = answer.get("tasks") if isinstance(answer, dict) else None
@@ -52,6 +56,16 @@ def fetch_tasks(base_url: str, split: str, headers: Mapping[str, str] | None = N
     if not isinstance(tasks, list):
         raise ConnectionFailedError(f"Expected the tasks of {named[0]} at {base_url}, got {answer!r:.200}.")
     return [_row(task, split, index) for index, task in enumerate(tasks)]
+
+
+def _splits(asked: "_Asked", environment: str) -> list[str]:
+    """Ask for the names of the splits; none where the environment does not list them."""
+    try:
+        listed = asked.ask(f"/{environment}/splits")
+    except (ConfigurationError, ServerExecutionError):
+        return []
+    named = [split.get("name") for split in listed if isinstance(split, dict)] if isinstance(listed, list) else []
+    return [name for name in named if isinstance(name, str)]
 
 
 class _NotSaidError(ConfigurationError):
@@ -83,7 +97,8 @@ class _Asked:
         except HTTPError as error:
             raise _refusal(url, error) from error
         except (OSError, HTTPException, ValueError) as error:
-            raise ConnectionFailedError(f"Expected the environment's tasks at {url}, but: {error!r}.") from error
+            said = failure_text(error)
+            raise ConnectionFailedError(f"Expected the environment's tasks at {url}, but: {said}") from None
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:

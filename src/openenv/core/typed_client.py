@@ -11,6 +11,7 @@ from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.environment_types import environment_types, generic_arguments
 from openenv.core.env_server.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
+from openenv.core.plain_values import plain_value
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -45,7 +46,7 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         if not isinstance(action, BaseModel):
             raise TypeError(f"Expected {self.action_class.__name__}, got {type(action).__name__}: {action!r}.")
         # A server takes the names that its schema shows, which are the aliases.
-        payload = action.model_dump(mode="json", by_alias=True)
+        payload = action.model_dump(mode="json", by_alias=True, fallback=plain_value)
         if not payload.get("metadata", True):  # an older server's action may not have this field
             del payload["metadata"]
         return payload

@@ -1,6 +1,7 @@
 """Many sessions of one environment, reset and stepped together: what a trainer holds."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
@@ -22,6 +23,7 @@ from openenv.core.exceptions import (
 from openenv.core.hub import Hub
 from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, given_up, timed_out
+from openenv.core.plain_values import plain_value
 from openenv.core.v1_links import V1Link
 
 if TYPE_CHECKING:
@@ -31,6 +33,13 @@ SlotResult: TypeAlias = StepResult[ObsT] | OpenEnvError | None
 """What a slot gave: a result, its error, or ``None`` where it was left out."""
 
 _Request: TypeAlias = tuple[bytes, bytes]
+
+logger = logging.getLogger(__name__)
+
+# The log says which slots are waited for after as long, or half of the time that an answer may take; and then again
+# where they are waited for twice as long as any before.
+_PATIENCE_S = 10.0
+_MOST_NAMED = 16
 
 # Requests after which a frame is sent while the next ones are still being written, so that the server begins on them.
 _MESSAGES_IN_A_FRAME = 32
@@ -66,9 +75,12 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
         self.num_envs = count
         self.closed = False
-        self._client = client
+        self._clients = client._for_slots(count)
+        self._parsers = [each._parse_result for each in self._clients]
+        self._capacity_wait_s = client.capacity_wait_s
         self._settings = settings
         self._timeout_s = client.message_timeout_s
+        self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
         self._autoreset = autoreset
         self._links: list[Link | None] = [None] * count
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,10 +133,10 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         chosen = self._chosen(slots)
         given_seeds = _as_many("seeds", seeds, len(chosen))
         given_tasks = _as_many("tasks", tasks, len(chosen))
-        tasks_json = [to_json(task or {}) for task in given_tasks]
+        tasks_json = [to_json(task or {}, fallback=plain_value) for task in given_tasks]
         requests: dict[int, _Request] = {}
         for slot, seed, task, task_json in zip(chosen, given_seeds, given_tasks, tasks_json, strict=True):
-            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)})
+            data = task_json if seed is None else to_json({**(task or {}), "seed": index(seed)}, fallback=plain_value)
             requests[slot] = (RESET, data)
         async with self._turn.here():
             for slot, task_json in zip(chosen, tasks_json, strict=True):
@@ -155,7 +167,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 if self._autoreset and self._ended[slot]:
                     requests[slot] = (RESET, self._tasks[slot])
                 else:
-                    requests[slot] = (b"step", to_json(self._client._step_payload(action)))
+                    requests[slot] = (b"step", to_json(self._clients[slot]._step_payload(action), fallback=plain_value))
             return await self._exchange(requests)
 
     async def close(self) -> None:
@@ -200,7 +212,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _open_slot(self, slot: int) -> OpenEnvError | None:
         try:
-            link = await open_link(self._settings, self._timeout_s, self._client.capacity_wait_s)
+            link = await open_link(self._settings, self._timeout_s, self._capacity_wait_s)
         except OpenEnvError as error:
             return error
         refusal = link.refusal()
@@ -228,7 +240,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return results
 
     async def _exchange_once(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
-        batch = _Batch(self.num_envs, self._client._parse_result, self._note)
+        batch = _Batch(self.num_envs, self._parsers, self._note)
         lost = self._lost(requests)
         for slot, loss in lost.items():
             batch.settle(slot, loss)
@@ -280,13 +292,28 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _all_answered(self, batch: "_Batch[ObsT]") -> None:
         """Wait for the answers. A slot whose answer does not come in time is given up."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await batch.complete()
-        except TimeoutError:
-            for answer in batch.missing():
-                answer.set_exception(timed_out(self._timeout_s))
-                answer.link.drop()
+        waited_s = 0.0
+        while self._timeout_s is None or waited_s < self._timeout_s:
+            until_s = self._patience_s if self._timeout_s is None else min(self._patience_s, self._timeout_s)
+            try:
+                async with asyncio.timeout(until_s - waited_s):
+                    await batch.complete()
+                return
+            except TimeoutError:
+                waited_s = until_s
+                self._say_who_is_waited_for(batch, waited_s)
+        for answer in batch.missing():
+            answer.set_exception(timed_out(self._timeout_s))
+            answer.link.drop()
+
+    def _say_who_is_waited_for(self, batch: "_Batch[ObsT]", waited_s: float) -> None:
+        slots = ", ".join(str(answer.slot) for answer in batch.missing()[:_MOST_NAMED])
+        if self._timeout_s is not None and waited_s >= self._timeout_s:
+            logger.warning("no answer of the environment within %g s, given up: slot %s", waited_s, slots)
+            return
+        self._patience_s = 2 * waited_s
+        limit = "" if self._timeout_s is None else f", which may take {self._timeout_s:g} s"
+        logger.warning("waiting for the environment's answer for %g s now%s: slot %s", waited_s, limit, slots)
 
     def _note(self, slot: int, result: SlotResult[ObsT]) -> None:
         if isinstance(result, StepResult):
@@ -300,17 +327,17 @@ class _Batch(Generic[ObsT]):
 
     Args:
         count: How many slots there are.
-        parse: Makes a result from an answer's ``data``.
+        parsers: Make a result from an answer's ``data``, for each slot.
         note: Learns of each slot's result, also when nobody waits for it any more.
     """
 
     def __init__(
         self,
         count: int,
-        parse: Callable[[dict[str, Any]], StepResult[ObsT]],
+        parsers: Sequence[Callable[[dict[str, Any]], StepResult[ObsT]]],
         note: Callable[[int, SlotResult[ObsT]], None],
     ) -> None:
-        self.parse = parse
+        self.parsers = parsers
         self.results: list[SlotResult[ObsT]] = [None] * count
         self._note = note
         self._expected: list[_SlotAnswer[ObsT]] = []
@@ -349,18 +376,18 @@ class _Batch(Generic[ObsT]):
 class _SlotAnswer(Generic[ObsT]):
     """The answer that a slot waits for; parsed as it comes, while others are still on their way."""
 
-    __slots__ = ("_batch", "_done", "_slot", "link")
+    __slots__ = ("_batch", "_done", "link", "slot")
 
     def __init__(self, batch: _Batch[ObsT], slot: int, link: Link) -> None:
         self.link = link
         self._batch = batch
-        self._slot = slot
+        self.slot = slot
         self._done = False
 
     def set_result(self, message: Any) -> None:
         """Take the answer."""
         try:
-            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parse)
+            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parsers[self.slot])
         except OpenEnvError as error:
             result = error
         except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots
@@ -381,7 +408,7 @@ class _SlotAnswer(Generic[ObsT]):
         if self._done:
             return
         self._done = True
-        self._batch.settle(self._slot, result)
+        self._batch.settle(self.slot, result)
         self._batch.arrived()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.adapters.targets import AdaptedEnvironment, find_target
+from openenv.auto.files import find_file, is_file
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.containers.resources import Resources
 from openenv.core.env_server.app import create_app
@@ -91,6 +92,8 @@ def environment_of(given: Any) -> Any:
     if isinstance(given, Path):
         return str(given.resolve())
     if isinstance(given, str):
+        if is_file(given):
+            return find_file(given).target
         return str(Path(given).resolve()) if Path(given, "openenv.yaml").is_file() else given
     if EnvironmentFactory(given).shared is not None:
         raise ConfigurationError("Expected a class or a function, which each server of a fleet calls; got an instance.")

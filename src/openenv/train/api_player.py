@@ -6,8 +6,9 @@ The model acts by calls of tools, in the API's own form, or by texts. Pictures i
 import asyncio
 import base64
 import json
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
 
 __all__ = ["ApiPlayer", "PlayedEpisode", "to_openai"]
+
+logger = logging.getLogger(__name__)
+
+# The log says which episode waits for the environment after as long, or half of the time that an answer may take.
+_PATIENCE_S = 10.0
 
 Content = str | list[dict[str, Any]]
 
@@ -249,7 +255,7 @@ class _Game(ABC):
 
     async def play(self, max_turns: int) -> None:
         try:
-            result = await self._session.reset(**self.episode.parameters)
+            result = await self._reminding(self._session.reset(**self.episode.parameters))
         except OpenEnvError as error:
             self.episode.error = error
             return
@@ -272,7 +278,7 @@ class _Game(ABC):
     async def _step(self, action: Any, text: str, problem: str | None = None) -> StepResult[Any] | OpenEnvError:
         outcome: StepResult[Any] | OpenEnvError
         try:
-            outcome = await self._session.step(action)
+            outcome = await self._reminding(self._session.step(action))
         except OpenEnvError as error:
             outcome = error
         if isinstance(outcome, StepResult):
@@ -281,6 +287,19 @@ class _Game(ABC):
         if isinstance(outcome, StepResult):
             self._shown = _text(outcome)
         return outcome
+
+    async def _reminding(self, answer: Awaitable[StepResult[Any]]) -> StepResult[Any]:
+        """Await the environment's answer; the log says so where it takes long."""
+        limit_s = self._session.message_timeout_s
+        patience_s = _PATIENCE_S if limit_s is None else min(_PATIENCE_S, limit_s / 2)
+        limit = "" if limit_s is None else f", which may take {limit_s:g} s"
+        sentence = "waiting for the environment's answer for %g s now%s: episode with %s"
+        loop = asyncio.get_running_loop()
+        reminder = loop.call_later(patience_s, logger.warning, sentence, patience_s, limit, self.episode.parameters)
+        try:
+            return await answer
+        finally:
+            reminder.cancel()
 
 
 class _ToolGame(_Game):

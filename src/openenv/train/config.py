@@ -17,6 +17,8 @@ from openenv.train.vllm_settings import VllmSettings
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
 
 TINY = "tiny"
+STEP_TIMEOUT_S = 60.0
+"""Seconds that an environment's reset or step may take, where nobody says how many."""
 
 # A pretrained model wants small steps, and few episodes at once fit into memory. The fields' own defaults are those
 # of the tiny policy.
@@ -80,12 +82,19 @@ class EnvironmentSettings(BaseModel):
 
     environment: str = Field(description="name of an environment, its folder, or a server's URL")
     share: int = Field(default=1, ge=1, description="its groups of episodes, in proportion to the others' shares")
+    tasks: int | str | None = Field(default=None, description="a number of seeds, a split or a file to train on")
+    eval_tasks: str | None = Field(default=None, description="a split or a file for the comparison before and after")
     reset: dict[str, Any] = Field(default_factory=dict, description="what its resets are passed beside the seed")
     curriculum: list[CurriculumStage] = Field(
         default_factory=list, description="stages of the training before its own resets"
     )
     max_turns: int | None = Field(default=None, ge=1, description="actions after which its episodes are cut off")
     fallback: str | None = Field(default=None, description="its action that an illegal text counts as")
+
+    @field_validator("tasks")
+    @classmethod
+    def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
+        return _number_in(tasks, "expected at least one task to train on")
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {"lora": LoraSettings, "curriculum": CurriculumStage, "vllm": VllmSettings}
@@ -114,6 +123,16 @@ class TrainConfig(BaseModel):
     model: str = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
     seed: int = Field(default=1, ge=0, description="what every random choice derives from")
 
+    tasks: int | str | None = Field(
+        default=None,
+        description="what is trained on: a number of seeds, a split of the environment's tasks, or a file of them; "
+        "default: a new seed for each group of episodes",
+    )
+    eval_tasks: str | None = Field(
+        default=None,
+        description="a split or a file of tasks for the comparison before and after; default: the split or file that "
+        "tasks names, else fresh seeds",
+    )
     reset: dict[str, Any] = Field(default_factory=dict, description="what every reset is passed beside the seed")
     curriculum: list[CurriculumStage] = Field(
         default_factory=list, description="stages of the training before its own resets; each follows the one before"
@@ -146,14 +165,19 @@ class TrainConfig(BaseModel):
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
     temperature: float = Field(default=1.0, gt=0, description="of sampling in training")
-    eval_temperature: float = Field(
-        default=0.0, ge=0, description="of sampling in evaluation; 0 takes the most likely token"
+    eval_temperature: float | None = Field(
+        default=None,
+        ge=0,
+        description="of the sampled figure in evaluation, beside the greedy one; 0 for none; default: temperature",
     )
     max_turns: int = Field(default=32, ge=1, description="actions after which an episode is cut off")
     max_action_tokens: int = Field(default=8, ge=1, description="tokens a model may write for one action")
     max_context: int = Field(default=2048, ge=16, description="tokens of an episode after which it is cut off")
     illegal_penalty: float = Field(default=0.1, ge=0, description="taken from the reward for each illegal action")
     fallback: str | None = Field(default=None, description="the action that an illegal text counts as")
+    step_timeout_s: float = Field(
+        default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
+    )
     thinking: bool = Field(default=False, description="let the chat template ask for reasoning before an action")
 
     tiny_hidden: int = Field(default=32, ge=16, multiple_of=16, description="width of the tiny policy")
@@ -174,6 +198,16 @@ class TrainConfig(BaseModel):
         return self.model == TINY
 
     @property
+    def evaluated_tasks(self) -> str | None:
+        """The split or the file on whose tasks players are compared; ``None`` for fresh seeds."""
+        return self.eval_tasks or (self.tasks if isinstance(self.tasks, str) else None)
+
+    @property
+    def sampled_temperature(self) -> float:
+        """Temperature of the sampled figure in evaluations; 0 where there is none."""
+        return self.temperature if self.eval_temperature is None else self.eval_temperature
+
+    @property
     def resets(self) -> list[dict[str, Any]]:
         """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
         return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
@@ -185,7 +219,8 @@ class TrainConfig(BaseModel):
 
     def _part(self, own: EnvironmentSettings) -> "TrainConfig":
         given = {name: getattr(own, name) for name in ("max_turns", "fallback") if getattr(own, name) is not None}
-        alone = {"environment": own.environment, "environments": {}, "reset": own.reset, "curriculum": own.curriculum}
+        alone: dict[str, Any] = {"environment": own.environment, "environments": {}, "reset": own.reset}
+        alone |= {"curriculum": own.curriculum, "tasks": own.tasks, "eval_tasks": own.eval_tasks}
         return self.model_copy(update={**alone, **given})
 
     def reset_at(self, step: int) -> dict[str, Any]:
@@ -219,13 +254,15 @@ class TrainConfig(BaseModel):
                 raise ValueError(f"expected names of letters, digits, '_', '.' and '-'; got {name!r}")
         return several
 
+    @field_validator("tasks")
+    @classmethod
+    def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
+        return _number_in(tasks, "expected at least one task to train on")
+
     @field_validator("sft")
     @classmethod
     def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
-        number = int(sft) if isinstance(sft, str) and sft.isdecimal() else sft
-        if isinstance(number, int) and number < 1:
-            raise ValueError("expected at least one episode to learn from")
-        return number
+        return _number_in(sft, "expected at least one episode to learn from")
 
     @model_validator(mode="after")
     def _seeds_are_the_runs(self) -> "TrainConfig":
@@ -235,7 +272,7 @@ class TrainConfig(BaseModel):
 
     @model_validator(mode="after")
     def _several_have_their_own(self) -> "TrainConfig":
-        shared = [name for name in ("reset", "curriculum", "fallback") if getattr(self, name)]
+        shared = [name for name in ("reset", "curriculum", "fallback", "tasks", "eval_tasks") if getattr(self, name)]
         if self.environments and shared:
             raise ValueError(f"with environments, {shared[0]} belongs to each of them; move it there")
         if self.environments and isinstance(self.sft, str):
@@ -301,6 +338,14 @@ def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
         where = "" if file is None else f" (settings from {file} and the command line)"
         faults = "; ".join(_fault_text(dict(fault)) for fault in error.errors())
         raise ConfigurationError(f"{faults}{where}.") from error
+
+
+def _number_in(given: int | str | None, expected: str) -> int | str | None:
+    """Read what is a number or a name; a command line gives both as texts."""
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if isinstance(number, int) and number < 1:
+        raise ValueError(expected)
+    return number
 
 
 def _read_fields(file: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from openenv.core.client_tools import TRAINER_COLUMNS, task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.contents import Content, call_content
@@ -214,6 +215,18 @@ class EnvSpec:
             return self.task_of(prompt)
         return {**self._reset, **task_columns(row)}
 
+    def taken(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """Cut a task to what ``reset`` takes: rows of a dataset may have further columns, for reward functions.
+
+        Args:
+            task: What ``task_of`` or ``task_of_row`` found.
+
+        Raises:
+            ConfigurationError: ``reset`` does not take a parameter of this spec, or of its list of tasks.
+        """
+        with self._lock:
+            return without_unknown(self._reset_schema, task)
+
     def messages_of(self, prompt: Sequence[Mapping[str, Any]], observation: Content | StepResult[Any]) -> Prompt:
         """Write the conversation that a model sees first: the prompt with the first observation.
 
@@ -277,8 +290,18 @@ class EnvSpec:
         return SessionPool(_client(self._target, self._sessions, self._client_options))
 
     @cached_property
+    def _reset_schema(self) -> Mapping[str, Any] | None:
+        """What ``reset`` takes, against which the spec's own parameters have been checked."""
+        schema = self.client.schemas().get("reset")
+        check_reset_parameters(schema, self._reset, f"EnvSpec({str(self._target)!r})")
+        if isinstance(self._tasks, Sequence) and not isinstance(self._tasks, str):
+            for row in self.rows:
+                check_reset_parameters(schema, row, f"EnvSpec({str(self._target)!r}, tasks=...)")
+        return schema
+
+    @cached_property
     def _asked_tools(self) -> EnvironmentTools:
-        return EnvironmentTools.of(self.client, {**self._reset, **self.rows[0]})
+        return EnvironmentTools.of(self.client, self.taken({**self._reset, **self.rows[0]}))
 
     @cached_property
     def _listed_rows(self) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
@@ -9,6 +10,7 @@ from openenv.adapters.text import ActionText
 from openenv.auto.making import make
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
+from openenv.train.names import check_environment, check_model
 from openenv.train.play_settings import PlaySettings
 from openenv.train.played_episode import PlayedEpisode
 from openenv.train.players import Player, RandomPlayer, RandomToolPlayer
@@ -60,6 +62,10 @@ def open_source(settings: PlaySettings, sessions: int) -> EpisodeSource:
         return PlayerEpisodes(settings, sessions)
     if settings.base_url is not None:
         return ApiEpisodes(settings, sessions)
+    assert settings.model is not None
+    check_environment(settings.environment)
+    if not (Path(settings.model) / "config.yaml").is_file():
+        check_model(settings.model)
     from openenv.train.policy_episodes import PolicyEpisodes  # loads torch
 
     return PolicyEpisodes(settings, sessions)
@@ -84,7 +90,12 @@ class PlayerEpisodes:
 
     def __init__(self, settings: PlaySettings, sessions: int) -> None:
         self._settings = settings
-        self._sessions = Sessions.open(settings.environment, sessions, with_tools=settings.form == "tools")
+        self._sessions = Sessions.open(
+            settings.environment,
+            sessions,
+            with_tools=settings.form == "tools",
+            step_timeout_s=settings.step_timeout_s,
+        )
         self.client = self._sessions.client
         try:
             self._make_player = self._player_maker()
@@ -163,7 +174,10 @@ class ApiEpisodes:
     def __init__(self, settings: PlaySettings, sessions: int) -> None:
         self._player = _api_player(settings, sessions)
         self.client: SyncEnvClient[Any, Any, Any] = make(
-            settings.environment, max_sessions=sessions, capacity_wait_s=CAPACITY_WAIT_S
+            settings.environment,
+            max_sessions=sessions,
+            capacity_wait_s=CAPACITY_WAIT_S,
+            message_timeout_s=settings.step_timeout_s,
         ).sync()
         self.client.connect()
 

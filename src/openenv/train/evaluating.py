@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -65,6 +65,9 @@ class Evaluation:
         mean_length: Mean number of actions in an episode.
         illegal_actions: Mean number of illegal actions in an episode.
         tasks: What came of each task.
+        first_failure: What the first failure of the environment said; ``None`` where there was none.
+        temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
+        greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
     """
 
     environment: str
@@ -76,6 +79,9 @@ class Evaluation:
     mean_length: float
     illegal_actions: float
     tasks: list[TaskResult]
+    first_failure: str | None = None
+    temperature: float | None = None
+    greedy: "Evaluation | None" = None
 
     @property
     def episodes(self) -> int:
@@ -106,13 +112,15 @@ def evaluate(
 ) -> Evaluation:
     """Play every task some times and say how well it went.
 
+    What is left open for the model of a training run is as the run evaluates it: the same figures for the same seeds.
+
     A folder that was begun with the same settings is gone on with; its ``results.json`` is the evaluation.
 
     Args:
         settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those that no
             training has.
         output: The folder for the episodes, a `Collection`, and ``results.json``.
-        num_tasks: How many tasks; by default all of those that are named, else 100.
+        num_tasks: How many tasks; by default all that are named; else as many as the model's run has; else 100.
         samples: Attempts at each task.
         ks: The values of ``k``; by default 1 and ``samples``.
         success_reward: The reward with which an attempt is a success.
@@ -133,15 +141,34 @@ def evaluate(
         print(evaluation.mean_reward)
     """
     _check(samples, ks, num_tasks)
+    console = console or Console()
+    most = _number_of_the_run(settings)
+    has_greedy = settings.asks_for_greedy_too()
     settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
     with open_source(settings, sessions) as source:
-        tasks = _tasks(settings, num_tasks, source)
+        tasks = _tasks(settings, num_tasks, most, source)
         collection = Collection.open(output, {**settings.decisive(), "samples": samples})
-        _play(collection, settings, source, tasks, samples, console or Console())
+        _play(collection, settings, source, tasks, samples, console)
     evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
+    if has_greedy:
+        greedy = evaluate(
+            settings.model_copy(update={"temperature": 0.0}),
+            output / "greedy",
+            num_tasks=len(tasks),
+            success_reward=success_reward,
+            sessions=sessions,
+            console=console,
+        )
+        evaluation = replace(evaluation, greedy=greedy)
     evaluation.save(output / "results.json")
     return evaluation
+
+
+def _number_of_the_run(settings: PlaySettings) -> int | None:
+    """Return how many tasks the run of the model evaluates it on, unless other tasks are named."""
+    own = settings.own_config()
+    return own.eval_episodes if own is not None and settings.tasks is None else None
 
 
 def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
@@ -152,11 +179,15 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
         raise ConfigurationError(f"pass@{beyond[0]} needs {beyond[0]} samples of each task, and there are {samples}.")
 
 
-def _tasks(settings: PlaySettings, num_tasks: int | None, source: EpisodeSource) -> list[dict[str, Any]]:
+def _tasks(
+    settings: PlaySettings, num_tasks: int | None, most: int | None, source: EpisodeSource
+) -> list[dict[str, Any]]:
+    """Return the tasks: as many as are wanted; else at most so many of those that are named, or so many seeds."""
     if settings.tasks is None:
-        count = DEFAULT_NUM_TASKS if num_tasks is None else num_tasks
+        count = num_tasks or most or DEFAULT_NUM_TASKS
         return [settings.task({"seed": seed}) for seed in evaluation_seeds(settings.seed, count)]
-    return [settings.task(task) for task in named_tasks(settings.tasks, source.client, num_tasks)]
+    named = named_tasks(settings.tasks, source.client, num_tasks)
+    return [settings.task(task) for task in (named if num_tasks else named[:most])]
 
 
 def _play(
@@ -204,6 +235,8 @@ def _evaluation(
         mean_length=fmean(line["length"] for line in lines),
         illegal_actions=fmean(line["illegal_actions"] for line in lines),
         tasks=results,
+        first_failure=failures[0]["reason"] if failures else None,
+        temperature=None if settings.model is None else settings.temperature,
     )
 
 

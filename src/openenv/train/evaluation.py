@@ -1,38 +1,46 @@
 """How good is a player? Mean rewards over fresh seeds, the same seeds for every player."""
 
 from collections.abc import Callable, Iterator
-from typing import cast
-
-import torch
+from typing import Any, cast
 
 from openenv.train.config import TrainConfig
-from openenv.train.players import Player, RandomPlayer, RandomToolPlayer, play_players
+from openenv.train.episodes import Episode
+from openenv.train.players import Player, RandomPlayer, RandomToolPlayer, play_tasks
 from openenv.train.policy import Policy
+from openenv.train.run_tasks import evaluation_tasks
 from openenv.train.scores import Score
-from openenv.train.seeds import derived_seed, evaluation_seeds
+from openenv.train.seeds import derived_seed, evaluation_draws
 from openenv.train.sessions import Sessions
 
 __all__ = ["evaluate_policy", "evaluate_random_player", "evaluate_scripted_player"]
 
 
-def evaluate_policy(policy: Policy, sessions: Sessions, config: TrainConfig, sample_seed: int | None = None) -> Score:
-    """Score a language model, playing at the run's ``eval_temperature``.
+def evaluate_policy(
+    policy: Policy,
+    sessions: Sessions,
+    config: TrainConfig,
+    sample_seed: int | None = None,
+    *,
+    greedy: bool = False,
+) -> Score:
+    """Score a language model, as ``openenv eval`` scores the model of a run.
 
     Args:
         policy: The model and its dialogue.
         sessions: The environment.
-        config: Says how many episodes, and at which temperature.
+        config: Says how many episodes, and at which temperature (its ``sampled_temperature``).
         sample_seed: Seed of the episode to keep as the score's sample; ``None`` for the one that went worst.
+        greedy: Whether the most likely token is taken instead.
 
     Returns:
         The score.
     """
     player = policy.player(sessions, config)
-    generator = torch.Generator(policy.model.device).manual_seed(derived_seed(config.seed, "evaluation"))
-    episodes = []
-    for seeds in _batches(sessions, config):
-        tasks = [{**config.reset, "seed": seed} for seed in seeds]
-        episodes += player.play_tasks(tasks, temperature=config.eval_temperature, generator=generator)
+    temperature = 0.0 if greedy else config.sampled_temperature
+    episodes: list[Episode] = []
+    for tasks in _batches(sessions, config):
+        draws = evaluation_draws(config.seed, range(len(episodes), len(episodes) + len(tasks)))
+        episodes += player.play_tasks(tasks, temperature=temperature, generator=draws)
     return Score.of(episodes, sample_seed)
 
 
@@ -60,14 +68,16 @@ def evaluate_scripted_player(sessions: Sessions, config: TrainConfig) -> Score |
 
 
 def _evaluate(make_player: Callable[[int], Player], sessions: Sessions, config: TrainConfig) -> Score:
-    episodes = []
-    for seeds in _batches(sessions, config):
+    episodes: list[Episode] = []
+    for tasks in _batches(sessions, config):
+        # A task without a seed has a number of its own.
+        seeds = [task.get("seed", len(episodes) + number) for number, task in enumerate(tasks)]
         players = [make_player(seed) for seed in seeds]
-        episodes += play_players(sessions, players, seeds, max_turns=config.max_turns, reset=config.reset)
+        episodes += play_tasks(sessions, players, tasks, max_turns=config.max_turns)
     return Score.of(episodes)
 
 
-def _batches(sessions: Sessions, config: TrainConfig) -> Iterator[list[int]]:
-    seeds = evaluation_seeds(config.seed, config.eval_episodes)
-    for start in range(0, len(seeds), len(sessions)):
-        yield seeds[start : start + len(sessions)]
+def _batches(sessions: Sessions, config: TrainConfig) -> Iterator[list[dict[str, Any]]]:
+    tasks = evaluation_tasks(config, sessions)
+    for start in range(0, len(tasks), len(sessions)):
+        yield tasks[start : start + len(sessions)]

@@ -25,7 +25,8 @@ from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
 from openenv.train.rollout import rollout_fields
 from openenv.train.run_folder import RunFolder
-from openenv.train.seeds import derived_seed, training_seeds
+from openenv.train.run_tasks import training_tasks
+from openenv.train.seeds import derived_seed
 from openenv.train.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def make_joint_trainer(
             model=policy.model,
             processing_class=policy.tokenizer,
             args=_arguments(config, folder),
-            train_dataset=Dataset.from_dict({"prompt": _prompts(config)}),
+            train_dataset=Dataset.from_dict({"prompt": _prompts(config, sessions)}),
             reward_funcs=[episode_reward],
             rollout_func=JointRollouts(rollouts) if config.environments else rollouts[""],
             callbacks=[MetricsFile(folder, illegal), *callbacks],
@@ -260,13 +261,13 @@ def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
         )
 
 
-def _prompts(config: TrainConfig) -> list[str]:
+def _prompts(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[str]:
     if config.environments:
-        return joint_prompts(config)
+        return joint_prompts(config, sessions)
     each_step = config.rollouts // config.group_size
-    seeds = training_seeds(config.seed, config.steps * each_step)
-    resets = [config.reset_at(number // each_step) for number in range(len(seeds))]
-    return [json.dumps({**reset, "seed": seed} if reset else seed) for seed, reset in zip(seeds, resets, strict=True)]
+    tasks = training_tasks(config, sessions[""], config.steps * each_step)
+    resets = [{**config.reset_at(number // each_step), **task} for number, task in enumerate(tasks)]
+    return [json.dumps(reset["seed"] if reset.keys() == {"seed"} else reset) for reset in resets]
 
 
 def _task(prompt: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
+from inspect_ai.util import registry_info
 
 from openenv.auto.making import make
 from openenv.core.client_types import StepResult
@@ -88,6 +89,11 @@ def play(
         scorer=environment_reward(success_reward),
         metadata={"environment": environment},
     )
+
+
+# Inspect names a task after its package only where the distribution has the package's name or lies in site-packages.
+if not registry_info(play).name.startswith("openenv/"):
+    play = task(name="openenv/play")(play)
 
 
 class _Arena:

@@ -6,7 +6,9 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.reset_check import check_reset_parameters
 from openenv.train.config import TrainConfig
+from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import training_seeds
 from openenv.train.sessions import Sessions
 
@@ -36,15 +38,26 @@ def turns(shares: Mapping[str, int]) -> Iterator[str]:
         yield name
 
 
-def joint_prompts(config: TrainConfig) -> list[str]:
-    """Return a prompt for each group of episodes: the environment's name, and what its resets are passed, as JSON."""
+def joint_prompts(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[str]:
+    """Return a prompt for each group of episodes: the environment's name, and what its resets are passed, as JSON.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments; only those whose tasks are named are asked for them.
+    """
     each_step = config.rollouts // config.group_size
     parts = config.parts
-    seeds = training_seeds(config.seed, config.steps * each_step)
-    named = zip(_plan(config), seeds, strict=True)
+    plan = _plan(config)
+    seeds = training_seeds(config.seed, len(plan))
+    own = {
+        name: iter(training_tasks(part, sessions[name], plan.count(name)))
+        for name, part in parts.items()
+        if part.tasks is not None
+    }
+    tasks = [next(own[name]) if name in own else {"seed": seed} for name, seed in zip(plan, seeds, strict=True)]
     return [
-        json.dumps([name, {**parts[name].reset_at(number // each_step), "seed": seed}])
-        for number, (name, seed) in enumerate(named)
+        json.dumps([name, {**parts[name].reset_at(number // each_step), **task}])
+        for number, (name, task) in enumerate(zip(plan, tasks, strict=True))
     ]
 
 
@@ -59,14 +72,22 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
         The sessions by the environment's name; that of a single one is empty.
 
     Raises:
+        ConfigurationError: An environment's reset does not take what one of the run's stages passes it.
         OpenEnvError: An environment is not there, or holds fewer sessions; see `Sessions.open`.
     """
     counts = _most_at_once(config)
     with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(Sessions.open(part.environment, counts[name], with_tools=None))
+        opened = {
+            name: stack.enter_context(
+                Sessions.open(part.environment, counts[name], with_tools=None, step_timeout_s=config.step_timeout_s)
+            )
             for name, part in config.parts.items()
         }
+        for name, part in config.parts.items():
+            schema = opened[name].client.schemas().get("reset")
+            for reset in part.resets:
+                check_reset_parameters(schema, reset, f"reset, for {part.environment}")
+        yield opened
 
 
 class JointRollouts:

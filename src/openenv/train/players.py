@@ -16,7 +16,7 @@ from openenv.train.played_episode import text_of
 from openenv.train.sessions import Sessions
 from openenv.train.tool_policy import call_text
 
-__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players"]
+__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players", "play_tasks"]
 
 Player = Callable[[Any], Any]
 """Plays one episode: from each observation, the first of them reset's, to the next action."""
@@ -167,8 +167,28 @@ def play_players(
     Raises:
         OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
     """
+    return play_tasks(sessions, players, [{**(reset or {}), "seed": seed} for seed in seeds], max_turns=max_turns)
+
+
+def play_tasks(
+    sessions: Sessions, players: Sequence[Player], tasks: Sequence[Mapping[str, Any]], *, max_turns: int
+) -> list[Episode]:
+    """Play one episode with each player, all at once.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        tasks: What the reset of each episode is passed.
+        max_turns: Actions after which an episode is cut off.
+
+    Returns:
+        The episodes, without tokens; the texts of the actions are those that the players meant.
+
+    Raises:
+        OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+    """
     texts = _Texts(sessions)
-    episodes = [Episode(seed, task=dict(reset or {})) for seed in seeds]
+    episodes = [Episode.of_task(task) for task in tasks]
     results = sessions.reset_tasks([episode.parameters for episode in episodes])
     for episode, result in zip(episodes, results, strict=True):
         episode.done = result.done

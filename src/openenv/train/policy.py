@@ -14,8 +14,9 @@ from openenv.train.config import TrainConfig
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode
-from openenv.train.players import Player, RandomPlayer, play_players
+from openenv.train.players import Player, RandomPlayer, play_tasks
 from openenv.train.rollout import ModelPlayer
+from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions
 from openenv.train.tiny import build_model, build_tokenizer, words_of
@@ -232,27 +233,27 @@ def _texts_with(
     reset: Mapping[str, Any], actions: ActionText, sessions: Sessions, config: TrainConfig
 ) -> Iterator[str]:
     seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
-    results = sessions.reset_tasks([{**reset, "seed": seed} for seed in seeds])
+    tasks = [{**reset, **task} for task in training_tasks(config, sessions, len(seeds))]
+    results = sessions.reset_tasks(tasks)
     openings = [observation_text(result.observation) for result in results]
     yield from openings
     words = words_of(openings) or list("abc")
     numbers = [derived_seed(config.seed, "vocabulary", seed) for seed in seeds]
-    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], seeds, reset, sessions, config)
+    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], tasks, sessions, config)
     if sessions.package is not None:
         players = [sessions.package.make_player(number) for number in numbers]
-        yield from _texts_of([player for player in players if player is not None], seeds, reset, sessions, config)
+        yield from _texts_of([player for player in players if player is not None], tasks, sessions, config)
 
 
 def _texts_of(
     players: Sequence[Player],
-    seeds: Sequence[int],
-    reset: Mapping[str, Any],
+    tasks: Sequence[Mapping[str, Any]],
     sessions: Sessions,
     config: TrainConfig,
 ) -> Iterator[str]:
     if not players:
         return
-    for episode in play_players(sessions, players, seeds, max_turns=config.max_turns, reset=reset):
+    for episode in play_tasks(sessions, players, tasks, max_turns=config.max_turns):
         for turn in episode.turns:
             yield turn.observation
             yield turn.action

@@ -17,7 +17,7 @@ from openenv.train.played_episode import Message, PlayedEpisode
 from openenv.train.policy import load_policy
 from openenv.train.quiet import quiet_libraries
 from openenv.train.run_folder import RunFolder
-from openenv.train.seeds import derived_seed
+from openenv.train.seeds import evaluation_draws
 from openenv.train.sessions import Sessions
 
 __all__ = ["PolicyEpisodes"]
@@ -52,7 +52,9 @@ class PolicyEpisodes:
             )
         self._settings = settings
         config, source = _config_and_source(settings)
-        self._sessions = Sessions.open(settings.environment, sessions, with_tools=None)
+        self._sessions = Sessions.open(
+            settings.environment, sessions, with_tools=None, step_timeout_s=settings.step_timeout_s
+        )
         self.client = self._sessions.client
         try:
             with quiet_libraries():
@@ -78,10 +80,9 @@ class PolicyEpisodes:
         """
         for start in range(0, len(tasks), len(self._sessions)):
             batch = tasks[start : start + len(self._sessions)]
-            seed = derived_seed(self._settings.seed, "evaluation", batch[0][0])
-            generator = torch.Generator(self._player.model.device).manual_seed(seed)
+            draws = evaluation_draws(self._settings.seed, [number for number, _ in batch])
             episodes = self._player.play_tasks(
-                [task for _, task in batch], temperature=self._settings.temperature, generator=generator
+                [task for _, task in batch], temperature=self._settings.temperature, generator=draws
             )
             for (number, _), episode in zip(batch, episodes, strict=True):
                 yield PlayedEpisode(number, episode, _messages(episode), [])

@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from openenv.train.config import TrainConfig
 from openenv.train.diagnosis import diagnose
@@ -22,7 +23,18 @@ from openenv.train.report_parts import (
     warning_section,
 )
 from openenv.train.run_folder import RunFolder, read_lines
-from openenv.train.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, score_name
+from openenv.train.scores import (
+    AFTER,
+    BEFORE,
+    MODEL,
+    RANDOM,
+    SCRIPTED,
+    WARMED_UP,
+    Score,
+    figure_name,
+    sampled,
+    score_name,
+)
 
 __all__ = [
     "AFTER",
@@ -40,6 +52,7 @@ __all__ = [
 _TEMPLATE = Path(__file__).with_name("report.html")
 _LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
 _PLAYER_COLOURS = {RANDOM: "#b4541a", SCRIPTED: "#1f8a4c"}
+_MODEL_COLOURS = {BEFORE: "#8a93a5", WARMED_UP: "#7d3fb0", AFTER: _INK}
 SMOOTHED_OVER = 0.04
 
 
@@ -48,7 +61,8 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
 
     Args:
         metrics: The lines of ``metrics.jsonl``.
-        scores: Scores by player; the random and the scripted player become lines, the model's scores dots.
+        scores: Scores by player; the random and the scripted player become lines, the model's scores dots: empty ones
+            for the greedy figures, at the step at which they were measured.
         title: Heading of the picture.
         path: Where the PNG goes.
     """
@@ -56,7 +70,7 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
     steps = [row["step"] for row in metrics]
-    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores)
+    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
     _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
     upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
     upper.set_ylabel("mean reward of an episode")
@@ -87,12 +101,13 @@ def draw_curves(
     """
     figure = Figure(figsize=(9, 0.8 + 3.2 * len(environments)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
+    last = max((row["step"] for row in metrics), default=0)
     panels = figure.subplots(len(environments), 1, sharex=True, squeeze=False)[:, 0]
     for axes, name in zip(panels, environments, strict=True):
         # Not every environment is played in every step.
         rows = [row for row in metrics if f"episode/{name}/reward" in row]
         rewards = [row[f"episode/{name}/reward"] for row in rows]
-        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores))
+        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores), last)
         axes.set_title(name, loc="left", fontsize=11, color=_INK)
         axes.set_ylabel("mean reward of an episode")
         _tidy(axes)
@@ -102,7 +117,7 @@ def draw_curves(
 
 
 def _scores_in(environment: str, scores: Mapping[str, Score]) -> dict[str, Score]:
-    players = (RANDOM, SCRIPTED, BEFORE, WARMED_UP, AFTER)
+    players = (RANDOM, SCRIPTED, *(name for player in MODEL for name in (player, sampled(player))))
     return {player: scores[name] for player in players if (name := score_name(player, environment)) in scores}
 
 
@@ -125,43 +140,33 @@ def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) ->
     figure.savefig(path)
 
 
-def _draw_rewards(axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score]) -> None:
-    _draw_series(axes, steps, rewards)
+def _draw_rewards(
+    axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score], last: int
+) -> None:
+    _draw_series(axes, steps, rewards, "in training, sampled")
     for player, colour in _PLAYER_COLOURS.items():
         if player in scores:
             level = scores[player].mean_reward
-            axes.axhline(level, color=colour, linewidth=1.2, linestyle=(0, (5, 4)), zorder=1)
-            label = f"{player} {level:.2f}"
-            axes.annotate(
-                label,
-                (1, level),
-                xycoords=("axes fraction", "data"),
-                xytext=(-4, 4),
-                textcoords="offset points",
-                ha="right",
-                color=colour,
-                fontsize=9,
-            )
-    for player, step in ((BEFORE, 0), (AFTER, max(steps, default=0))):
-        if player in scores:
-            level = scores[player].mean_reward
-            axes.plot(step, level, "o", color=_INK, markersize=6, zorder=4, clip_on=False)
-            side = -1 if step else 1
-            axes.annotate(
-                f"{player} {level:.2f}",
-                (step, level),
-                xytext=(8 * side, -14),
-                textcoords="offset points",
-                ha="left" if step == 0 else "right",
-                color=_INK,
-                fontsize=9,
-                zorder=5,
-            )
+            style = {"color": colour, "linewidth": 1.2, "linestyle": (0, (5, 4)), "zorder": 1}
+            axes.axhline(level, label=f"{player} {level:.2f}", **style)
+    # The model is trained from where the warm-up has left it.
+    for player, step in ((BEFORE, 0), (WARMED_UP, 0), (AFTER, last)):
+        for name in (player, sampled(player)):
+            if name in scores:
+                inside = "none" if name == player else _MODEL_COLOURS[player]
+                _draw_dot(axes, step, scores[name].mean_reward, figure_name(name), _MODEL_COLOURS[player], inside)
+    # Beside the picture, where no label hides a curve or another label.
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
 
 
-def _draw_series(axes: Any, steps: Sequence[int], values: Sequence[float]) -> None:
+def _draw_dot(axes: Any, step: int, level: float, name: str, colour: str, inside: str) -> None:
+    style = {"color": colour, "markerfacecolor": inside, "markersize": 7, "zorder": 4, "clip_on": False}
+    axes.plot(step, level, "o", linestyle="none", label=f"{name} {level:.2f}", **style)
+
+
+def _draw_series(axes: Any, steps: Sequence[int], values: Sequence[float], label: str = "") -> None:
     axes.plot(steps, values, color=_FAINT, linewidth=0.9, zorder=2)
-    axes.plot(steps, _smoothed(values), color=_LINE, linewidth=2.2, zorder=3)
+    axes.plot(steps, _smoothed(values), color=_LINE, linewidth=2.2, zorder=3, label=label or None)
 
 
 def _smoothed(values: Sequence[float]) -> list[float]:
@@ -176,6 +181,7 @@ def _tidy(axes: Any) -> None:
     axes.set_axisbelow(True)
     axes.tick_params(colors=_INK, labelsize=9, length=0)
     axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
 
@@ -199,7 +205,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
     warnings = diagnose(config, folder.read_metrics(), scores)
     fields = {
         "title": html.escape(title),
-        "summary": html.escape(_summary(scores, config)),
+        "summary": html.escape(_summary(scores, config, len(folder.read_metrics()))),
         "warnings": warning_section(warnings),
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
@@ -219,7 +225,9 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
     folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
 
 
-def _summary(scores: Mapping[str, Score], config: TrainConfig) -> str:
+def _summary(scores: Mapping[str, Score], config: TrainConfig, steps: int) -> str:
+    if any(score_name(AFTER, name) not in scores for name in config.parts):
+        return f"Interrupted after {steps} of {config.steps} optimiser steps, with seed {config.seed}."
     reached = [_change(name, scores) for name in config.parts]
     rewards = f"Mean reward {'; '.join(reached)} after"
     if not config.grpo:
@@ -244,7 +252,7 @@ def _score_row(player: str, score: Score) -> str:
         f"{score.illegal_actions:.2f}",
         str(score.episodes),
     )
-    return row(player, *values)
+    return row(figure_name(player), *values)
 
 
 def _histogram(name: str, scores: Mapping[str, Score]) -> str:
@@ -259,4 +267,4 @@ def _histogram(name: str, scores: Mapping[str, Score]) -> str:
 
 def _episode(player: str, score: Score) -> str:
     total = sum(turn["reward"] for turn in score.sample)
-    return f"<section><h3>{cell(player)}: reward {total:+.2f}</h3>{turns_table(score.sample)}</section>"
+    return f"<section><h3>{cell(figure_name(player))}: reward {total:+.2f}</h3>{turns_table(score.sample)}</section>"

@@ -1,6 +1,7 @@
 """Rollouts: a language model plays many episodes at once, all environments stepped together."""
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from openenv.adapters.text import ActionText
@@ -67,14 +68,15 @@ class ModelPlayer:
         return self.play_tasks([{"seed": seed} for seed in seeds], temperature=temperature, generator=generator)
 
     def play_tasks(
-        self, tasks: Sequence[Mapping[str, Any]], *, temperature: float, generator: "torch.Generator"
+        self, tasks: Sequence[Mapping[str, Any]], *, temperature: float, generator: "torch.Generator | Sequence[Random]"
     ) -> list[Episode]:
         """Play one episode for each task, all at once.
 
         Args:
             tasks: What each reset is passed, its seed among it; at most as many as there are sessions.
             temperature: Of sampling; 0 takes the most likely token.
-            generator: Source of randomness, on the model's device.
+            generator: Source of randomness, on the model's device; or one for each episode, whose draws then depend on
+                no other episode.
 
         Returns:
             The episodes, in the order of the tasks.

@@ -112,7 +112,7 @@ class RolloutFunction:
         episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
         with backend.writing(seed=self._seed(trainer)) as writer:
             sessions = _Sessions(self._sessions(len(prompts)))
-            first = sessions.reset([episode.parameters for episode in episodes])
+            first = sessions.reset([self._spec.taken(episode.parameters) for episode in episodes])
             for result in first:
                 if isinstance(result, StepResult):
                     self._spec.check_shown(result.observation)

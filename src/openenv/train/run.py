@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
@@ -13,23 +14,27 @@ from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.config import TrainConfig
+from openenv.train.config import TrainConfig, load_config
 from openenv.train.diagnosis import TrainingWarning, diagnose
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.grpo import make_joint_trainer, takes_gpu
+from openenv.train.interruption import Interruption
 from openenv.train.joint import open_sessions
 from openenv.train.live_warnings import LiveWarnings
 from openenv.train.lora import whole_model
 from openenv.train.policy import Policy, load_policies, make_policies
 from openenv.train.progress import TrainingProgress
 from openenv.train.quiet import quiet_libraries
-from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, score_name, write_report
+from openenv.train.report import write_report
 from openenv.train.run_folder import RunFolder, step_of
 from openenv.train.run_start import RunStart
-from openenv.train.scores import Score
+from openenv.train.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, figure_name, sampled, score_name
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
 from openenv.train.warm_up import call_examples, check_examples, example_tokens, find_examples, learn_examples
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
 
 __all__ = ["TrainResult", "resume", "train"]
 
@@ -87,8 +92,14 @@ def train(
         return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 
 
-def resume(path: Path, console: Console | None = None, callbacks: Sequence[TrainerCallback] = ()) -> TrainResult:
-    """Go on with a run that was interrupted, from its last checkpoint.
+def resume(
+    path: Path,
+    console: Console | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+    *,
+    steps: int | None = None,
+) -> TrainResult:
+    """Go on with a run that was interrupted, or has ended and is to be longer, from its last checkpoint.
 
     On the same machine, with the same versions and number of threads, the model ends up with the weights that it would
     have without the interruption.
@@ -97,18 +108,19 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
         path: The run's folder.
         console: Where progress is shown; by default the terminal.
         callbacks: Told of each optimiser step, after its metrics were written.
+        steps: Optimiser steps of the whole run, those that are done among them. The learning rate goes on as that of a
+            run with so many steps: after 300 of 600 steps a linear one is at half of where it began.
 
     Returns:
         Scores and where everything lies.
 
     Raises:
-        ConfigurationError: It is no run's folder, or the run has ended.
+        ConfigurationError: It is no run's folder, or the run has ended and ``steps`` is not more than it has done.
     """
     folder = RunFolder.reopen(path)
-    if folder.report.exists():
-        raise ConfigurationError(f"The run in {path} has ended; its report is {folder.report}. Start a new run.")
-    config = folder.load_config()
+    config = _config_to_go_on_with(folder, steps)
     _check_installed(config)
+    folder.begin_again(config)
     with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         checkpoint = folder.last_checkpoint()
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
@@ -119,6 +131,26 @@ def resume(path: Path, console: Console | None = None, callbacks: Sequence[Train
         else:
             policies = load_policies(config, sessions, source)
         return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
+
+
+def _config_to_go_on_with(folder: RunFolder, steps: int | None) -> TrainConfig:
+    config = folder.load_config()
+    if steps is None:
+        if folder.has_ended(config):
+            raise ConfigurationError(
+                f"The run in {folder.path} has ended; its report is {folder.report}. Start a new run, or make this one "
+                f"longer: --resume {quote(str(folder.path))} --steps {2 * config.steps}"
+            )
+        return config
+    if not config.grpo:
+        raise ConfigurationError(f"The run in {folder.path} learns from examples alone; leave out --steps.")
+    checkpoint = folder.last_checkpoint()
+    done = 0 if checkpoint is None else step_of(checkpoint)
+    if steps <= done:
+        raise ConfigurationError(
+            f"The run in {folder.path} has done {done} steps; --steps counts these too, and must be more; got {steps}."
+        )
+    return load_config(folder.config, steps=steps)
 
 
 def _check_installed(config: TrainConfig) -> None:
@@ -141,6 +173,40 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+class _StopAfterStep(TrainerCallback):
+    """Ends the training with a checkpoint when a signal came."""
+
+    def __init__(self, interruption: Interruption) -> None:
+        self._interruption = interruption
+
+    def on_step_end(
+        self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **kwargs: Any
+    ) -> None:
+        """Ask for a checkpoint and the end."""
+        if self._interruption.received is not None:
+            control.should_save = control.should_training_stop = True
+
+
+class _RateOfTheSchedule(TrainerCallback):
+    """Begins with the learning rate that the schedule has: a checkpoint of a shorter run holds that run's own."""
+
+    def on_train_begin(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        optimizer: Any = None,
+        lr_scheduler: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Set the rate of the first step."""
+        schedules = zip(lr_scheduler.base_lrs, lr_scheduler.lr_lambdas, strict=True)
+        rates = [base * share(lr_scheduler.last_epoch) for base, share in schedules]
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        lr_scheduler._last_lr = rates  # what is logged
+
+
 class _Run:
     def __init__(
         self,
@@ -161,6 +227,7 @@ class _Run:
         self._callbacks = callbacks
         self._checkpoint = folder.last_checkpoint()
         self._told: set[str] = set()
+        self._interruption = Interruption()
 
     @property
     def _policy(self) -> Policy:
@@ -169,6 +236,14 @@ class _Run:
 
     def whole(self) -> TrainResult:
         self._folder.add_start(RunStart.now())
+        with self._interruption:
+            try:
+                return self._play_and_learn()
+            except KeyboardInterrupt:
+                self._end_early()
+                raise
+
+    def _play_and_learn(self) -> TrainResult:
         self._introduce()
         seconds = self._warm_up() if self._has_to_warm_up() else 0.0
         if self._config.grpo:
@@ -176,10 +251,10 @@ class _Run:
         else:
             self._score_before()
             self._to_device()
-        self._score(AFTER, self._evaluate_again)
+        self._score_model(AFTER)
         self._policy.model.save_pretrained(self._folder.model)
         self._policy.tokenizer.save_pretrained(self._folder.model)
-        write_report(self._folder, self._config, f"{self._config.model} on {self._name}")
+        self._report()
         scores = self._folder.read_scores()
         steps = self._config.steps - self._steps_done() if self._config.grpo else 0
         warnings = diagnose(self._config, self._folder.read_metrics(), scores)
@@ -208,12 +283,13 @@ class _Run:
     def _reinforce(self) -> float:
         """Learn from rewards; return the seconds that it took."""
         progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
-        callbacks = [progress, LiveWarnings(self._console, self._config, self._folder), *self._callbacks]
+        live = LiveWarnings(self._console, self._config, self._folder)
+        callbacks = [progress, live, *self._callbacks, _StopAfterStep(self._interruption), _RateOfTheSchedule()]
         # Also puts the model on its device.
         trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks)
         self._score_before()
         if self._config.sft is not None:
-            self._score(WARMED_UP, self._evaluate_again)
+            self._score_model(WARMED_UP)
         seconds = self._train(trainer, progress)
         model = whole_model(trainer.model)
         self._policies = {name: replace(policy, model=model) for name, policy in self._policies.items()}
@@ -224,7 +300,7 @@ class _Run:
             RANDOM, lambda name: evaluate_random_player(self._policies[name], self._sessions[name], self._parts[name])
         )
         self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
-        self._score(BEFORE, lambda name: evaluate_policy(self._policies[name], self._sessions[name], self._parts[name]))
+        self._score_model(BEFORE)
         self._warn_of_hidden_text()
 
     def _warn_of_hidden_text(self) -> None:
@@ -235,10 +311,17 @@ class _Run:
                 text = f"warning   {sessions.name}: {sessions.hidden_text}"
                 self._console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
-    def _evaluate_again(self, name: str) -> Score:
+    def _score_model(self, player: str) -> None:
+        """Evaluate the model as it is now, greedy and sampled."""
+        self._score(player, lambda name: self._evaluate(name, greedy=True))
+        if self._config.sampled_temperature:
+            self._score(sampled(player), lambda name: self._evaluate(name, greedy=False))
+
+    def _evaluate(self, name: str, *, greedy: bool) -> Score:
         """Evaluate the model, and keep the episode that went worst before."""
-        shown = self._folder.read_scores()[score_name(BEFORE, name)].sample_seed
-        return evaluate_policy(self._policies[name], self._sessions[name], self._parts[name], shown)
+        before = self._folder.read_scores().get(score_name(BEFORE, name))
+        shown = None if before is None else before.sample_seed
+        return evaluate_policy(self._policies[name], self._sessions[name], self._parts[name], shown, greedy=greedy)
 
     def _to_device(self) -> None:
         if takes_gpu(self._config):
@@ -255,13 +338,27 @@ class _Run:
         """Train to the end of the schedule; return the seconds that it took."""
         self._folder.forget_after(self._checkpoint)
         start = time.monotonic()
-        try:
-            with progress:
-                trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
-        except KeyboardInterrupt:
-            self._say(f"Interrupted. To go on: openenv train --resume {quote(str(self._folder.path))}")
-            raise
+        with progress, self._interruption.steps():
+            trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
+        self._interruption.raise_if_received()
         return time.monotonic() - start
+
+    def _report(self) -> None:
+        write_report(self._folder, self._config, f"{self._config.model} on {self._name}")
+
+    def _end_early(self) -> None:
+        """Write the report as far as the run has come, and say what there is and how to go on."""
+        checkpoint = self._folder.last_checkpoint()
+        kept = "There is no checkpoint yet" if checkpoint is None else f"The last checkpoint is {checkpoint}"
+        if not self._folder.read_metrics():
+            kept += ", and no report, since no step was done."
+        elif self._folder.is_scored(self._config):
+            kept += ", and only the model and the report are still to be written."
+        else:
+            self._report()
+            kept += f", and the report up to here is {self._folder.report}."
+        again = "begin again" if checkpoint is None else "go on"
+        self._say(f"Interrupted. {kept}\nTo {again}: openenv train --resume {quote(str(self._folder.path))}")
 
     def _steps_done(self) -> int:
         return 0 if self._checkpoint is None else step_of(self._checkpoint)
@@ -282,8 +379,8 @@ class _Run:
                 return
             scores[key] = score
             self._folder.write_scores(scores)
-        width = max(len(score_name(f"{SCRIPTED} ", each)) for each in self._parts)
-        self._say(f"{key:<{width}} mean reward {scores[key].mean_reward:+.3f}")
+        width = max(len(score_name(sampled(BEFORE), each)) for each in self._parts)
+        self._say(f"{figure_name(key):<{width}}  mean reward {scores[key].mean_reward:+.3f}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -12,7 +12,7 @@ from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
 from openenv.train.run_start import RunStart
-from openenv.train.scores import Score
+from openenv.train.scores import AFTER, Score, sampled, score_name
 
 __all__ = ["RunFolder", "read_lines", "step_of"]
 
@@ -31,7 +31,7 @@ class RunFolder:
           checkpoints/    checkpoint-100/ and so on, to resume from
           model/          the trained model and its tokenizer
           curve.png
-          report.html     written last: with it the run has ended
+          report.html     written last, and by a run that is interrupted
 
     Args:
         path: The folder.
@@ -90,6 +90,36 @@ class RunFolder:
         if not folder.config.is_file():
             raise ConfigurationError(f"{path} is no run's folder: there is no config.yaml in it.")
         return folder
+
+    def has_ended(self, config: TrainConfig) -> bool:
+        """Whether the run came to its end; an interrupted one may have a report, too.
+
+        Args:
+            config: The run's settings.
+        """
+        return self.report.exists() and self.is_scored(config)
+
+    def is_scored(self, config: TrainConfig) -> bool:
+        """Whether the trained model was evaluated.
+
+        Args:
+            config: The run's settings.
+        """
+        scores = self.read_scores()
+        return all(score_name(AFTER, name) in scores for name in config.parts)
+
+    def begin_again(self, config: TrainConfig) -> None:
+        """Take up a run that is gone on with: a longer one has no end yet.
+
+        Args:
+            config: The run's settings, maybe with more steps.
+        """
+        self.report.unlink(missing_ok=True)
+        if config == self.load_config():
+            return
+        ends = tuple(score_name(name, part) for name in (AFTER, sampled(AFTER)) for part in config.parts)
+        self.write_scores({name: score for name, score in self.read_scores().items() if name not in ends})
+        config.save(self.config)
 
     def load_config(self) -> TrainConfig:
         """Read the settings."""

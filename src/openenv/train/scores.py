@@ -8,20 +8,22 @@ from typing import Any
 from openenv.train.episodes import Episode
 from openenv.train.illegal_texts import commonest_texts
 
-__all__ = ["AFTER", "BEFORE", "RANDOM", "SCRIPTED", "WARMED_UP", "Score", "score_name"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "MODEL",
+    "RANDOM",
+    "SCRIPTED",
+    "WARMED_UP",
+    "Score",
+    "figure_name",
+    "sampled",
+    "score_name",
+]
 
-BEFORE, AFTER, RANDOM, SCRIPTED = "before training", "after training", "random player", "scripted player"
-WARMED_UP = "after warm-up"
-
-
-def score_name(player: str, environment: str) -> str:
-    """Return the name of a player's score in an environment: the player alone if the environment has no name.
-
-    Example:
-        >>> score_name("random player", "catch")
-        'catch: random player'
-    """
-    return f"{environment}: {player}" if environment else player
+BEFORE, WARMED_UP, AFTER = "before training", "after warm-up", "after training"
+MODEL = (BEFORE, WARMED_UP, AFTER)
+RANDOM, SCRIPTED = "random player", "scripted player"
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,33 @@ def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
         }
         for place, name in sorted(names.items())
     }
+
+
+def sampled(player: str) -> str:
+    """Return what the sampled figure of a model is called, beside the greedy one.
+
+    Example:
+        >>> sampled("after training")
+        'after training, sampled'
+    """
+    return f"{player}, sampled"
+
+
+def figure_name(player: str) -> str:
+    """Return what a score is called for people: a model's says whether it is the greedy figure.
+
+    Example:
+        >>> figure_name("catch: after training"), figure_name("random player")
+        ('catch: after training, greedy', 'random player')
+    """
+    return f"{player}, greedy" if player.endswith(MODEL) else player
+
+
+def score_name(player: str, environment: str) -> str:
+    """Return what a player's score in an environment is called: the player alone if the environment has no name.
+
+    Example:
+        >>> score_name("random player", "catch")
+        'catch: random player'
+    """
+    return f"{environment}: {player}" if environment else player

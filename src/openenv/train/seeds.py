@@ -1,8 +1,9 @@
 """Where every random choice of a run comes from: one number, the run's seed."""
 
 import random
+from collections.abc import Iterable
 
-__all__ = ["derived_seed", "evaluation_seeds", "training_seeds"]
+__all__ = ["derived_seed", "evaluation_draws", "evaluation_seeds", "training_seeds"]
 
 # Evaluation takes its seeds from the upper half of 31 bits and training from the lower half, so they never meet.
 _HALF = 2**30
@@ -35,6 +36,16 @@ def evaluation_seeds(seed: int, count: int) -> list[int]:
     """Make the seeds of evaluation episodes; none is ever a training seed."""
     source = _source(seed, "evaluation episodes")
     return [_HALF + source.randrange(_HALF) for _ in range(count)]
+
+
+def evaluation_draws(seed: int, numbers: Iterable[int]) -> list[random.Random]:
+    """Make what a model's tokens are drawn with in evaluation episodes, a source for each episode.
+
+    Args:
+        seed: The run's seed.
+        numbers: The episodes' numbers, from 0.
+    """
+    return [_source(seed, "evaluation", number) for number in numbers]
 
 
 def _source(seed: int, *purpose: str | int) -> random.Random:

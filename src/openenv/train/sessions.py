@@ -15,7 +15,9 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
+from openenv.train.config import STEP_TIMEOUT_S
 from openenv.train.environment_tools import EnvironmentTools, calls_tools_only
+from openenv.train.task_choice import named_tasks
 
 __all__ = ["Sessions"]
 
@@ -49,9 +51,12 @@ class Sessions:
         self.tools: EnvironmentTools | None = None
         self.hidden_text: str | None = None
         self._vector = vector
+        self._named: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
-    def open(cls, environment: str, count: int, *, with_tools: bool | None = False) -> Self:
+    def open(
+        cls, environment: str, count: int, *, with_tools: bool | None = False, step_timeout_s: float = STEP_TIMEOUT_S
+    ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
         Args:
@@ -59,6 +64,7 @@ class Sessions:
                 or a server's URL.
             count: How many sessions to open.
             with_tools: Whether to ask for the environment's tools too.
+            step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
 
         Returns:
             The sessions, connected.
@@ -74,7 +80,9 @@ class Sessions:
             with_tools = _calls_tools_only(environment)
         # The place of the session that asks for the tools is free again a moment after it has asked.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
-        client: Client = make(environment, max_sessions=count, capacity_wait_s=wait_s).sync()
+        client: Client = make(
+            environment, max_sessions=count, capacity_wait_s=wait_s, message_timeout_s=step_timeout_s
+        ).sync()
         try:
             tools = EnvironmentTools.of(client) if with_tools else None
             sessions = cls._of(environment, client, client.vector(count))
@@ -109,6 +117,20 @@ class Sessions:
         """Return what a model is told of the environment itself."""
         description = self.package.description if self.package else ""
         return f"You act in the environment {self.name}. {description}"
+
+    def named_tasks(self, name: str) -> list[dict[str, Any]]:
+        """Return the tasks of a split, or those in a file; they are read once.
+
+        Args:
+            name: A split of the environment's tasks, or a file of them.
+
+        Raises:
+            ConfigurationError: The file can't be read, or there are no tasks.
+            OpenEnvError: The environment has no such split, or no tasks.
+        """
+        if name not in self._named:
+            self._named[name] = named_tasks(name, self.client)
+        return self._named[name]
 
     def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
         """Start an episode in the first ``len(seeds)`` sessions.

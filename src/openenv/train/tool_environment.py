@@ -168,7 +168,7 @@ class ToolEnvironment:
         task = self._spec.task_of_row(row)
         self._episode = _Episode(task)
         try:
-            result = self._client.reset(**task)
+            result = self._client.reset(**self._spec.taken(task))
         except ServerCapacityError as error:
             raise ConfigurationError(
                 f"{error.message} Each rollout of {self._spec.name} at a time needs a session, and TRL plays as many "

@@ -24,9 +24,10 @@ from openenv.train.dialogue import Dialogue, first_content
 from openenv.train.episodes import Episode
 from openenv.train.grpo import takes_gpu
 from openenv.train.lora import lora_config, whole_model
-from openenv.train.players import Player, play_players
+from openenv.train.players import Player, play_tasks
 from openenv.train.policy import Policy
-from openenv.train.seeds import derived_seed, training_seeds
+from openenv.train.run_tasks import training_tasks
+from openenv.train.seeds import derived_seed
 from openenv.train.sessions import Sessions
 from openenv.train.tool_policy import call_text
 
@@ -236,13 +237,13 @@ def _player_package(sessions: Sessions) -> "EnvironmentPackage":
 
 def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
     package = _player_package(sessions)
-    seeds = training_seeds(config.seed, count)
+    tasks = [{**config.reset, **task} for task in training_tasks(config, sessions, count)]
     episodes: list[Episode] = []
     for start in range(0, count, len(sessions)):
-        batch = seeds[start : start + len(sessions)]
+        batch = tasks[start : start + len(sessions)]
         players = [package.make_player(derived_seed(config.seed, "examples", start + i)) for i in range(len(batch))]
         made = cast("list[Player]", players)
-        episodes += play_players(sessions, made, batch, max_turns=config.max_turns, reset=config.reset)
+        episodes += play_tasks(sessions, made, batch, max_turns=config.max_turns)
     return episodes
 
 

@@ -30,7 +30,7 @@ def validate_adapted(target: str) -> Report:
     """
     environment = find_adapted(target)
     results = [run_check(check, environment) for check in ADAPTED_CHECKS]
-    return Report(target, "", {}, results, LEVEL)
+    return Report(target, "", {}, results, (LEVEL,))
 
 
 def _find_in_schemas(environment: AdaptedEnvironment) -> Iterable[Finding]:

@@ -48,14 +48,14 @@ class Report:
         source_digest: SHA-256 over the files that were looked at.
         manifest: The manifest's keys; empty if it can't be read.
         results: One entry for each check.
-        level: What was done: ``static`` ran nothing of the environment.
+        levels: What was done: ``static`` runs nothing of the environment, ``runtime`` does.
     """
 
     target: str
     source_digest: str
     manifest: Mapping[str, Any]
     results: list[CheckResult]
-    level: str = LEVEL
+    levels: tuple[str, ...] = (LEVEL,)
 
     @property
     def verdict(self) -> Status:
@@ -69,7 +69,7 @@ class Report:
             "target": self.target,
             "source_digest": self.source_digest,
             "manifest": dict(self.manifest),
-            "levels_run": [self.level],
+            "levels_run": list(self.levels),
             "results": [asdict(result) for result in self.results],
             "verdict": self.verdict,
         }

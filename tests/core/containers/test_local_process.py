@@ -1,10 +1,12 @@
 """Servers in child processes: real ones, killed and broken in every way."""
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,13 @@ from tests.servers import eventually
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime import LocalProcessProvider
-from openenv.core.exceptions import ProviderError, ServerCapacityError, ServerUnauthorizedError
+from openenv.core.exceptions import (
+    ProviderError,
+    ServerCapacityError,
+    ServerEndedError,
+    ServerExecutionError,
+    ServerUnauthorizedError,
+)
 
 DYING_PARENT = """
 import sys
@@ -239,3 +247,90 @@ def test_the_working_directory_shadows_nothing(folder: Path, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path / "elsewhere")
     with LocalProcessProvider(folder) as provider:
         provider.wait_for_ready(100)
+
+
+def failing(folder: Path) -> Path:
+    """Put an error and a print into an environment's step."""
+    file = folder / "server" / "local_env_environment.py"
+    step = "self._state.step_count += 1"
+    lines = 'print("stepping on", action.message)\n        {}["missing"]'
+    file.write_text(file.read_text().replace(step, lines))
+    return file
+
+
+def test_what_the_environment_raises_comes_with_its_place_and_what_it_prints_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = failing(folder)
+    with GenericEnvClient(provider=LocalProcessProvider(folder)).sync() as client:
+        client.reset()
+        with pytest.raises(ServerExecutionError, match=r"KeyError: 'missing' \(.*, in step\)") as raised:
+            client.step({"message": "hello"})
+    line = file.read_text().splitlines().index('        {}["missing"]') + 1
+    assert f"({file}, line {line}, in step)" in str(raised.value)
+    assert raised.value.details["traceback"].endswith("KeyError: 'missing'\n")
+    shown = capsys.readouterr().err
+    assert shown.startswith("stepping on hello\n")
+    assert shown.endswith("KeyError: 'missing'\n")
+
+
+def test_what_goes_into_a_log_file_is_not_shown(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(folder)
+    monkeypatch.setenv("OPENENV_DEBUG", "0")
+    provider = LocalProcessProvider(folder, log_file=tmp_path / "server.log")
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        with pytest.raises(ServerExecutionError, match="Server error: 'missing'") as raised:
+            client.step({"message": "hello"})
+    assert not raised.value.details
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "server.log").read_text().startswith("stepping on hello\n")
+
+
+def test_an_environment_that_can_t_be_made_is_said_when_its_server_starts(folder: Path) -> None:
+    file = folder / "server" / "local_env_environment.py"
+    file.write_text(file.read_text().replace("def step", "def stepp"))
+    with pytest.raises(ProviderError, match="Error: LocalEnvironment lacks step, so no instance"):
+        GenericEnvClient(provider=LocalProcessProvider(folder)).sync().connect()
+
+
+def ending(folder: Path, code: str) -> Path:
+    """Have an environment's step end its process."""
+    file = folder / "server" / "local_env_environment.py"
+    file.write_text(file.read_text().replace("self._state.step_count += 1", f"import os, signal; {code}"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("os._exit(3)", "exited with status 3"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", r"was ended by signal 9 \(SIGKILL; it may have run out of memory\)"),
+    ],
+)
+def test_a_step_that_ends_its_process_is_known_at_once(folder: Path, code: str, how: str) -> None:
+    sentence = rf"^The server for '.*local_env' {how}, and its sessions with it\. .* OPENENV_ISOLATION=process"
+    with GenericEnvClient(provider=LocalProcessProvider(ending(folder, code))).sync() as client:
+        client.reset()
+        games = client.vector(2)
+        games.reset()
+        started = time.monotonic()
+        for error in games.step([{"message": "a"}, {"message": "b"}]):
+            assert isinstance(error, ServerEndedError)
+        with pytest.raises(ServerEndedError, match=sentence):
+            client.reset()
+        with pytest.raises(ServerEndedError, match=sentence):
+            client.new_session()
+        assert time.monotonic() - started < 20  # and not the 30 s for which a server that lives keeps sessions
+
+
+def test_a_reset_that_ends_the_process_of_a_client_s_own_loop_is_known_at_once(folder: Path) -> None:
+    async def play() -> None:
+        async with GenericEnvClient(provider=LocalProcessProvider(ending(folder, "os._exit(3)"))) as client:
+            await client.reset()
+            await client.step({"message": "a"})
+
+    with pytest.raises(ServerEndedError, match="exited with status 3, and its sessions"):
+        asyncio.run(play())

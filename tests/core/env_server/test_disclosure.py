@@ -1,6 +1,8 @@
 """What clients are told of an environment's errors, on every way to a server."""
 
+import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from tests.conftest import Serve
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer
 
-from openenv.core.env_server.disclosure import add_traceback, message_of, traceback_text, without_secrets
+from openenv.core.env_server.disclosure import add_traceback, message_of, origin_of, traceback_text, without_secrets
 from openenv.core.env_server.protocol import error_data
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, RemoteTracebackError, RequestError
 
@@ -290,3 +292,30 @@ def test_an_environment_s_failure_keeps_its_cause() -> None:
     add_traceback(error)
     assert error.traceback is not None
     assert error.traceback.endswith("ValueError: why\n")
+
+
+@PLACES
+def test_a_server_that_debugs_says_what_was_raised_and_where(serve: Serve, ask: Ask, isolation: str) -> None:
+    failed = ask(serve(LeakyEnvironment, isolation=isolation, debug=True))[0]
+    said = failed.get("message") or failed["detail"]
+    assert re.search(rf"^FileNotFoundError: .*{re.escape(__file__)}, line \d+, in reset\)$", said)
+
+
+@PLACES
+def test_a_server_that_debugs_says_why_an_environment_can_t_be_made(serve: Serve, isolation: str) -> None:
+    with serve(UnmadeEnvironment, isolation=isolation, debug=True).wire() as wire:
+        said = wire.receive()["data"]["message"]
+    # Its leak() reads a variable that is not there.
+    assert said.startswith("Environment factory 'UnmadeEnvironment' failed to create instance. KeyError: 'LEAKY_TOKEN'")
+    assert re.search(rf"{re.escape(__file__)}, line \d+, in leak\)$", said)
+
+
+def test_the_line_that_is_named_is_the_author_s() -> None:
+    with pytest.raises(ValueError, match="Expecting value") as raised:
+        json.loads("no JSON")
+    assert re.search(r"^JSONDecodeError: .*test_disclosure.py, line \d+, in test_the_line_", origin_of(raised.value))
+
+
+@pytest.mark.parametrize(("raised", "said"), [(KeyError("a"), "KeyError: 'a'"), (TimeoutError(), "TimeoutError")])
+def test_what_was_raised_without_a_traceback_has_no_line(raised: Exception, said: str) -> None:
+    assert origin_of(raised) == said

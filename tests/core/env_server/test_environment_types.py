@@ -322,3 +322,30 @@ class TestFactory:
 
         assert EnvironmentFactory(make).learn_class() is Closing
         assert len(closed) == 1
+
+    def test_a_class_with_abstract_methods_is_refused_by_their_names(self) -> None:
+        class Unfinished(Environment[Add, Total, State]):
+            def reset(self) -> Total:
+                return Total(total=0)
+
+        for source in (Unfinished, partial(Unfinished)):
+            with pytest.raises(ConfigurationError, match=r"^Unfinished lacks state and step, so no instance"):
+                EnvironmentFactory(source)
+
+    def test_arguments_that_nobody_gives_are_refused_by_their_names(self) -> None:
+        class Sized(CounterEnvironment):
+            def __init__(self, size: int, colour: str, *, shape: str = "round", **others: Any) -> None:
+                super().__init__()
+
+        def make_sized(size: int) -> CounterEnvironment:
+            return Sized(size, "red")
+
+        refusals = {
+            Sized: r"^Sized is called without arguments for each session, and needs size and colour\. Give each",
+            partial(Sized, 3): "^Sized .* needs colour. .* serve functools.partial.Sized, colour=",
+            make_sized: "^make_sized .* needs size.",
+        }
+        for source, sentence in refusals.items():
+            with pytest.raises(ConfigurationError, match=sentence):
+                EnvironmentFactory(source)
+        assert EnvironmentFactory(partial(Sized, 3, colour="red")).make() is not None

@@ -67,6 +67,31 @@ def test_children_continue_from_the_same_state(
         assert parent.step(3) == children[2].step(3), "what another one does concerns neither"
 
 
+def test_others_play_on_while_a_copy_is_made(serve_walks: ServeWalks) -> None:
+    class Heavy(Walk):
+        def __deepcopy__(self, memo: dict[int, Any]) -> "Heavy":
+            begun.release()
+            assert may_go_on.wait(60)
+            twin = Heavy()
+            vars(twin).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
+            return twin
+
+    begun, may_go_on = threading.Semaphore(0), threading.Event()
+    with serve_walks(Heavy).v1() as wire:
+        parent, other = Walker.open(wire), Walker.open(wire)
+        parent.reset(seed=1)
+        other.reset(seed=1)
+        asked = parent.message("fork", {"count": 2})
+        wire.send([asked, step := parent.message("step", {"length": 1})])
+        assert begun.acquire(timeout=60)
+        assert other.step(1)["observation"]["at"] > 0
+        may_go_on.set()
+        forked, stepped = wire.receive_many(2)
+        assert [forked["type"], stepped["id"]] == ["forked", step["id"]], "what comes after the copy waits for it"
+        child = Walker(wire, *(forked["data"]["sessions"][0][name] for name in ("session", "token")))
+        assert child.step(1) == stepped["data"]
+
+
 def test_process_isolation_forks_by_snapshot_or_replay(serve_walks: ServeWalks) -> None:
     for environment in (MappedWalk, Walk):
         with serve_walks(environment, isolation="process").v1() as wire:

@@ -82,7 +82,7 @@ class TestDescription:
 
     def test_schema(self, http: httpx.Client) -> None:
         schemas = http.get("/schema").json()
-        assert set(schemas) == {"action", "observation", "state"}
+        assert set(schemas) == {"action", "observation", "state", "reset"}
         assert schemas["action"]["required"] == ["amount"]
         assert schemas["observation"]["properties"]["total"] == {"title": "Total", "type": "integer"}
         assert "step_count" in schemas["state"]["properties"]

@@ -96,6 +96,7 @@ class TestSessions:
                 "reward": 5.0,
                 "busy": False,
                 "away": False,
+                "recoverable": None,
             }
             wire.do("step", name, amount=5)
             assert (rows(http)[0]["phase"], rows(http)[0]["reward"]) == ("done", 10.0)

@@ -1,11 +1,12 @@
 """Sessions that go on after the server's process has ended, or whose client learns why they can't."""
 
 import json
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import model_validator
 from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
 from tests.core.programs.journaled_server import (
     WALKS,
@@ -30,6 +32,7 @@ from tests.core.programs.journaled_server import (
 from tests.servers import RunningServer, ServerProcess, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.journal.sqlite import prepare_journal
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
 
@@ -172,6 +175,31 @@ def test_a_rebuilt_session_answers_as_the_undisturbed_one(
             for kind, data in [*after, ("step", {"length": 1})]:
                 one, another = walker.ask(kind, data), crashed.ask(kind, data)
                 assert kind == "fork" or one == another
+
+
+class HurriedStride(Stride):
+    """Changes in place what it is validated from."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hurry(cls, fields: Any) -> Any:
+        fields["length"] += 1
+        fields.setdefault("luggage", "none")
+        return fields
+
+
+def test_what_validators_change_in_place_is_on_record_as_it_was_sent(journal: Path) -> None:
+    def serve(path: Path) -> RunningServer:
+        return RunningServer(create_fastapi_app(Walk, HurriedStride, Place, journal=path, max_concurrent_envs=8))
+
+    with serve(journal) as server, server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        walker.step(5)
+        with serve(crash_image(journal)) as again, again.v1() as other:
+            crashed = replace(walker)
+            crashed.attach(other)
+            assert crashed.step(1) == walker.step(1)
 
 
 class TestFailedResets:
@@ -453,6 +481,19 @@ class TestLost:
         with serve_journaled(ThreadedWalk, image).v1() as wire:
             assert "request 1 is not in the journal" in walker.lost(wire)
 
+    def test_what_nobody_can_make_sense_of_is_answered_all_the_same(
+        self, walker: Walker, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        image = crash_image(journal)
+        with closing(sqlite3.connect(image)) as file:
+            file.execute("UPDATE batch SET notes = '5'")
+            file.commit()
+        with serve_journaled(ThreadedWalk, image).v1() as wire:
+            refused = error_of(walker.try_to_attach(wire))
+            assert "can't be read: TypeError: 'int' object is not iterable" in refused["message"]
+            assert refused["retry_after_s"] == 1.0
+            assert "Traceback" in caplog.text
+
     def test_data_that_no_journal_can_hold(self, serve_journaled: ServeWalks, journal: Path) -> None:
         deep = "[" * 199 + "]" * 199
         with serve_journaled().v1() as wire:
@@ -612,8 +653,9 @@ class TestUnwritable:
         with limited as server, connect(server) as wire, httpx.Client(base_url=server.url, trust_env=False) as http:
             walker = Walker.open(wire)
             walker.reset(seed=1)
-            while 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text:
+            for _ in range(75):  # more than fits into both files, whatever is moved from one to the other
                 walker.step(0, luggage="x" * 20_000)
+            assert 'openenv_journal_failing{worker="0"} 1.0' in http.get("/metrics").text
             walker.step(1)
             unheard_of = Walker.open(wire)
             unheard_of.reset(seed=1)
@@ -623,6 +665,20 @@ class TestUnwritable:
             assert f"had the answer to request {walker.last_id}, and the journal ends with request" in reason
             assert "what came after could not be written" in reason
             assert error_of(unheard_of.try_to_attach(wire))["code"] == "SESSION_ERROR"
+
+    def test_snapshots_that_took_all_the_room_give_it_back(self, tmp_path: Path) -> None:
+        journal = tmp_path / "journal"
+        limited = ServerProcess("journaled_server.py", "MappedWalk", str(journal), "at-most-400000")
+        with limited as server, connect(server) as wire, httpx.Client(base_url=server.url, trust_env=False) as http:
+            walker = Walker.open(wire)
+            while 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text:
+                walker.reset()  # after which a snapshot is taken, in the place of the last one
+            eventually(lambda: 'openenv_journal_failing{worker="0"} 0.0' in http.get("/metrics").text, "room")
+            at = walker.step(1)["observation"]["at"]
+            server.kill()
+        with ServerProcess("journaled_server.py", "MappedWalk", str(journal)) as server, connect(server) as wire:
+            walker.attach(wire)
+            assert walker.step(0)["observation"]["at"] == at
 
     def test_a_lock_that_is_let_go_does_no_harm(
         self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture
@@ -704,6 +760,199 @@ class TestUnwritable:
                 refusal = error_of(walker.ask("fork", {"count": 1}))
                 assert "can't be written just now" in refusal["reasons"]["a replay"]
                 walker.step(1)
+
+
+def remove_file(journal: Path) -> None:
+    journal.unlink()
+
+
+def remove_its_log(journal: Path) -> None:
+    journal.with_name("journal-wal").unlink()
+
+
+def remove_folder(journal: Path) -> None:
+    shutil.rmtree(journal.parent)
+
+
+def replace_it(journal: Path) -> None:
+    prepare_journal(journal.with_name("other"))
+    journal.with_name("other").replace(journal)
+
+
+REMOVALS = [remove_file, remove_its_log, remove_folder, replace_it]
+
+
+def rows_of(server: RunningServer) -> list[dict[str, Any]]:
+    with server.http() as http:
+        rows: list[dict[str, Any]] = http.get("/sessions").json()["sessions"]
+        return rows
+
+
+class TestRemoved:
+    @pytest.fixture
+    def journal(self, tmp_path: Path) -> Path:
+        (tmp_path / "folder").mkdir()
+        return tmp_path / "folder" / "journal"
+
+    @pytest.mark.parametrize("remove", REMOVALS)
+    def test_sessions_with_snapshots_are_on_record_again(
+        self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture, remove: Callable[..., None]
+    ) -> None:
+        server = serve_journaled(MappedWalk)
+        with server.v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            walker.step(1)
+            remove(journal)
+            eventually(lambda: metrics_of(server).journal_replaced == 1, "it was noticed")
+            assert "has been removed or replaced while the server runs" in caplog.text
+            eventually(lambda: rows_of(server)[0]["recoverable"], "a snapshot of the session")
+            walker.step(1)
+            with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+            assert not metrics_of(server).journal_failing
+
+    @pytest.mark.parametrize("remove", REMOVALS)
+    def test_others_say_that_they_could_not_be_rebuilt_until_they_begin_anew(
+        self, serve_journaled: ServeWalks, journal: Path, caplog: pytest.LogCaptureFixture, remove: Callable[..., None]
+    ) -> None:
+        server = serve_journaled(Walk)
+        with server.v1() as wire, server.http() as http:
+            fresh, walker = Walker.open(wire), Walker.open(wire)
+            walker.reset(seed=1)
+            walker.step(1)
+            remove(journal)
+            eventually(lambda: metrics_of(server).journal_replaced == 1, "it was noticed")
+            walker.step(1)
+            late = Walker.open(wire)
+            late.reset(seed=2)
+            recoverable = {row["episode_steps"]: row["recoverable"] for row in rows_of(server) if row["episodes"]}
+            assert recoverable == {2: False, 0: True}
+            metrics = http.get("/metrics").text
+            assert 'openenv_sessions_not_recoverable{worker="0"} 1.0' in metrics
+            assert 'openenv_journal_replaced_total{worker="0"} 1.0' in metrics
+            assert "could not be rebuilt from the journal if this process ended now" in caplog.text
+            with serve_journaled(Walk, crash_image(journal)).v1() as other:
+                assert "request 1 is not in the journal" in replace(walker).lost(other)
+                for one in (fresh, late):
+                    crashed = replace(one)
+                    crashed.attach(other)
+                    assert crashed.reset(seed=7) == one.reset(seed=7)
+            walker.reset(seed=3)
+            with serve_journaled(Walk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+
+    def test_what_is_no_journal_is_left_alone_and_it_fails_until_that_is_gone(
+        self, serve_journaled: ServeWalks, journal: Path
+    ) -> None:
+        server = serve_journaled(MappedWalk)
+        with server.v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            thesis = journal.with_name("thesis")
+            thesis.write_bytes(b"my thesis" * 1000)
+            thesis.replace(journal)
+            eventually(lambda: metrics_of(server).journal_failing, "it was noticed")
+            walker.step(1)
+            assert journal.read_bytes() == b"my thesis" * 1000
+            journal.unlink()
+            eventually(lambda: not metrics_of(server).journal_failing, "it was made anew")
+            eventually(lambda: rows_of(server)[0]["recoverable"], "a snapshot of the session")
+            with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
+                crashed = replace(walker)
+                crashed.attach(other)
+                assert crashed.step(1) == walker.step(1)
+
+    def test_every_worker_notices(self, journal: Path) -> None:
+        with ExitStack() as wires:  # which outlive the server: who says goodbye ends the session
+            with (
+                ServerProcess("journaled_server.py", "MappedWalk", str(journal), "2") as server,
+                httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+            ):
+                walkers = [Walker.open(wires.enter_context(connect(server))) for _ in range(4)]
+                for walker in walkers:
+                    walker.reset()
+                journal.unlink()
+                noticed = [f'openenv_journal_replaced_total{{worker="{worker}"}} 1.0' for worker in (0, 1)]
+                eventually(lambda: all(line in http.get("/metrics").text for line in noticed), "both made it anew")
+                assert {walker.session[0] for walker in walkers} == {"0", "1"}
+                eventually(
+                    lambda: all(row["recoverable"] for row in http.get("/sessions").json()["sessions"]), "snapshots"
+                )
+                at = [walker.step(1)["observation"]["at"] for walker in walkers]
+                server.kill()
+            server = ServerProcess("journaled_server.py", "MappedWalk", str(journal))
+            with server, connect(server) as wire:
+                for walker, before in zip(walkers, at, strict=True):
+                    walker.attach(wire)
+                    assert walker.step(0)["observation"]["at"] == before
+
+
+def test_a_journal_that_forgot_what_waited_is_mended_though_nobody_asks_for_anything(
+    serve_journaled: ServeWalks, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.journal.journal._MOST_WAITING", 1000)
+    server = serve_journaled(MappedWalk)
+    with server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset()
+        with locked(journal):
+            walker.step(1, luggage="x" * 2000)
+            assert metrics_of(server).journal_failing
+        eventually(lambda: not metrics_of(server).journal_failing, "it is written again")
+        eventually(lambda: rows_of(server)[0]["recoverable"], "a snapshot of the session")
+        with serve_journaled(MappedWalk, crash_image(journal)).v1() as other:
+            crashed = replace(walker)
+            crashed.attach(other)
+            assert crashed.step(1) == walker.step(1)
+
+
+def test_what_was_pruned_for_want_of_room_is_said_while_the_session_lives(
+    serve_journaled: ServeWalks, journal: Path
+) -> None:
+    server = serve_journaled(journal_max_size_mb=0.1)
+    with server.v1() as wire:
+        walker, other = Walker.open(wire), Walker.open(wire)
+        walker.reset(seed=1)
+        walker.step(1)
+        other.reset(seed=1)
+        while all(row["recoverable"] for row in rows_of(server)):
+            other.step(0, luggage="x" * 20_000) if other.last_id < 150 else other.reset(seed=1)
+        assert {row["recoverable"] for row in rows_of(server) if row["episode_steps"] == 1} == {False}
+
+
+def test_an_application_that_is_served_again_keeps_its_journal(serve_journaled: ServeWalks, journal: Path) -> None:
+    app = create_fastapi_app(Walk, Stride, Place, journal=journal, max_concurrent_envs=8)
+    with RunningServer(app) as server:
+        wire = server.v1()
+        before = Walker.open(wire)
+        before.reset(seed=1)
+        at = before.step(1)["observation"]["at"]
+    with RunningServer(app) as server, server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=2)
+        before.attach(wire)
+        assert before.step(0)["observation"]["at"] == at
+        with serve_journaled(Walk, crash_image(journal)).v1() as other:
+            crashed = replace(walker)
+            crashed.attach(other)
+            assert crashed.step(1) == walker.step(1)
+
+
+def test_a_session_s_age_knows_nothing_of_the_machine_s_clock(
+    serve_journaled: ServeWalks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, now = serve_journaled(), time.time
+    with server.v1() as wire:
+        Walker.open(wire)
+        for jump_s in (30 * 86400.0, -7200.0):
+            monkeypatch.setattr(time, "time", lambda jump_s=jump_s: now() + jump_s)
+            (row,) = rows_of(server)
+            assert 0 <= row["age_s"] < 60
 
 
 def test_what_is_rebuilt_is_counted_and_what_is_not_by_reason(serve_journaled: ServeWalks, journal: Path) -> None:

@@ -377,7 +377,7 @@ class TestLengths:
     def test_a_message_alone_and_in_an_array(self, serve: Serve) -> None:
         with serve(max_message_size_mb=self.LIMIT / 1024 / 1024).v1() as wire:
             name = wire.open()
-            fitting = json.dumps(wire.message("reset", name, x="é"), ensure_ascii=False)
+            fitting = json.dumps(wire.message("reset", name, episode_id="é"), ensure_ascii=False)
             fitting += " " * (self.LIMIT - len(fitting.encode()))
             assert total(wire.ask(fitting)) == 0
             refused = wire.ask(fitting + " ")

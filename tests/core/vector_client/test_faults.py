@@ -82,6 +82,23 @@ class TestApart:
                     str(number) for number in range(64) if number != slot
                 ]
 
+    def test_the_log_names_the_slots_that_are_waited_for(
+        self, serve_on: Serve, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = serve_on(HangingAsyncEnvironment, max_concurrent_envs=8)
+        with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:
+            vector = client.vector(3)
+            for _ in range(2):
+                vector.reset()
+                vector.step([HELD, ONE, HELD])
+        said = [record.getMessage() for record in caplog.records if record.name == "openenv.core.vector_client"]
+        given_up = "no answer of the environment within 1 s, given up: slot 0, 2"
+        assert said == [
+            "waiting for the environment's answer for 0.5 s now, which may take 1 s: slot 0, 2",
+            given_up,
+            given_up,  # whose wait was no longer than the one before
+        ]
+
     def test_a_slot_that_hangs_is_given_up_and_opened_anew(self, serve_on: Serve) -> None:
         server = serve_on(HangingAsyncEnvironment, max_concurrent_envs=16)
         with GenericEnvClient(base_url=server.url, message_timeout_s=1).sync() as client:

@@ -40,5 +40,5 @@ def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client
 def _make_client(environment: str | Path, sessions: int) -> Client:
     if is_url(environment):
         return GenericEnvClient(base_url=str(environment))
-    served = environment if is_adapted(environment) else find_environment(environment).folder
+    served = environment if is_adapted(environment) else find_environment(environment).target
     return GenericEnvClient(provider=LocalProcessProvider(served, max_sessions=sessions))

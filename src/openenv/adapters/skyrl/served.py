@@ -157,7 +157,7 @@ def _found(name: str) -> tuple[str, ActionText]:
 
 def _started(name: str) -> str:
     """Start a server, which ends with this process."""
-    provider = LocalProcessProvider(name if is_adapted(name) else find_environment(name).folder)
+    provider = LocalProcessProvider(name if is_adapted(name) else find_environment(name).target)
     atexit.register(provider.shut_down)
     return provider.launch()
 

@@ -12,12 +12,23 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from openenv.core.addresses import is_loopback, reachable, url_of
-from openenv.core.containers.base import LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.containers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.containers.log_echo import LogEcho
 from openenv.core.containers.venv_cache import environment_for, variables_of
-from openenv.core.exceptions import ProviderError
+from openenv.core.env_server.importable import refuse_while_importing
+from openenv.core.exceptions import ProviderError, ServerEndedError
+from openenv.core.process_end import how_ended
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
+DEBUG_VARIABLE = "OPENENV_DEBUG"
+_BREAKPOINT = "openenv.core.breakpoints.refuse"
+
+_WHAT_TO_DO = (
+    "Something in the environment ended its process: os._exit, a crash in a library, a lack of memory. With "
+    "OPENENV_ISOLATION=process each session has a process of its own, and only that session is lost. A new client "
+    "starts another server."
+)
 
 
 class LocalProcessProvider(RuntimeProvider):
@@ -30,11 +41,15 @@ class LocalProcessProvider(RuntimeProvider):
     and ``openenv serve --stop-on-eof`` ends when the other end goes. (Linux's ``PR_SET_PDEATHSIG`` is no
     alternative: it fires when the *thread* that started the child ends.)
 
+    Nobody but this process's user gets at the server, so it hides nothing of its environment's errors: they come with
+    type, file, line and traceback, as with ``openenv serve --debug``, unless ``OPENENV_DEBUG`` is ``0``. What the
+    server prints, from when it is ready on, is shown on this process's standard error.
+
     Args:
-        environment: Name of an installed environment, or the folder that holds its ``openenv.yaml``.
+        environment: Name of an installed environment, the folder that holds its ``openenv.yaml``, or its file.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
         env_vars: Environment variables to set for the server, on top of this process's own.
-        log_file: Where to append what the server prints; a temporary file, removed on ``stop``, if ``None``.
+        log_file: Where to append what the server prints, in place of standard error.
         grace_s: Seconds that ``stop`` leaves the server to end by itself.
         venv: Whether to run it in a Python environment of its own with what the folder asks for, which is built on the
             first start and kept; see ``venv_cache.environment_for``. It needs a folder.
@@ -65,6 +80,8 @@ class LocalProcessProvider(RuntimeProvider):
         self._hands_on_listener = True
         self._process: subprocess.Popen[bytes] | None = None
         self._log: BinaryIO | None = None
+        self._echo: LogEcho | None = None
+        self._was_ready = False
         self._base_url = ""
         self._token: str | None = None
 
@@ -103,6 +120,7 @@ class LocalProcessProvider(RuntimeProvider):
         return self._start(port, env_vars or {}, [])
 
     def _start(self, port: int | None, env_vars: Mapping[str, str], options: list[str]) -> str:
+        refuse_while_importing()
         if self._process is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
         venv = environment_for(Path(self.environment)) if self.venv else None
@@ -123,11 +141,27 @@ class LocalProcessProvider(RuntimeProvider):
         self._base_url = url_of(reachable(self._host), bound_port)
         return self._base_url
 
+    def wait_for_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Block until the server answers ``GET /health``; then show what it prints.
+
+        Args:
+            timeout_s: Seconds to wait at most.
+
+        Raises:
+            ProviderError: The server was not started, or ended before it was ready. The end of its log is in it.
+            ServerNotReadyError: The server was not ready in time; a ``TimeoutError`` too.
+        """
+        super().wait_for_ready(timeout_s)
+        self._was_ready = True
+        if self._echo is None and self._log is not None and self.log_file is None:
+            self._echo = LogEcho(self._log)
+
     def stop(self) -> None:
         """End the server: ask it to, wait ``grace_s``, then kill it and whatever it started. May be called twice."""
         process, self._process = self._process, None
         if process is None:
             return
+        self._was_ready = False
         process.terminate()
         try:
             process.wait(self.grace_s)
@@ -141,12 +175,14 @@ class LocalProcessProvider(RuntimeProvider):
         self._stopped()
 
     def check_alive(self) -> None:
-        """Raise ``ProviderError`` with the end of the log if the server has ended."""
+        """Raise ``ServerEndedError``, a ``ProviderError``, with the end of the log if the server has ended."""
         if self._process is None or self._process.poll() is None:
             return
-        raise ProviderError(
-            f"The server for {self.environment!r} ended with exit status {self._process.returncode}.", self.logs()
-        )
+        ended = f"The server for {self.environment!r} {how_ended(self._process.returncode)}"
+        if not self._was_ready:
+            raise ServerEndedError(f"{ended}.", self.logs())
+        shown = None if self._echo is not None else self.logs()
+        raise ServerEndedError(f"{ended}, and its sessions with it. {_WHAT_TO_DO}", shown)
 
     def logs(self, size: int = LOG_END) -> str:
         """Return the end of what the running server has printed, ``size`` bytes at most; nothing after ``stop``."""
@@ -163,6 +199,9 @@ class LocalProcessProvider(RuntimeProvider):
         return Path(self.log_file).open("a+b")
 
     def _close_log(self) -> None:
+        echo, self._echo = self._echo, None
+        if echo is not None:
+            echo.end()
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -172,16 +211,18 @@ class LocalProcessProvider(RuntimeProvider):
     ) -> subprocess.Popen[bytes]:
         python = sys.executable if venv is None else str(venv / "bin" / "python")
         # -P: the working directory's files must not shadow the modules that the server imports.
-        command = [python, "-P", "-m", "openenv.cli", "serve", self.environment, "--stop-on-eof", *options]
+        command = [python, "-P", "-m", "openenv.cli", "serve", self.environment, "--stop-on-eof", "--quiet", *options]
         host, port = listener.getsockname()[:2]
         inherited = [listener.fileno()] if self._hands_on_listener else []
         command += ["--fd", str(listener.fileno())] if inherited else ["--host", host, "--port", str(port)]
+        if is_loopback(self._host) and not (variables.get(DEBUG_VARIABLE) or os.environ.get(DEBUG_VARIABLE)):
+            command.append("--debug")
         if self.max_sessions is not None:
             command += ["--max-sessions", str(self.max_sessions)]
         own = {} if venv is None else variables_of(venv)
         return subprocess.Popen(  # noqa: S603  # our own command; the environment is the caller's choice
             command,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
+            env={"PYTHONBREAKPOINT": _BREAKPOINT, **os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -160,12 +160,18 @@ class HTTPEnvServer:
         app.router.routes.append(Route("/mcp", self._agents))
         app.router.routes.append(WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.max_message_bytes)))
 
+    def show_errors(self) -> None:
+        """Tell clients from now on where an environment raised, as with ``debug``; for a server without strangers."""
+        self._sessions.debug = True
+
     async def start(self) -> None:
         """Get ready for the first session, where that takes long; an application of ours calls this when it starts.
 
         Raises:
             ConfigurationError: The environments are to run in processes of their own, which can't import them.
         """
+        if self._journal is not None:
+            self._journal.reopen()
         await self._sessions.start()
 
     async def close(self) -> None:

@@ -6,8 +6,10 @@ The server's own log keeps everything.
 import os
 import re
 import traceback
+from pathlib import Path
 from typing import Any
 
+import openenv
 from openenv.core.exceptions import RemoteTracebackError, RequestError
 
 _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
@@ -23,6 +25,8 @@ _PATH = re.compile(
     """,
     re.VERBOSE,
 )
+# What calls an environment's method is of no interest to its author.
+_OWN_CODE = f"{Path(openenv.__file__).parent}{os.sep}"
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
 
 
@@ -52,7 +56,7 @@ def message_of(raised: BaseException) -> str:
 
 
 def add_traceback(error: RequestError, raised: BaseException | None = None) -> None:
-    """Have the client told where the environment raised; for servers that debug.
+    """Have the client told what the environment raised and where; for servers that debug.
 
     Args:
         error: What the client is to be told.
@@ -61,6 +65,28 @@ def add_traceback(error: RequestError, raised: BaseException | None = None) -> N
     raised = raised or error.__cause__
     if raised is not None and error.traceback is None:
         error.traceback = traceback_text(raised)
+        error.message = error.origin or error.message
+
+
+def origin_of(raised: BaseException) -> str:
+    """Say what was raised and where, for the author: the type, the message, and the line of the author's own file.
+
+    The line is the deepest in the folder of the method that was called: not one of a library that it calls.
+
+    Example:
+        >>> origin_of(KeyError("missing"))
+        "KeyError: 'missing'"
+    """
+    name = type(raised).__name__
+    message = message_of(raised)
+    text = name if message == name else f"{name}: {message}"
+    places = [(frame.f_code, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
+    places = [(code, line) for code, line in places if not code.co_filename.startswith(_OWN_CODE)]
+    if not places:
+        return text
+    folder = os.path.dirname(places[0][0].co_filename)  # noqa: PTH120  # it may be no path at all, as <string>
+    code, line = next(place for place in reversed(places) if place[0].co_filename.startswith(folder))
+    return f"{text} ({code.co_filename}, line {line}, in {code.co_name})"
 
 
 def traceback_text(raised: BaseException) -> str:

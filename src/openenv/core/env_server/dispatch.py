@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from openenv.core.env_server.disclosure import add_traceback, message_of
+from openenv.core.env_server.disclosure import add_traceback, message_of, origin_of
 from openenv.core.env_server.json_rpc import answer_document
 from openenv.core.env_server.outcomes import Outcome
 from openenv.core.env_server.protocol import outcome_json, picture_json, state_json
@@ -78,7 +78,7 @@ def _failure(session: Session, error: Exception, kind: str) -> EnvironmentFailed
     """Turn what the author's models raise, on reading an action or an outcome, into an error of this session alone."""
     named = {"session": session.name}
     logger.error("the models of an environment raised, in a %s", kind, exc_info=error, extra=named)
-    failure = EnvironmentFailedError(message_of(error))
+    failure = EnvironmentFailedError(message_of(error), origin=origin_of(error))
     _show(session, failure, error)
     return failure
 

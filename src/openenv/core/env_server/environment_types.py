@@ -188,6 +188,7 @@ class EnvironmentFactory:
         shared: The instance that every session uses, where one was given.
 
     Raises:
+        ConfigurationError: The class has abstract methods, or the callable needs arguments.
         TypeError: ``source`` is neither callable nor an environment.
     """
 
@@ -202,6 +203,8 @@ class EnvironmentFactory:
         self.source = source
         self.environment_class = self._find_class(source)
         self.name = getattr(self.environment_class or source, "__name__", type(source).__name__)
+        if self.shared is None:
+            _check_callable(source)
 
     def make(self) -> Any:
         """Make an environment, or hand out the shared one."""
@@ -231,6 +234,40 @@ class EnvironmentFactory:
         if not isinstance(returned, type) or inspect.isabstract(returned):
             return None
         return returned if issubclass(returned, Environment) else None
+
+
+def _check_callable(source: Callable[..., Any]) -> None:
+    """Refuse what can't be called without arguments to make an environment."""
+    inner = source
+    while isinstance(inner, partial):
+        inner = inner.func
+    name = getattr(inner, "__name__", type(inner).__name__)
+    if inspect.isabstract(inner):
+        missing = sorted(inner.__abstractmethods__)  # type: ignore[attr-defined]
+        raise ConfigurationError(
+            f"{name} lacks {_listed(missing)}, so no instance of it can be made. Every environment has the methods "
+            "reset and step, and the property state."
+        )
+    needed = _needed_arguments(source)
+    if needed:
+        raise ConfigurationError(
+            f"{name} is called without arguments for each session, and needs {_listed(needed)}. Give each a default "
+            f"value, or serve functools.partial({name}, {needed[0]}=...)."
+        )
+
+
+def _needed_arguments(function: Callable[..., Any]) -> list[str]:
+    """Names of the parameters without a default; none for a callable that says nothing of its parameters."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in optional]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def has_snapshots(environment: type) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.disclosure import message_of
+from openenv.core.env_server.disclosure import message_of, origin_of
 from openenv.core.env_server.environment_types import (
     EnvironmentFactory,
     EnvironmentMethod,
@@ -28,6 +28,7 @@ from openenv.core.env_server.environment_types import (
 )
 from openenv.core.env_server.outcomes import WrittenJson
 from openenv.core.env_server.pictures import Picture, picture_of
+from openenv.core.env_server.reset_parameters import reset_parameters
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.env_server.tasks import TaskQuestion, ask
 from openenv.core.env_server.tools import class_tools
@@ -211,6 +212,8 @@ class Runner:
         can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
         offers_tools: Whether ``step`` takes the actions that list and call tools.
         tool_names: Names of the tools of the environment's class.
+        reset_names: Names of the parameters of ``reset``; ``None`` where it takes any.
+        step_names: Names of the options of ``step``, beside the action; ``None`` where it takes any.
         session_name: What its session is called in the log, once it has one.
     """
 
@@ -222,6 +225,9 @@ class Runner:
         environment_class: type = type(environment)
         self._reset = environment_method(environment_class, "reset")
         self._step = environment_method(environment_class, "step")
+        self._reset_parameters = reset_parameters(environment_class)
+        self.reset_names = self._reset_parameters.names
+        self.step_names = None if self._step.arguments is None else tuple(sorted(self._step.arguments))
         self.inline = isinstance(place, InlinePlace) and not (self._reset.awaited or self._step.awaited)
         self._plain_step = getattr(environment, self._step.name)
         self.can_snapshot = has_snapshots(environment_class)
@@ -255,7 +261,7 @@ class Runner:
             await _answered(None, "factory", None, place.run, _make_into, made, factory)
         except RequestError as error:
             place.leave()
-            raise EnvironmentFactoryError(factory.name) from error
+            raise EnvironmentFactoryError(factory.name, origin=error.origin or error.message) from error
         except asyncio.CancelledError:  # whoever wanted it has gone, while its thread may still be making it
             place.run(_close_made, made, factory)
             place.leave()
@@ -270,8 +276,13 @@ class Runner:
         return cls(made[0], place, keep=factory.shared is not None)
 
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Any:
-        """Call ``reset`` with those of the arguments that it accepts, and return what it returns."""
-        return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), arguments)
+        """Call ``reset`` with those of the arguments that it accepts, and return what it returns.
+
+        Raises:
+            InvalidRequestError: An argument has not the type that the signature names.
+        """
+        checked = self._reset_parameters.checked(arguments)
+        return await _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), checked)
 
     async def step(
         self,
@@ -292,7 +303,7 @@ class Runner:
 
     def reset_now(self, arguments: Mapping[str, Any]) -> Any:
         """As ``reset``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
-        return self._call_now("reset", self._reset, (), arguments)
+        return self._call_now("reset", self._reset, (), self._reset_parameters.checked(arguments))
 
     def step_now(self, action: Any, options: Mapping[str, Any]) -> Any:
         """As ``step``, at once; only where the runner is ``inline``. Something to await is returned as it is."""
@@ -307,9 +318,9 @@ class Runner:
         """Await what ``reset_now`` or ``step_now`` returned."""
         return await _answered(self.session_name, operation, timeout_s, _resolved, result)
 
-    async def state(self) -> Any:
+    async def state(self, timeout_s: float | None = None) -> Any:
         """Read the state, which may be a property or a method."""
-        return await _answered(self.session_name, "state", None, self._place.run, _read_state, self.environment)
+        return await _answered(self.session_name, "state", timeout_s, self._place.run, _read_state, self.environment)
 
     async def render(self, timeout_s: float | None = None) -> Picture | None:
         """Have the environment show where it stands; ``None`` where there is nothing to see."""
@@ -317,10 +328,10 @@ class Runner:
         picture: Picture | None = await _answered(name, "render", timeout_s, self._place.run, _draw, self.environment)
         return picture
 
-    async def metadata(self) -> Any:
+    async def metadata(self, timeout_s: float | None = None) -> Any:
         """Ask the environment what it is."""
         name = self.session_name
-        return await _answered(name, "get_metadata", None, self._place.run, _read_metadata, self.environment)
+        return await _answered(name, "get_metadata", timeout_s, self._place.run, _read_metadata, self.environment)
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
         """Ask the environment about its tasks.
@@ -336,8 +347,9 @@ class Runner:
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Take a snapshot; only where ``can_snapshot`` holds."""
         name = self.session_name
-        taken = await _answered(name, "snapshot", timeout_s, self._place.run, _take_snapshot, self.environment)
-        return taken if isinstance(taken, Snapshot) else Snapshot.of(taken)
+        take = _read_snapshot if isinstance(self._place, InlinePlace) else _take_snapshot
+        taken = await _answered(name, "snapshot", timeout_s, self._place.run, take, self.environment)
+        return taken if isinstance(taken, Snapshot) else await Snapshot.of_in_turns(taken)
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Have the environment take up a snapshot; only where ``can_snapshot`` holds."""
@@ -345,15 +357,19 @@ class Runner:
         await _answered(name, "restore", timeout_s, self._place.run, _restore_snapshot, self.environment, snapshot)
 
     async def copy(self, place: Place, timeout_s: float | None = None) -> "Runner":
-        """Copy the environment with ``copy.deepcopy``, in its own place, to live in another one.
+        """Copy the environment with ``copy.deepcopy``, to live in another place.
+
+        This runs in its own place or, if that is the event loop, in a thread: whatever calls take, a copy takes as long
+        as the state is large, and while it is made nobody else calls the environment.
 
         Raises:
             EnvironmentFailedError: It can't be copied.
         """
+        run = _in_thread if isinstance(self._place, InlinePlace) else self._place.run
         copies: list[Any] = []
         try:
             name = self.session_name
-            await _answered(name, "deepcopy", timeout_s, self._place.run, _copy_into, copies, self.environment)
+            await _answered(name, "deepcopy", timeout_s, run, _copy_into, copies, self.environment)
             if isinstance(copies[0], Exception):
                 raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
         except BaseException:
@@ -428,6 +444,10 @@ def _draw(environment: Any) -> Picture | None:
     return picture_of(environment.render())
 
 
+def _read_snapshot(environment: Any) -> Any:
+    return environment.snapshot()
+
+
 def _take_snapshot(environment: Any) -> Any:
     taken = environment.snapshot()
     return taken if isawaitable(taken) else Snapshot.of(taken)
@@ -435,6 +455,10 @@ def _take_snapshot(environment: Any) -> Any:
 
 def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:
     return environment.restore(snapshot.value())
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    return await asyncio.to_thread(function, *args)
 
 
 def _copy_into(copies: list[Any], environment: Any) -> None:
@@ -513,4 +537,4 @@ def _failure(error: BaseException, operation: str, session_name: str | None) -> 
     if isinstance(error, RequestError):
         return error
     logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
-    return EnvironmentFailedError(message_of(error))
+    return EnvironmentFailedError(message_of(error), origin=origin_of(error))

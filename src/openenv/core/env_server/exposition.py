@@ -120,6 +120,10 @@ def _gauges(sessions: Sessions, worker: str) -> Iterable[Metric]:
         "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.count_queued()),
         "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
         "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
+        "openenv_sessions_not_recoverable": (
+            "Open sessions that the journal could not bring back if the process ended now.",
+            sum(session.recoverable is False for session in live),
+        ),
         "openenv_draining": ("1 while no session is opened any more, before the end.", metrics.draining),
     }
     for name, (text, value) in now.items():
@@ -149,6 +153,10 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
         "openenv_sessions_resumed": ("Sessions taken up on a further socket.", metrics.resumed),
         "openenv_sessions_recovered": ("Sessions rebuilt from the journal.", metrics.recovered),
         "openenv_sessions_forked": ("Sessions opened as forks of others.", metrics.forked),
+        "openenv_journal_replaced": (
+            "Times that the journal was removed or replaced while the server ran, and made anew.",
+            metrics.journal_replaced,
+        ),
         "openenv_journal_commits": ("Times that the journal was written.", metrics.journal_commits),
         "openenv_journal_seconds": ("Seconds that writing the journal took.", metrics.journal_seconds),
     }

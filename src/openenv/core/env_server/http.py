@@ -58,6 +58,13 @@ _IDLE_TIMEOUT_S = 900.0
 # Whether a client will take its session up at all shows with its next call.
 _UNCLAIMED_TIMEOUT_S = 60.0
 
+# How long the state of a fresh environment may take, where the server sets no limit to a step.
+_STATE_TIMEOUT_S = 30.0
+# When a client whom nothing can be made for may ask again.
+_RETRY_AFTER_S = 1.0
+WARNING_HEADER = "X-OpenEnv-Warning"
+"""Names what of a request the environment does not take, so that it was left out."""
+
 # What a body that does not fit is counted as.
 _INVALID_BODY = "VALIDATION_ERROR"
 
@@ -81,7 +88,7 @@ _MEANINGS = {
     413: "The body is too long.",
     429: "More requests than a client may send.",
     500: "The environment failed.",
-    503: "The server is about to end, or this client has as many sessions as one may have.",
+    503: "The server is about to end, or it or this client has as many environments as it may have; ask again.",
     504: "The environment took too long.",
 }
 
@@ -135,7 +142,8 @@ class HTTPTransport:
         router.add_api_route("/health", self.health, response_model=HealthResponse, tags=["Server"])
         router.add_api_route("/ready", self.ready, responses=_READY, response_model=ReadyResponse, tags=["Server"])
         add = partial(router.add_api_route, dependencies=self.limited)
-        metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": refusals(429, 500)}
+        failing = refusals(429, 500, 503, 504)
+        metadata: dict[str, Any] = {"response_model": EnvironmentMetadata, "responses": failing}
         add("/metadata", self.metadata, tags=["Environment"], **metadata)
         add("/schema", self.schema, response_model=SchemaResponse, responses=refusals(429), tags=["Environment"])
         if mode is ServerMode.SIMULATION:
@@ -143,8 +151,8 @@ class HTTPTransport:
         return router
 
     def _add_episode_routes(self, add: Callable[..., None]) -> None:
-        failing = refusals(404, 429, 500)
-        acting = failing | refusals(400, 413, 503, 504)
+        failing = refusals(404, 429, 500, 503, 504)
+        acting = failing | refusals(400, 413)
         naming: dict[str, Any] = {"openapi_extra": _NAMING_A_SESSION}
         taking = {"openapi_extra": _NAMING_A_SESSION | _taking(self._sessions.types.action)}
         answers = {"response_model": StepResponse, "responses": acting | refusals(409)}
@@ -174,8 +182,7 @@ class HTTPTransport:
 
     async def metadata(self) -> Any:
         """Say what the environment is."""
-        async with self._sessions.apart() as session:
-            return await session.metadata()
+        return await self._sessions.metadata()
 
     async def schema(self) -> SchemaResponse:
         """Give the JSON Schemas of actions, observations and states."""
@@ -185,6 +192,7 @@ class HTTPTransport:
             action=types.action.model_json_schema(),
             observation=types.observation.model_json_schema(),
             state=types.state.model_json_schema(),
+            reset=self._sessions.reset_schema(),
             reset_observation=None if reset_observation is None else reset_observation.model_json_schema(),
         )
 
@@ -193,18 +201,24 @@ class HTTPTransport:
         arguments = {} if body is None else body.model_dump(exclude_unset=True)
         session = self._named_session(request, cookie_may_be_stale=True) or await self._open(request)
         if session is not None:
-            return _naming(_outcome_response(await session.reset(arguments)), session)
+            answer = _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
+            return _naming(answer, session)
         async with self._sessions.apart() as session:
-            return _outcome_response(await session.reset(arguments))
+            return _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
         """Do one action, in the session that the request names or, without one, in a fresh environment."""
         options = body.model_dump(exclude={"action", "timeout_s"}, exclude_unset=True)
+        own = body.model_extra or {}
         session = self._named_session(request)
         if session is not None:
-            return _outcome_response(await session.step(body.action, options, body.timeout_s))
+            return _outcome_response(
+                await session.step(body.action, options, body.timeout_s), session.unknown_options(own)
+            )
         async with self._sessions.apart() as session:
-            return _outcome_response(await session.step(body.action, options, body.timeout_s))
+            return _outcome_response(
+                await session.step(body.action, options, body.timeout_s), session.unknown_options(own)
+            )
 
     async def state(self, request: Request) -> Response:
         """Read the state of the session that the request names or, without one, of a fresh environment."""
@@ -212,7 +226,7 @@ class HTTPTransport:
         if session is not None:
             return _json(state_json(await session.state()))
         async with self._sessions.apart() as session:
-            return _json(state_json(await session.state()))
+            return _json(state_json(await session.state(_STATE_TIMEOUT_S)))
 
     async def close(self, request: Request) -> Response:
         """End the session that the request names."""
@@ -278,8 +292,16 @@ async def answer_request_error(request: Request, error: Exception, *, debug: boo
     message = told.pop("message")
     if isinstance(error, InvalidRequestError):
         return _json(error_json({"detail": told.get("errors", []), "code": error.code}), status)
-    headers = {"Retry-After": str(ceil(error.retry_after_s))} if isinstance(error, RateLimitedError) else None
-    return _json(error_json({"detail": message, **told}), status, headers)
+    return _json(error_json({"detail": message, **told}), status, _retry_headers(error))
+
+
+def _retry_headers(error: RequestError) -> dict[str, str] | None:
+    """Say when to ask again, where that is all that a client need do."""
+    if isinstance(error, RateLimitedError):
+        return {"Retry-After": str(ceil(error.retry_after_s))}
+    if isinstance(error, SessionCapacityError):
+        return {"Retry-After": str(ceil(error.details.get("retry_after_s", _RETRY_AFTER_S)))}
+    return None
 
 
 async def answer_invalid_body(request: Request, error: Exception) -> Response:
@@ -364,11 +386,17 @@ class _LimitedBody:
         return message
 
 
-def _outcome_response(outcome: Outcome) -> Response:
+def _outcome_response(outcome: Outcome, warning: str | None) -> Response:
     """Write an outcome as the public server does over HTTP: the reward as a float, the metadata always there."""
     if outcome.reward is not None:
         outcome.reward = float(outcome.reward)
-    return _json(outcome_json(outcome, always_metadata=True))
+    headers = None if warning is None else {WARNING_HEADER: _in_header(f"{warning} It was left out.")}
+    return _json(outcome_json(outcome, always_metadata=True), headers=headers)
+
+
+def _in_header(text: str) -> str:
+    """Write a text with visible ASCII characters alone."""
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _json(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -76,7 +76,7 @@ class Importable:
             owner: Socket to the process without which this one is of no use, and which says nothing meanwhile. When it
                 goes, this process ends at once, even if the import hangs. To be given in the main thread only.
         """
-        with _importing(self.needed_for), _ending_with(owner):
+        with importing(self.needed_for), _ending_with(owner):
             for name, file in self.packages.items():
                 _ensure_package(name, Path(file))
             spawn.prepare(dict(self.preparation))
@@ -97,7 +97,12 @@ def refuse_while_importing() -> None:
 
 
 @contextmanager
-def _importing(needed_for: str) -> Iterator[None]:
+def importing(needed_for: str) -> Iterator[None]:
+    """Have every server refuse to start for the time of the block, in which a user's program may be imported.
+
+    Args:
+        needed_for: What imports it, for the error.
+    """
     _importing_for.append(needed_for)
     try:
         yield

@@ -17,7 +17,7 @@ from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.protocol import error_data, error_json
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.toolbox import ToolAnswer
+from openenv.core.env_server.toolbox import ToolAnswer, Toolbox
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -106,6 +106,13 @@ async def answer_request(session: Session, request: JsonRpcRequest) -> JsonRpcRe
         )
         return failed(EnvironmentFailedError(message_of(error)), request.id)
     return unknown_method(request)
+
+
+def answer_without_session(toolbox: Toolbox, request: JsonRpcRequest) -> JsonRpcResponse | None:
+    """List the tools for nobody in particular; ``None`` where it takes a session to answer the request."""
+    if request.method != McpMethod.TOOLS_LIST or toolbox.same_for_all is None:
+        return None
+    return JsonRpcResponse.success({"tools": [_tool(tool) for tool in toolbox.same_for_all]}, request.id)
 
 
 async def _call_tool(session: Session, request: JsonRpcRequest) -> JsonRpcResponse:

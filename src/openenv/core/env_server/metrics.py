@@ -118,6 +118,7 @@ class Metrics:
         journal_commits: Times that the journal wrote what it had gathered.
         journal_seconds: Time that this took, in seconds.
         journal_failing: Whether the journal can't be written now, so that sessions go on without it.
+        journal_replaced: Times that the journal was removed or replaced by others and made anew.
         waiting: Clients that wait in line for a place now.
         draining: Whether the server takes no new sessions any more, because it is about to end.
         count_queued: Counts the requests that wait now for others of their session.
@@ -141,6 +142,7 @@ class Metrics:
         self.journal_commits = 0
         self.journal_seconds = 0.0
         self.journal_failing = False
+        self.journal_replaced = 0
         self.waiting = 0
         self.draining = False
         self.count_queued: Callable[[], int] = _none

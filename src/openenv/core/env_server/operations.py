@@ -40,6 +40,9 @@ class SessionRow(BaseModel):
     reward: float | None = Field(description="rewards of this episode so far, added up")
     busy: bool = Field(description="whether its environment is at work on a request")
     away: bool = Field(description="whether its client has lost its connection and may come back")
+    recoverable: bool | None = Field(
+        None, description="whether it could be rebuilt if the process ended now; null where no journal has it"
+    )
 
 
 class SessionTable(BaseModel):
@@ -135,7 +138,7 @@ class Operations(OperatorRoutes):
             worker=self._worker,
             transport=session.transport,
             phase=session.phase.value,
-            age_s=round(time.time() - session.created_at, 3),
+            age_s=round(session.age_s, 3),
             idle_s=0.0 if session.busy else round(time.monotonic() - session.last_activity, 3),
             episodes=session.episodes,
             steps=session.total_steps,
@@ -143,6 +146,7 @@ class Operations(OperatorRoutes):
             reward=session.reward,
             busy=session.busy,
             away=session.away,
+            recoverable=session.recoverable,
         )
 
 

@@ -7,14 +7,17 @@ or an event loop, so that every transport can share it and it can be tested alon
 """
 
 import json
+import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
+from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from openenv.core.env_server.action_unions import action_members
 from openenv.core.env_server.disclosure import without_secrets
@@ -34,8 +37,10 @@ from openenv.core.env_server.types import (
     WSStepMessage,
 )
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
+from openenv.core.plain_values import plain_value
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+logger = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
@@ -67,6 +72,14 @@ _LONGEST_QUOTE = 100
 _MOST_FAULTS = 20
 # Levels of what it quotes where that has no form in JSON; pydantic writes no more than some 250.
 _DEEPEST_QUOTE = 200
+# Levels down to which the place is named that has no form in JSON.
+_DEEPEST_PLACE = 10
+# Of so many observations with a null in their JSON, one is searched for NaN and infinity: fields without a value are
+# common, and a search of all would slow their steps down.
+_LOOKED_AT = 16
+_MOST_WARNED = 100
+_with_null = count()
+_warned: set[type] = set()
 
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Tells a client of how many processes the server is, so that it may spread its sessions over as many sockets."""
@@ -280,11 +293,15 @@ def _validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
         # alias may come under either name.
         return model.__pydantic_validator__.validate_python(value, by_name=True)  # type: ignore[no-any-return]
     except ValidationError as error:
-        raise InvalidRequestError("Invalid message", errors=_entries(error)) from None
+        raise InvalidRequestError("Invalid message", errors=fault_entries(error)) from None
 
 
-def _entries(error: ValidationError) -> list[dict[str, Any]]:
-    """List the faults as pydantic does, without sending a large or odd input back to its sender."""
+def fault_entries(error: ValidationError) -> list[dict[str, Any]]:
+    """List the faults as pydantic does, without sending a large or odd input back to its sender.
+
+    Args:
+        error: What pydantic found.
+    """
     entries: list[dict[str, Any]] = _document(error.errors(include_context=False)[:_MOST_FAULTS])
     for entry in entries:
         entry["loc"] = [part[:_LONGEST_QUOTE] if isinstance(part, str) else part for part in entry["loc"]]
@@ -371,11 +388,53 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
         shown = observation_json(outcome.observation)
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
-        raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
+        raise unsendable(outcome, error) from error
     reward = _scalar(outcome.reward)
     done = "true" if outcome.done else "false"
     beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
     return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
+
+
+def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
+    """Make the error for an outcome with a value that has no form in JSON, and put it into the log.
+
+    Args:
+        outcome: What the reset or step gave.
+        error: What the serialiser said.
+    """
+    observation = outcome.observation
+    fields = {} if isinstance(observation, WrittenJson) else dict(observation)
+    place = _unsendable_place({**fields, "metadata": outcome.metadata})
+    name = "the observation" if isinstance(observation, WrittenJson) else type(observation).__name__
+    where = name if place is None else f"{name}.{place}"
+    message = f"The observation cannot be sent as JSON: {where}: {error}"
+    logger.error("%s", message)
+    return EnvironmentFailedError(message)
+
+
+def _unsendable_place(value: Any, depth: int = 0) -> str | None:
+    """Name the first place in a value that has no form in JSON; ``None`` where there is none, or it is deep down."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    for key, each in inner:
+        if _has_json(each):
+            continue
+        below = _unsendable_place(each, depth + 1) if depth < _DEEPEST_PLACE else None
+        return str(key) if below is None else f"{key}.{below}"
+    return None
+
+
+def _has_json(value: Any) -> bool:
+    try:
+        _dump(value)
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def observation_json(observation: BaseModel | WrittenJson) -> str:
@@ -387,7 +446,41 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
     if isinstance(observation, WrittenJson):
         return observation.text
     # What model_dump_json calls, without the checks of its arguments, which take as long again.
-    return type(observation).__pydantic_serializer__.to_json(observation, exclude=_BESIDE, warnings=False).decode()
+    serializer = type(observation).__pydantic_serializer__
+    text = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
+    if "null" in text and next(_with_null) % _LOOKED_AT == 0:
+        _warn_of_non_finite(observation)
+    return text
+
+
+def _warn_of_non_finite(observation: BaseModel) -> None:
+    """Have the log say, once for each class, that NaN or infinity is sent as ``null``."""
+    place = _non_finite_place(dict(observation))
+    if place is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
+        _warned.add(type(observation))
+        logger.warning(
+            "%s.%s is not finite, which JSON has no number for: clients get null. Leave it out, or clip it.",
+            type(observation).__name__,
+            place,
+        )
+
+
+def _non_finite_place(value: Any, depth: int = 0) -> str | None:
+    """Name the first place in a value that holds NaN or infinity; ``None`` where there is none, or it is deep down."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    elif not isinstance(value, Mapping | list | tuple | float):
+        with suppress(PydanticSerializationError):
+            value = plain_value(value)
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    if depth == _DEEPEST_PLACE or not isinstance(value, Mapping | list | tuple):
+        return None
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        below = _non_finite_place(inner, depth + 1)
+        if below is not None:
+            return f"{key}.{below}" if below else str(key)
+    return None
 
 
 def _scalar(value: Scalar | None) -> str:
@@ -408,9 +501,15 @@ def state_json(state: Any) -> str:
             f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
         )
     try:
-        return state.model_dump_json(warnings=False) if isinstance(state, BaseModel) else _dump(state)
+        if isinstance(state, BaseModel):
+            return state.model_dump_json(warnings=False, fallback=plain_value)
+        return _dump(state)
     except (ValueError, TypeError) as error:
-        raise EnvironmentFailedError(f"The state cannot be sent as JSON: {error}") from error
+        place = _unsendable_place(state)
+        where = type(state).__name__ if place is None else f"{type(state).__name__}.{place}"
+        message = f"The state cannot be sent as JSON: {where}: {error}"
+        logger.error("%s", message)
+        raise EnvironmentFailedError(message) from error
 
 
 def picture_json(picture: Picture | WrittenJson | None) -> str:
@@ -480,4 +579,4 @@ def _encodable_text(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    return to_json(value, inf_nan_mode="null").decode()
+    return to_json(value, inf_nan_mode="null", fallback=plain_value).decode()

@@ -80,6 +80,10 @@ class History:
 class Record(Protocol):
     """Takes down what a session is asked and answers."""
 
+    @property
+    def recoverable(self) -> bool | None:
+        """Whether the session could be rebuilt if the server's process ended now; ``None`` without any journal."""
+
     def takes(self, request: V1Request) -> Taken:
         """Write down what carrying out the request might change, which is what ``note`` wants to have then."""
 
@@ -134,11 +138,13 @@ class MemoryRecord:
 
     Args:
         parent: The record of the session that this one was forked from.
+        recoverable: See ``Record``.
     """
 
-    __slots__ = ("_bytes", "_overflowed", "_requests", "_seeded")
+    __slots__ = ("_bytes", "_overflowed", "_requests", "_seeded", "recoverable")
 
-    def __init__(self, parent: "MemoryRecord | None" = None) -> None:
+    def __init__(self, parent: "MemoryRecord | None" = None, *, recoverable: bool | None = None) -> None:
+        self.recoverable = recoverable
         self._requests: list[tuple[str, bytes, int, str, str | int, bool]] = []
         self._bytes = 0
         self._overflowed = False
@@ -148,6 +154,7 @@ class MemoryRecord:
             self._bytes = parent._bytes
             self._overflowed = parent._overflowed
             self._seeded = parent._seeded
+            self.recoverable = parent.recoverable
 
     def takes(self, request: V1Request) -> bytes | None:
         """See ``Record``."""

@@ -35,6 +35,7 @@ async def rebuild(session: Session, history: History) -> None:
         SessionLostError: It can't be done, or the environment does not do the same again; and why.
     """
     refuse_unrepeatable(history.requests)
+    session.ignores_unknown = True  # what was carried out once is not refused now
     if history.snapshot is not None and history.position is not None:
         if not session.can_snapshot:
             raise SessionLostError("there is a snapshot, but the environment has no restore() any more.", "environment")
@@ -49,6 +50,7 @@ async def rebuild(session: Session, history: History) -> None:
             _compare(recorded, *await _answered(session, recorded.request))
         if count % _IN_A_ROW == 0:  # an environment that runs inline never gives way by itself
             await asyncio.sleep(0)
+    session.ignores_unknown = False
 
 
 def refuse_unrepeatable(requests: Sequence[Recorded]) -> None:

@@ -224,6 +224,17 @@ class Seat:
             self.outlet.lost(self, under_way + [message.id for _, message in self._queue if message.id is not None])
         self.end()
 
+    def lose_beginning(self) -> None:
+        """Learn that the journal can't rebuild the session any more; where it can take a snapshot, it does."""
+        assert isinstance(self.record, JournalRecord)
+        self.record.lose_beginning()
+        self.keep_snapshot_soon()
+
+    def keep_snapshot_soon(self) -> None:
+        """Take a snapshot if one is wanted; where a request is under way, that one's end is time enough."""
+        if self._takes_snapshots and self._work_task is None and not self.session.closed:
+            self._run(self._take_snapshot())
+
     def _work_on(self, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         """Have what has begun already finished."""
         assert self.outlet is not None

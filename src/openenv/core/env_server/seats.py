@@ -63,6 +63,9 @@ class Seats:
         if journal is not None:
             journal.metrics = sessions.metrics
             journal.on_taken = self._taken_elsewhere
+            journal.on_lost = self._beginnings_lost
+            journal.on_mended = self._keep_lacking_snapshots
+            journal.on_begun_anew = self._take_down_again
         self._seats: dict[str, Seat] = {}
 
     async def open(self, arguments: dict[str, Any], outlet: Outlet) -> Seat:
@@ -179,6 +182,7 @@ class Seats:
         self, session: Session, longest_answer: int | None, record: MemoryRecord | JournalRecord, token: str
     ) -> Seat:
         seat = Seat(self, session, longest_answer, record, token)
+        session.record = record
         if not session.closed:  # which it may be after all, by its idle timeout
             self._seats[session.id] = seat
             session.on_end = partial(self._ended, seat)
@@ -199,7 +203,7 @@ class Seats:
             await self._journal.start()
             return self._journal.add(session.id, token, await self._describe(session))
         except JournalError:  # of which the log knows
-            return MemoryRecord()
+            return MemoryRecord(recoverable=False)
         except BaseException:
             session.ending = Ending.FAILED
             self._sessions.close(session)
@@ -214,7 +218,7 @@ class Seats:
             return MemoryRecord(seat.record)
         assert self._journal is not None
         assert self._environment is not None
-        return self._journal.add_child(
+        record = self._journal.add_child(
             seat.record.number,
             session_id,
             token,
@@ -223,6 +227,9 @@ class Seats:
             last_id=seat.last_id - 1,
             first_id=1,
         )
+        if not seat.record.recoverable:
+            record.lose_beginning()
+        return record
 
     def _hand_over(self, seat: Seat, outlet: Outlet | None) -> None:
         """Have a session answer to a socket or, where that has gone, wait for its client."""
@@ -263,6 +270,35 @@ class Seats:
                 seat.session.ending = Ending.REPLACED
                 self.release(seat)
                 seat.lose()
+
+    def _beginnings_lost(self, numbers: frozenset[int] | None) -> None:
+        """Learn which sessions can't be rebuilt any more, by their numbers in the journal; ``None`` for all."""
+        lost = [seat for seat in self._seats.values() if seat.last_id > 0 and _is_recorded_as(seat, numbers)]
+        for seat in lost:
+            seat.lose_beginning()
+            name = seat.session.name
+            logger.warning(
+                "session %s could not be rebuilt from the journal if this process ended now; it can be again after its "
+                "next reset%s",
+                name,
+                " or snapshot" if seat.session.can_snapshot else " that names a seed",
+                extra={"session": name},
+            )
+
+    def _take_down_again(self) -> None:
+        """Take down the sessions that are open in a journal that has just been made anew."""
+        assert self._journal is not None
+        for seat in self._seats.values():
+            if isinstance(seat.record, JournalRecord) and self._environment is not None:
+                session_id = seat.session.id
+                self._journal.add_again(seat.record, session_id, seat.token, self._environment, seat.last_id)
+                seat.keep_snapshot_soon()
+
+    def _keep_lacking_snapshots(self) -> None:
+        """Take snapshots of the sessions that can't be rebuilt without."""
+        for seat in self._seats.values():
+            if not seat.record.recoverable:
+                seat.keep_snapshot_soon()
 
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> Seat:
         """Rebuild a session from the journal; whoever asks for it meanwhile gets the same one."""
@@ -310,3 +346,11 @@ class Seats:
         if seat.outlet is not None:
             seat.outlet.left(seat)
         self._sessions.close(seat.session)
+
+
+def _is_recorded_as(seat: Seat, numbers: frozenset[int] | None) -> bool:
+    """Whether a session goes by one of these numbers in the journal, and could be rebuilt from it so far."""
+    record = seat.record
+    if not isinstance(record, JournalRecord) or not record.recoverable:
+        return False
+    return numbers is None or record.number in numbers

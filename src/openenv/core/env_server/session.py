@@ -1,6 +1,7 @@
 """A session: one live environment and where its episode stands. One request at a time reaches the environment."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
@@ -19,20 +20,28 @@ from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics,
 from openenv.core.env_server.outcomes import Outcome, WrittenJson, outcome_of
 from openenv.core.env_server.pictures import Picture
 from openenv.core.env_server.protocol import decode_action
-from openenv.core.env_server.records import Position
+from openenv.core.env_server.records import Position, Record
+from openenv.core.env_server.reset_parameters import unknown_names, unknown_names_error
 from openenv.core.env_server.session_ids import public_name
 from openenv.core.env_server.snapshots import Snapshot
 from openenv.core.env_server.tasks import TaskMethod, TaskQuestion
 from openenv.core.env_server.types import SessionInfo
 from openenv.core.exceptions import (
+    RequestError,
     ResetNeededError,
     SessionNotFoundError,
+    TaskNotFoundError,
 )
+from openenv.core.reset_check import listed_task, unknown_names_text, unknown_split_text
 
 if TYPE_CHECKING:
     from openenv.core.env_server.toolbox import Toolbox
 
+logger = logging.getLogger(__name__)
+
 _NONE: Mapping[str, Any] = {}
+# How long an environment may take to say what it is, where the server sets no limit to a reset.
+_METADATA_TIMEOUT_S = 30.0
 
 
 class Phase(Enum):
@@ -70,8 +79,11 @@ class Session:
         ends_detached: Whether it ends as soon as that socket goes.
         enforces_order: Whether a step before the first reset, or after the end of an episode, is refused.
         yielding: Whether it may be closed as soon as another session needs its place.
+        ignores_unknown: Whether a reset leaves out parameters that the environment does not take, instead of refusing
+            them: clients of the public package count on it.
         idle_timeout_s: Time without a request after which it is closed; ``None`` for never.
         debug: Whether its client is told where the environment raised.
+        record: Where what it is asked is taken down; ``None`` on a wire that can't take it up again.
     """
 
     def __init__(
@@ -94,10 +106,12 @@ class Session:
         self.ends_detached = False
         self.enforces_order = runner.requires_reset
         self.yielding = False
+        self.ignores_unknown = False
         self.debug = False
+        self.record: Record | None = None
         self.idle_timeout_s = limits.idle_timeout_s
         self.created_at = time.time()
-        self.last_activity = time.monotonic()
+        self.last_activity = self._opened = time.monotonic()
         self._is_inline = runner.inline
         self._inline_runner = cast("Runner", runner)  # called only where ``at_once`` holds
         self._action_class = types.action
@@ -107,6 +121,8 @@ class Session:
         self._metrics = metrics
         self._timed_steps = INLINE_STEPS_TIMED if runner.inline else 1
         self._earlier_steps = 0
+        self._splits: list[str] | None = None  # until they are asked for
+        self._said_unknown = False
         self._turn = asyncio.Lock()
 
     @property
@@ -123,6 +139,16 @@ class Session:
     def total_steps(self) -> int:
         """Steps of all its episodes."""
         return self._earlier_steps + self.step_count
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was opened, whatever the machine's clock was set to meanwhile."""
+        return time.monotonic() - self._opened
+
+    @property
+    def recoverable(self) -> bool | None:
+        """Whether it could be rebuilt if the server's process ended now; ``None`` where none of its kind can."""
+        return None if self.record is None else self.record.recoverable
 
     @property
     def busy(self) -> bool:
@@ -156,13 +182,18 @@ class Session:
         """Start an episode.
 
         Args:
-            arguments: Keyword arguments for the environment's ``reset``; those that it does not accept are left out.
+            arguments: Keyword arguments for the environment's ``reset``. ``seed`` and ``episode_id`` may always be
+                there, and with the ``split`` and ``index`` of a listed task all its other fields.
 
         Raises:
+            InvalidRequestError: It does not take one of them, not with this value, or there is no such split.
             RequestError: The environment raised, took too long or returned something else than an observation.
         """
         async with self._turn:
             self._touch()
+            self._check_names(arguments)
+            if "split" in arguments:
+                await self._check_split(arguments["split"])
             return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
 
     async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
@@ -180,9 +211,32 @@ class Session:
                 return None
             return self._began(await self._runner.reset(arguments, self._limits.reset_timeout_s))
 
+    def unknown_parameters(self, arguments: Mapping[str, Any]) -> str | None:
+        """Say which of the arguments of a reset the environment does not take; ``None`` where it takes all.
+
+        Args:
+            arguments: As for ``reset``.
+        """
+        names = self._runner.reset_names
+        unknown = unknown_names(names, arguments)
+        return unknown_names_text(unknown, names or ()) if unknown and not listed_task(arguments) else None
+
+    def unknown_options(self, options: Mapping[str, Any]) -> str | None:
+        """Say which of the options of a step the environment does not take; ``None`` where it takes all.
+
+        Args:
+            options: As for ``step``.
+        """
+        names = self._runner.step_names
+        unknown = [] if names is None else [name for name in options if name not in names]
+        return unknown_names_text(unknown, names or (), "step") if unknown else None
+
     def reset_now(self, arguments: Mapping[str, Any]) -> Outcome | Awaitable[Outcome]:
         """Start an episode at once; only where ``at_once`` holds. See ``step_now``."""
+        if "split" in arguments:  # whose check may have to wait for the environment
+            return self.reset(arguments)
         self._touch()
+        self._check_names(arguments)
         result = self._inline_runner.reset_now(arguments)
         return self._began(result) if isinstance(result, FINAL) else self._finished_reset(result)
 
@@ -246,11 +300,18 @@ class Session:
         """Whether ``reset_now`` and ``step_now`` may be called now: the environment never blocks, and nobody waits."""
         return self._is_inline and not self._turn.locked()
 
-    async def state(self) -> Any:
-        """Read the environment's state; this is allowed at any time."""
+    async def state(self, timeout_s: float | None = None) -> Any:
+        """Read the environment's state, within the time that a step may take; this is allowed at any time.
+
+        Args:
+            timeout_s: Seconds that it may take where the server sets no limit to a step.
+
+        Raises:
+            RequestError: The environment raised or took too long.
+        """
         async with self._turn:
             self._touch()
-            return await self._runner.state()
+            return await self._runner.state(self._limits.step_timeout_s or timeout_s)
 
     async def render(self) -> Picture | WrittenJson | None:
         """Have the environment show where it stands, within the time that a step may take.
@@ -263,9 +324,13 @@ class Session:
             return await self._runner.render(self._limits.step_timeout_s)
 
     async def metadata(self) -> Any:
-        """Ask the environment what it is."""
+        """Ask the environment what it is, within the time that a reset may take.
+
+        Raises:
+            RequestError: It raised or took too long.
+        """
         async with self._turn:
-            return await self._runner.metadata()
+            return await self._runner.metadata(self._limits.reset_timeout_s or _METADATA_TIMEOUT_S)
 
     async def tasks(self, method: TaskMethod, *arguments: Any) -> Any:
         """Ask the environment about its tasks, within the time that a reset may take.
@@ -355,13 +420,63 @@ class Session:
             environment_type=self._runner.environment_name,
         )
 
+    def _log_wrong(self, operation: str, error: RequestError) -> None:
+        """Have the log say what is wrong with what the environment returned."""
+        name = self._runner.environment_name
+        logger.error("%s.%s: %s", name, operation, error.message, extra={"session": self.name})
+
+    def _check_names(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse parameters that ``reset`` does not take, or have the log say once that they are left out.
+
+        Raises:
+            InvalidRequestError: There is one.
+        """
+        names = self._runner.reset_names
+        unknown = unknown_names(names, arguments)
+        if not unknown or listed_task(arguments):
+            return
+        error = unknown_names_error(unknown, names or ())
+        if not self.ignores_unknown:
+            raise error
+        if not self._said_unknown:
+            self._said_unknown = True
+            logger.warning(
+                "%s: %s It was left out.", self._runner.environment_name, error.message, extra={"session": self.name}
+            )
+
+    async def _check_split(self, split: Any) -> None:
+        """Refuse a split that the environment does not list, where it lists any.
+
+        Raises:
+            TaskNotFoundError: It is none.
+        """
+        if self._splits is None:
+            self._splits = await self._listed_splits()
+        if self._splits and isinstance(split, str) and split not in self._splits:
+            raise TaskNotFoundError(unknown_split_text(split, self._splits))
+
+    async def _listed_splits(self) -> list[str]:
+        """Ask the environment for its splits; those that can't be read are nobody's."""
+        try:
+            question = TaskQuestion("list_splits")
+            listed = from_json((await self._runner.tasks(question, self._limits.reset_timeout_s)).text)
+        except RequestError:  # it lists none, or the log has why not
+            return []
+        splits = listed if isinstance(listed, list) else []
+        named = [split.get("name") if isinstance(split, dict) else split for split in splits]
+        return [name for name in named if isinstance(name, str)]
+
     def _touch(self) -> None:
         if self.closed:
             raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
         self.last_activity = time.monotonic()
 
     def _began(self, result: Any) -> Outcome:
-        outcome = outcome_of(result)
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("reset", error)
+            raise
         self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
         self.episodes += 1
         self._earlier_steps += self.step_count
@@ -371,7 +486,11 @@ class Session:
         return outcome
 
     def _stepped(self, result: Any) -> Outcome:
-        outcome = outcome_of(result)
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("step", error)
+            raise
         metrics = self._metrics
         metrics.steps = steps = metrics.steps + 1
         if not steps % self._timed_steps:

@@ -7,7 +7,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from math import ceil
 from operator import attrgetter
+from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.disclosure import add_traceback
@@ -20,8 +22,10 @@ from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.line import Line
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
+from openenv.core.env_server.reset_parameters import reset_parameters
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.session_ids import AFTER_WORKER
+from openenv.core.env_server.single_requests import SingleRequestSlots
 from openenv.core.env_server.toolbox import toolbox_of
 from openenv.core.env_server.types import ServerCapacityStatus
 from openenv.core.exceptions import (
@@ -37,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 # Seconds that environments get to close when the server ends.
 _CLOSE_TIMEOUT_S = 5.0
+# Seconds that the answer to a single request waits for its environment to close, so that a client which asks one after
+# another meets one environment at a time.
+_CLOSE_PATIENCE_S = 1.0
 
 
 class Sessions:
@@ -89,6 +96,8 @@ class Sessions:
         self._processes: Processes | None = None
         if sessions_per_process is not None:
             self._processes = Processes(plan_for(factory, types.action), factory.name, sessions_per_process)
+        self._single_requests = SingleRequestSlots(limits.max_sessions, limits.max_wait_s)
+        self._metadata: asyncio.Task[Any] | None = None
         self._check_concurrency()
         self.toolbox = toolbox_of(factory.environment_class, types)
         self._shared_place = shared_place_for(factory)
@@ -116,6 +125,11 @@ class Sessions:
             async with self.apart() as session:
                 if not session.supports_others:
                     raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
+
+    def reset_schema(self) -> dict[str, Any] | None:
+        """Describe the parameters of a reset as JSON Schema; ``None`` where the environment's class is not known."""
+        environment = self.factory.environment_class
+        return None if environment is None else reset_parameters(environment).schema
 
     def new_id(self) -> str:
         """Make an id that nobody can guess, and from which every worker can tell that this one made it."""
@@ -158,6 +172,7 @@ class Sessions:
             self._opening -= 1
         session.take_id(session_id or self._id_prefix + session.id)
         session.transport = transport
+        session.ignores_unknown = transport not in (Transport.V1, Transport.MCP)
         session.client = client
         session.yielding = yielding
         if yielding:
@@ -170,18 +185,43 @@ class Sessions:
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Session]:
-        """Open a session outside the limits, for a single request in whatever order."""
-        session = await self._make_session()
+        """Open a session for a single request in whatever order, which takes no place; there are few of them at a time.
+
+        Raises:
+            SessionCapacityError: None of them could be had in time.
+            EnvironmentFactoryError: The environment could not be made.
+        """
+        await self._single_requests.take()
+        try:
+            session = await self._make_session()
+        except BaseException:
+            self._single_requests.give_back()
+            raise
         session.enforces_order = False
+        patience_s = _CLOSE_PATIENCE_S
+        session.ignores_unknown = True
         try:
             yield session
-        except EnvironmentTimeoutError:  # closing would wait for the call that took too long
-            self.close(session)
+        except EnvironmentTimeoutError:  # closing waits for the call that took too long
+            patience_s = 0.0
             raise
-        except BaseException:
-            await session.close()
-            raise
-        await session.close()
+        finally:
+            session.closed = True
+            closing = self._close_later(session)
+            closing.add_done_callback(self._closed_apart)
+            await asyncio.wait((closing,), timeout=patience_s)
+
+    async def metadata(self) -> Any:
+        """Say what the environment is; unless all sessions share one, an environment is made for this once.
+
+        Raises:
+            RequestError: The environment failed to say it, or could not be made.
+        """
+        asked = self._metadata
+        failed = asked is not None and asked.done() and (asked.cancelled() or asked.exception() is not None)
+        if asked is None or failed or (asked.done() and self.factory.shared is not None):
+            self._metadata = asked = asyncio.get_running_loop().create_task(self._ask_metadata())
+        return await asyncio.shield(asked)
 
     def attach(self, session_id: str) -> Session:
         """Give a session to a socket, for as long as the socket holds it.
@@ -194,6 +234,7 @@ class Sessions:
         if session.attached:
             raise SessionCreationError("it is taken", f"Session {session_id} already has an attached WebSocket")
         session.attached = True
+        session.ignores_unknown = True  # the socket speaks the legacy wire
         session.yielding = False
         return session
 
@@ -228,9 +269,7 @@ class Sessions:
         if session.closed:
             return
         session.closed = True
-        task = asyncio.get_running_loop().create_task(session.close())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._close_later(session)
 
     async def close_all(self) -> None:
         """Close every session; for the end of the server. An environment that hangs is not waited for."""
@@ -268,6 +307,7 @@ class Sessions:
                 "give its class, or serve it with workers=1."
             )
         self.worker_count = count
+        self._single_requests = SingleRequestSlots(ceil(self.limits.max_sessions / count), self.limits.max_wait_s)
         self.line.places = WorkerPlaces(self.limits.max_sessions, counts, worker)
         self.number_ids(worker)
 
@@ -278,6 +318,20 @@ class Sessions:
             number: That of this worker; or of this server, in a fleet.
         """
         self._id_prefix = f"{number}{AFTER_WORKER}"
+
+    def _close_later(self, session: Session) -> "asyncio.Task[None]":
+        """Have a session's environment closed as soon as its last call has ended."""
+        task = asyncio.get_running_loop().create_task(session.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+    def _closed_apart(self, _task: "asyncio.Task[None]") -> None:
+        self._single_requests.give_back()
+
+    async def _ask_metadata(self) -> Any:
+        async with self.apart() as session:
+            return await session.metadata()
 
     def _check_concurrency(self) -> None:
         if self.limits.max_sessions == 1:

@@ -1,14 +1,25 @@
 """What an environment's ``snapshot`` returned, written so that it can be kept, sent and given to ``restore``."""
 
+import asyncio
 import base64
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from openenv.core.exceptions import EnvironmentFailedError
 
 _JSON, _BASE64 = "json", "base64"
 _IS_JSON, _IS_BYTES = b"j", b"b"
+
+# JSON is written in C, which lets nobody else go on meanwhile, so what is large is written in pieces of so many items.
+# Containers of fewer are looked into as deep as this, since one of their items may be what is large.
+_ITEMS_A_PIECE = 64
+_DEEPEST_PIECES = 3
+# How long the event loop writes before others get their turn.
+_LONGEST_TURN_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +46,30 @@ class Snapshot:
         if isinstance(value, bytes | bytearray | memoryview):
             return cls(bytes(value))
         try:
-            return cls(json.dumps(value))
+            return cls("".join(_pieces(value)))
         except (TypeError, ValueError, RecursionError) as error:
-            raise EnvironmentFailedError(
-                f"Expected snapshot() to return bytes or what JSON can hold, got {type(value).__name__}: {error}"
-            ) from error
+            raise _unwritable(value, error) from error
+
+    @classmethod
+    async def of_in_turns(cls, value: Any) -> "Snapshot":
+        """As ``of``, on an event loop that others use too: what is large is written a piece at a time.
+
+        Raises:
+            EnvironmentFailedError: As ``of`` does.
+        """
+        if isinstance(value, bytes | bytearray | memoryview):
+            return cls(bytes(value))
+        written: list[str] = []
+        turn_ends = time.monotonic() + _LONGEST_TURN_S
+        try:
+            for piece in _pieces(value):
+                written.append(piece)
+                if time.monotonic() >= turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = time.monotonic() + _LONGEST_TURN_S
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unwritable(value, error) from error
+        return cls("".join(written))
 
     def value(self) -> Any:
         """Return what ``restore`` is given: bytes, or what JSON makes of the value."""
@@ -69,3 +99,48 @@ class Snapshot:
         """
         document = json.loads(text)
         return cls(document[_JSON] if _JSON in document else base64.b64decode(document[_BASE64]))
+
+
+def _pieces(value: Any, depth: int = 0) -> Iterator[str]:
+    """Write a value as ``json.dumps`` does, in pieces of which none takes long."""
+    if depth == _DEEPEST_PIECES or type(value) not in (dict, list, tuple) or not value:
+        yield json.dumps(value)
+    elif type(value) is dict:
+        yield from _pieces_of_dict(value, depth)
+    else:
+        yield from _pieces_of_list(value, depth)
+
+
+def _pieces_of_dict(value: dict[Any, Any], depth: int) -> Iterator[str]:
+    before = "{"
+    if len(value) > _ITEMS_A_PIECE:
+        items = iter(value.items())
+        while part := dict(islice(items, _ITEMS_A_PIECE)):
+            yield before + json.dumps(part)[1:-1]
+            before = ", "
+    else:
+        for key, element in value.items():
+            yield before + json.dumps({key: 0})[1:-2]  # the key as JSON has it, and the colon
+            yield from _pieces(element, depth + 1)
+            before = ", "
+    yield "}"
+
+
+def _pieces_of_list(value: list[Any] | tuple[Any, ...], depth: int) -> Iterator[str]:
+    before = "["
+    if len(value) > _ITEMS_A_PIECE:
+        for begin in range(0, len(value), _ITEMS_A_PIECE):
+            yield before + json.dumps(value[begin : begin + _ITEMS_A_PIECE])[1:-1]
+            before = ", "
+    else:
+        for element in value:
+            yield before
+            yield from _pieces(element, depth + 1)
+            before = ", "
+    yield "]"
+
+
+def _unwritable(value: Any, error: Exception) -> EnvironmentFailedError:
+    return EnvironmentFailedError(
+        f"Expected snapshot() to return bytes or what JSON can hold, got {type(value).__name__}: {error}"
+    )

@@ -77,7 +77,7 @@ class TaskRoutes:
             404: {"model": _Detail, "description": "The environment has another name."},
             501: {"model": _Detail, "description": "The environment does not say this of its tasks."},
         }
-        router = APIRouter(tags=["Tasks"], dependencies=dependencies, responses=missing | refusals(429, 500, 504))
+        router = APIRouter(tags=["Tasks"], dependencies=dependencies, responses=missing | refusals(429, 500, 503, 504))
         router.add_api_route("/list_environments", self.environments)
         router.add_api_route("/{env:path}/splits", self.splits)
         router.add_api_route("/{env:path}/tasks", self.tasks, methods=["POST"])

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic_core import to_json
 
 from openenv.core.exceptions import EnvironmentFailedError, TaskNotFoundError, TasksUnsupportedError
+from openenv.core.plain_values import plain_value
 
 TaskMethod = Literal["list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range"]
 
@@ -63,6 +64,6 @@ def _meaning(error: NotImplementedError | IndexError, question: TaskQuestion) ->
 
 def _written(answer: Any) -> str:
     try:
-        return to_json(answer, inf_nan_mode="null").decode()
+        return to_json(answer, inf_nan_mode="null", fallback=plain_value).decode()
     except (ValueError, TypeError) as error:
         raise EnvironmentFailedError(f"The tasks cannot be sent as JSON: {error}") from error

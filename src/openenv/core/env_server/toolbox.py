@@ -15,6 +15,7 @@ from openenv.core.env_server.derived_tools import derived_tools
 from openenv.core.env_server.disclosure import without_secrets
 from openenv.core.env_server.environment_types import EnvironmentTypes
 from openenv.core.env_server.execution import ProgressListener as ProgressListener
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     CallToolAction,
     ListToolsAction,
@@ -28,13 +29,14 @@ from openenv.core.env_server.outcomes import Outcome, WrittenJson
 from openenv.core.env_server.protocol import observation_json
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.tool_schemas import faults_text
-from openenv.core.env_server.tools import class_tools
+from openenv.core.env_server.tools import answers_tool_actions, class_tools
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentProcessEndedError,
     InvalidRequestError,
 )
+from openenv.core.plain_values import plain_value
 
 # What the result of a call has that MCP's own server library made.
 _MCP_RESULT = {"content", "structured_content", "data", "is_error"}
@@ -64,7 +66,13 @@ class ToolAnswer:
 
 
 class Toolbox(Protocol):
-    """The tools of one environment's sessions."""
+    """The tools of one environment's sessions.
+
+    Attributes:
+        same_for_all: The tools, where every session has the same ones at any time; ``None`` where only a session knows.
+    """
+
+    same_for_all: list[Tool] | None
 
     async def tools(self, session: Session) -> list[Tool]:
         """List the tools; this is no step, and is allowed at any time.
@@ -117,12 +125,28 @@ def toolbox_of(environment_class: type | None, types: EnvironmentTypes) -> Toolb
     if has_none and types.action is Action:  # which may be any action's class: to list tools would be a step
         return ActionTools(types.action)
     if takes_tool_actions(types.action):
-        return OwnTools()
-    return ActionTools(types.action) if has_none else MixedTools(types.action)
+        return OwnTools(_fixed_tools(environment_class))
+    return ActionTools(types.action) if has_none else MixedTools(types.action, environment_class)
+
+
+def _fixed_tools(environment_class: type | None) -> list[Tool] | None:
+    """List the tools of a class that offers those marked in it, and none for a task; ``None`` for any other class."""
+    if environment_class is None or not answers_tool_actions(environment_class):
+        return None
+    if getattr(environment_class, "task_tools", None) is not Environment.task_tools:
+        return None
+    return [own.described for own in class_tools(environment_class).values()]
 
 
 class OwnTools:
-    """The tools of an environment that takes ``ListToolsAction`` and ``CallToolAction``."""
+    """The tools of an environment that takes ``ListToolsAction`` and ``CallToolAction``.
+
+    Args:
+        same_for_all: See ``Toolbox``.
+    """
+
+    def __init__(self, same_for_all: list[Tool] | None = None) -> None:
+        self.same_for_all = same_for_all
 
     async def tools(self, session: Session) -> list[Tool]:
         """See ``Toolbox``."""
@@ -160,14 +184,19 @@ class ActionTools:
 
     def __init__(self, action_class: type[BaseModel], taken: frozenset[str] = frozenset()) -> None:
         self._tools = derived_tools(action_class, taken)
+        self.same_for_all: list[Tool] | None = self.described()
 
     def __contains__(self, name: str) -> bool:
         """Whether there is such a tool."""
         return name in self._tools
 
+    def described(self) -> list[Tool]:
+        """List the tools."""
+        return [derived.described for derived in self._tools.values()]
+
     async def tools(self, session: Session) -> list[Tool]:
         """See ``Toolbox``."""
-        return [derived.described for derived in self._tools.values()]
+        return self.described()
 
     async def call(
         self,
@@ -194,18 +223,23 @@ class MixedTools:
 
     Args:
         action_class: The environment's class of actions.
+        environment_class: Its class; ``None`` where only its sessions will know.
     """
 
-    def __init__(self, action_class: type[BaseModel]) -> None:
-        self._own = OwnTools()
+    def __init__(self, action_class: type[BaseModel], environment_class: type | None = None) -> None:
+        self._own = OwnTools(_fixed_tools(environment_class))
         self._action_class = action_class
         self._derived: dict[frozenset[str], ActionTools] = {}
+        self.same_for_all: list[Tool] | None = None
+        if self._own.same_for_all is not None:
+            derived = self._derived_for(frozenset(one.name for one in self._own.same_for_all))
+            self.same_for_all = _without(derived, self._own.same_for_all) + derived.described()
 
     async def tools(self, session: Session) -> list[Tool]:
         """See ``Toolbox``."""
-        derived = self._derived_for(session)
+        derived = self._derived_for(session.tool_names)
         own = await self._own.tools(session) if session.offers_tools else []
-        return [one for one in own if one.name not in derived] + await derived.tools(session)
+        return _without(derived, own) + derived.described()
 
     async def call(
         self,
@@ -216,15 +250,19 @@ class MixedTools:
         on_progress: ProgressListener | None = None,
     ) -> ToolAnswer:
         """See ``Toolbox``."""
-        derived = self._derived_for(session)
+        derived = self._derived_for(session.tool_names)
         has_it: Toolbox = derived if name in derived or not session.offers_tools else self._own
         return await has_it.call(session, name, arguments, timeout_s, on_progress)
 
-    def _derived_for(self, session: Session) -> ActionTools:
-        taken = session.tool_names
+    def _derived_for(self, taken: frozenset[str]) -> ActionTools:
         if taken not in self._derived:
             self._derived[taken] = ActionTools(self._action_class, taken)
         return self._derived[taken]
+
+
+def _without(derived: ActionTools, own: list[Tool]) -> list[Tool]:
+    """Leave out those of an environment's own tools whose names those of its actions have."""
+    return [one for one in own if one.name not in derived]
 
 
 async def _performed(
@@ -298,7 +336,7 @@ def _mcp_answer(about: ToolAnswer, result: Mapping[str, Any]) -> ToolAnswer:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value).decode()
+    return value if isinstance(value, str) else to_json(value, fallback=plain_value).decode()
 
 
 def _refused(error: InvalidRequestError) -> ToolAnswer:

@@ -173,6 +173,12 @@ def class_tools(environment_class: type) -> Mapping[str, AuthoredTool]:
     return tools
 
 
+def answers_tool_actions(environment_class: type) -> bool:
+    """Whether the class's step lists and calls the tools that are marked in it, as ``equip`` has made it."""
+    step = getattr(environment_class, "step", None)
+    return step is _tool_step or bool(getattr(step, _ANSWERS, False))
+
+
 def required_without_tools(function: FunctionT) -> FunctionT:
     """Make a method abstract that classes with tools get: unlike ``abstractmethod``, unseen by type checkers.
 

@@ -159,19 +159,30 @@ class ErrorResponse(BaseModel):
 
 
 class SchemaResponse(BaseMessage):
-    """JSON Schemas of the environment's types."""
+    """JSON Schemas of the environment's types.
+
+    Attributes:
+        action: Of actions.
+        observation: Of observations.
+        state: Of the state.
+        reset_observation: Of the observation after a reset, where it differs.
+        reset: Of the parameters of a reset, where they are known.
+    """
 
     action: dict[str, Any]
     observation: dict[str, Any]
     state: dict[str, Any]
     reset_observation: dict[str, Any] | None = None
+    reset: dict[str, Any] | None = None
 
     @model_serializer(mode="wrap")
-    def _leave_out_absent_reset_observation(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _leave_out_what_is_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         dumped: dict[str, Any] = handler(self)
-        if self.reset_observation is None:
-            dumped.pop("reset_observation", None)
-        return dumped
+        return {
+            name: value
+            for name, value in dumped.items()
+            if value is not None or name not in ("reset_observation", "reset")
+        }
 
 
 # --- Tasks -----------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@
     ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
+    │   ├── ServerEndedError                    since the process of a server that was started for the client has ended
     │   ├── RequestNotSentError                 before it was asked for: nothing happened
     │   └── RequestGivenUpError                 again and again, whenever this request was sent
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
@@ -90,6 +91,7 @@ from openenv.core.exceptions.client import (
     RequestRejectedError,
     ResponseTimeoutError,
     ServerCapacityError,
+    ServerEndedError,
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
@@ -167,6 +169,7 @@ __all__ = [
     "SandboxFileError",
     "SandboxUnavailableError",
     "ServerCapacityError",
+    "ServerEndedError",
     "ServerError",
     "ServerExecutionError",
     "ServerFactoryError",

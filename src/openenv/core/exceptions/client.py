@@ -1,21 +1,38 @@
 """Errors that are raised in the client: what the server answered, and what befell the connection."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openenv.core.exceptions.base import OpenEnvError
+from openenv.core.exceptions.base import OpenEnvError, ProviderError
 
 _MOST_NOTES = 8
+_LONGEST_NOTE = 300
 
 
-def _notes(errors: Sequence[Any]) -> list[str]:
-    """Say what is wrong with each field of a request, as in ``action.word: Field required``."""
+def _notes(errors: Sequence[Any], message: str) -> list[str]:
+    """Say what is wrong with each field of a request, as in ``word: Field required``, where the message does not."""
     faults = [error for error in errors if isinstance(error, dict) and isinstance(error.get("loc"), list)]
-    return [f"{'.'.join(map(str, fault['loc']))}: {fault.get('msg')}" for fault in faults[:_MOST_NOTES]]
+    faults = [fault for fault in faults if str(fault.get("msg")) not in message]
+    return [_note(fault)[:_LONGEST_NOTE] for fault in faults[:_MOST_NOTES]]
+
+
+def _note(fault: Mapping[str, Any]) -> str:
+    where = ".".join(map(str, fault["loc"]))
+    text = f"{where}: {fault.get('msg')}" if where else str(fault.get("msg"))
+    came = fault.get("input")
+    return f"{text}, got {came!r}" if isinstance(came, str | int | float | bool) else text
+
+
+def _detail_notes(details: Mapping[str, Any]) -> list[str]:
+    """Write out the further fields of an error frame, for those who debug."""
+    return [f"{name}:\n{value}" if name == "traceback" else f"{name}: {value!r}" for name, value in details.items()]
 
 
 class ServerError(OpenEnvError, RuntimeError):
     """The server answered with an error frame.
+
+    With ``OPENENV_DEBUG=1`` its details are shown wherever its traceback is.
 
     Attributes:
         message: The server's sentence.
@@ -30,9 +47,12 @@ class ServerError(OpenEnvError, RuntimeError):
         self.details = dict(details or {})
         errors = self.details.get("errors")
         self.errors: list[dict[str, Any]] = errors if isinstance(errors, list) else []
-        super().__init__(f"Server error: {message} (code: {code})")
-        for note in _notes(self.errors):
-            self.add_note(note)  # shown below a traceback; the text itself is what programs for the public one expect
+        # Programs for the public package look for what begins the text; what is wrong with each field follows.
+        notes = "; ".join(_notes(self.errors, message))
+        super().__init__(f"Server error: {message} (code: {code})" + (f": {notes}" if notes else ""))
+        if os.environ.get("OPENENV_DEBUG") == "1":
+            for note in _detail_notes(self.details):
+                self.add_note(note)
 
     @staticmethod
     def from_frame(data: Mapping[str, Any]) -> "ServerError":
@@ -194,6 +214,13 @@ class RequestGivenUpError(ConnectionLostError):
             f"ended them. It is not sent again, and its session was given up. The last time: {reason}. The next call "
             "opens a new session."
         )
+
+
+class ServerEndedError(ProviderError, ConnectionLostError):
+    """The process of the server that was started for a client has ended, and every session with it.
+
+    Whether a request that was under way was executed is not known.
+    """
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):

@@ -14,10 +14,13 @@ class RequestError(OpenEnvError):
         message: What the client is told.
         details: Further fields of the frame's ``data``.
         traceback: Where the environment raised, for a server that debugs to tell; ``None`` where nobody is to know.
+        origin: The message with the type, file and line of what the environment raised, for a server that debugs to
+            tell in place of ``message``; ``None`` where nothing was raised.
     """
 
     code: str = "SESSION_ERROR"
     traceback: str | None = None
+    origin: str | None = None
 
     def __init__(self, message: str, **details: Any) -> None:
         self.message = message
@@ -124,6 +127,10 @@ class EnvironmentFailedError(RequestError):
 
     code = "EXECUTION_ERROR"
 
+    def __init__(self, message: str, *, origin: str | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.origin = origin
+
 
 class EnvironmentProcessEndedError(EnvironmentFailedError):
     """The process that the environment ran in has ended, and the episode with it; a reset starts anew.
@@ -168,11 +175,11 @@ class EnvironmentFactoryError(RequestError):
 
     code = "FACTORY_ERROR"
 
-    def __init__(self, factory_name: str, message: str | None = None) -> None:
+    def __init__(self, factory_name: str, message: str | None = None, origin: str | None = None) -> None:
         self.factory_name = factory_name
-        super().__init__(
-            message or f"Environment factory '{factory_name}' failed to create instance.", factory_name=factory_name
-        )
+        sentence = f"Environment factory '{factory_name}' failed to create instance."
+        super().__init__(message or sentence, factory_name=factory_name)
+        self.origin = None if origin is None else f"{sentence} {origin}"
 
 
 class SessionCapacityError(RequestError):

@@ -1,6 +1,7 @@
 """Sampling from a language model for many episodes at once, with the key-value cache kept between turns."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,11 +26,16 @@ class Decoder:
         model: A causal language model of ``transformers``, with a cache that grows (`DynamicCache`).
         pad_id: A token to pad with; it is never attended to.
         sampling: The distribution that tokens are drawn from.
-        generator: Source of randomness, on the model's device; ``None`` for torch's own.
+        generator: Source of randomness: for all rows one on the model's device; or one for each row, whose draws are
+            then the same whatever other rows there are; ``None`` for torch's own.
     """
 
     def __init__(
-        self, model: "PreTrainedModel", pad_id: int, sampling: Sampling, generator: torch.Generator | None = None
+        self,
+        model: "PreTrainedModel",
+        pad_id: int,
+        sampling: Sampling,
+        generator: torch.Generator | Sequence[Random] | None = None,
     ) -> None:
         self._model = model
         self._pad_id = pad_id
@@ -69,8 +75,11 @@ class Decoder:
             self._note_seen(ids, mask)
 
     @torch.inference_mode()
-    def sample(self) -> tuple[list[int], list[float]]:
+    def sample(self, writing: Container[int] | None = None) -> tuple[list[int], list[float]]:
         """Draw the next token of every row; it still has to be fed.
+
+        Args:
+            writing: The rows whose tokens are wanted; the others' own generators are left alone. ``None`` for all.
 
         Returns:
             The token and its log-probability for each row.
@@ -79,7 +88,7 @@ class Decoder:
         if self._sampling.temperature == 0:
             tokens = logprobs.argmax(dim=-1, keepdim=True)
         else:
-            tokens = torch.multinomial(logprobs.exp(), 1, generator=self._generator)
+            tokens = self._drawn(logprobs.exp(), writing)
         return tokens.squeeze(1).tolist(), logprobs.gather(1, tokens).squeeze(1).tolist()
 
     def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
@@ -97,7 +106,7 @@ class Decoder:
         answers = [Answer() for _ in limits]
         writing = list(range(len(limits)))
         while True:
-            tokens, logprobs = self.sample()
+            tokens, logprobs = self.sample(set(writing))
             for row in writing:
                 answers[row].token_ids.append(tokens[row])
                 answers[row].logprobs.append(logprobs[row])
@@ -116,6 +125,18 @@ class Decoder:
         self._mask = self._mask[index]
         self._logits = self._logits[index]
         self._seen = None if self._seen is None else self._seen[index]
+        if isinstance(self._generator, Sequence):
+            self._generator = [self._generator[row] for row in rows]
+
+    def _drawn(self, probabilities: torch.Tensor, writing: Container[int] | None) -> torch.Tensor:
+        generator = self._generator
+        if not isinstance(generator, Sequence):
+            return torch.multinomial(probabilities, 1, generator=generator)
+        wanted = range(len(generator)) if writing is None else writing
+        draws = [own.random() if row in wanted else 0.5 for row, own in enumerate(generator)]
+        cumulated = probabilities.double().cumsum(dim=-1)
+        heights = torch.tensor(draws, dtype=torch.double, device=cumulated.device).unsqueeze(1) * cumulated[:, -1:]
+        return torch.searchsorted(cumulated, heights, right=True).clamp(max=cumulated.shape[1] - 1)
 
     def _note_seen(self, ids: torch.Tensor, mask: torch.Tensor) -> None:
         if self._seen is None:

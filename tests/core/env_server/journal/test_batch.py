@@ -16,7 +16,7 @@ def batch_of(said: list[tuple[int, str, bool]], changes: list[Any]) -> Batch:
         (session, number, "step", {"of": session}, -len(answer) if failed else len(answer))
         for number, (session, answer, failed) in enumerate(said)
     ]
-    return Batch.of(1, notes, [answer for _, answer, _ in said], changes)
+    return Batch.of(1, notes, [answer for _, answer, _ in said], changes, 0.0)
 
 
 @given(said=_NOTES, dropped=st.frozensets(st.integers(1, 5)))

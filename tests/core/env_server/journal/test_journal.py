@@ -19,6 +19,7 @@ from tests.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.journal import Journal, JournalRecord
+from openenv.core.env_server.journal.clock import JournalClock, journal_time
 from openenv.core.env_server.journal.sqlite import SqliteConnection, SqliteStore, open_journal, prepare_journal
 from openenv.core.env_server.journal.upkeep import prune
 from openenv.core.env_server.json_rpc import failed, response_json
@@ -242,16 +243,56 @@ class TestPruning:
             count: int = file.execute("SELECT count(*) FROM batch").fetchone()[0]
             return count
 
+    @staticmethod
+    def make_older(file: sqlite3.Connection, age_s: float) -> None:
+        """Make everything older that is on record, and the servers that were there."""
+        for column in ("batch SET at = at", "session SET opened_at = opened_at", "alive SET at = at"):
+            file.execute(f"UPDATE {column} - {age_s}")  # numbers
+
     def test_by_age(self, path: Path) -> None:
-        with opened(path) as journal:
+        with opened(path) as journal:  # whose server ends without a word of its session
             play(journal, "old", self.long_answers(3))
-            with closing(open_journal(path)) as file:
-                file.execute("UPDATE batch SET at = at - 100")
-                file.execute("UPDATE session SET opened_at = opened_at - 100")
+        with closing(open_journal(path)) as file:
+            self.make_older(file, 100)
+            with opened(path) as journal:
                 play(journal, "young", self.long_answers(3), seed=1)
                 prune(file, 50, 10**9, Event())
-            assert len(told(journal, "young")) == 3
-            assert asyncio.run(journal.find("old")) is None
+                assert len(told(journal, "young")) == 3
+                assert asyncio.run(journal.find("old")) is None
+
+    def test_what_lives_is_never_too_old(self, path: Path) -> None:
+        with opened(path) as journal, closing(open_journal(path)) as file:
+            play(journal, "long", self.long_answers(3))
+            self.end(journal, play(journal, "ended", self.long_answers(30)))
+            asyncio.run(journal.commit())
+            file.execute("UPDATE batch SET at = at - 100")
+            file.execute("UPDATE session SET opened_at = opened_at - 100")
+            prune(file, 50, 10**9, Event())
+            assert len(told(journal, "long")) == 3
+            assert self.batches(path) < 10, "what ended goes from among it"
+
+    def test_a_clock_that_jumps_makes_nothing_old(self, path: Path) -> None:
+        with opened(path, max_age_s=1000) as journal:
+            play(journal, "one", self.long_answers(3))
+        with closing(open_journal(path)) as file:
+            for jump_s in (30 * 86400, 2 * 3600, -2 * 3600):  # as one of the machine's clock the other way
+                before = journal_time(file)
+                file.execute("UPDATE clock SET wall = wall - ?", (jump_s,))
+                with opened(path, max_age_s=1000):
+                    assert before <= journal_time(file) < before + 100 + 60
+                    file.execute("UPDATE clock SET wall = wall - ?", (jump_s,))
+            with opened(path, max_age_s=1000) as journal:
+                prune(file, 1000, 10**9, Event())
+                assert len(told(journal, "one")) == 3
+
+    def test_while_a_server_is_at_it_no_more_time_passes_than_it_sees(self, path: Path) -> None:
+        with opened(path), closing(open_journal(path)) as file:
+            clock = JournalClock(1e6)
+            clock.go_on(file, 1)
+            before = clock.now()
+            file.execute("UPDATE clock SET wall = wall - 1e6")
+            clock.go_on(file, 1)
+            assert before <= clock.now() < before + 60
 
     def test_what_ended_goes_first(self, path: Path) -> None:
         with opened(path) as journal:
@@ -294,7 +335,7 @@ class TestPruning:
             self.end(journal, parent)
             play(journal, "other", self.long_answers(1))
             with closing(open_journal(path)) as file:
-                prune(file, 1000, 75_000, Event())
+                prune(file, 1000, 85_000, Event())  # what is to stay, and a page for each table
             assert len(told(journal, "child")) == 2
 
     def test_it_only_looks_while_there_is_nothing_to_delete(self, path: Path) -> None:
@@ -320,7 +361,7 @@ class TestPruning:
             for number in range(150):
                 self.end(journal, journal.add(f"ended {number}", "token", "a walk"))
             asyncio.run(journal.commit())
-            play(journal, "old", self.long_answers(49))
+            self.end(journal, play(journal, "old", self.long_answers(49)))
             record, request = journal.add("new", "token", "a walk"), V1Request("state", {}, 1, "new")
             asyncio.run(journal.commit())
             file.execute("UPDATE batch SET at = at - 100")
@@ -331,7 +372,7 @@ class TestPruning:
 
     def test_it_ends_early_with_the_server(self, path: Path) -> None:
         with opened(path) as journal, closing(open_journal(path)) as file:
-            play(journal, "old", self.long_answers(5))
+            self.end(journal, play(journal, "old", self.long_answers(5)))
             file.execute("UPDATE batch SET at = at - 100")
             stop = Event()
             stop.set()

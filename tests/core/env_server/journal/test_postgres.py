@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.core.env_server.walkers import ServeWalks, Walker, connect, error_of
-from tests.core.programs.journaled_server import Stride, Walk
+from tests.core.programs.journaled_server import MappedWalk, Stride, Walk
 from tests.postgres import Postgres
 from tests.servers import RunningServer, ServerProcess, eventually
 
@@ -239,6 +239,23 @@ class TestOutages:
             assert not metrics_of(server).journal_failing
             goes_on(address, walker, serve_walks)
 
+    def test_tables_that_are_dropped_are_made_anew(
+        self, postgres: Postgres, address: str, serve_walks: ServeWalks, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = serve_walks(MappedWalk, journal=address)
+        with server.v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset()
+            with postgres.connect(address) as connection:
+                connection.execute("DROP SCHEMA openenv_journal CASCADE")
+            eventually(lambda: metrics_of(server).journal_replaced == 1, "it was noticed")
+            assert "has been removed or replaced while the server runs" in caplog.text
+            eventually(lambda: not metrics_of(server).journal_failing, "it is written again")
+            at = walker.step(1)["observation"]["at"]
+            with serve_walks(MappedWalk, journal=address).v1() as other:
+                walker.attach(other)
+                assert walker.step(0)["observation"]["at"] == at
+
     def test_sessions_go_on_without_it_and_what_they_do_waits(
         self,
         postgres: Postgres,
@@ -347,7 +364,8 @@ class TestUpkeep:
         monkeypatch.setattr(PostgresConnection, "piece", 5)
         long = [f"{number:010000}" for number in range(5)]
         with opened(address) as one, postgres.connect(address) as file:
-            one.play("old", long)
+            one.journal.change(END, one.play("old", long).number, why="closed")
+            assert one.commit()
             file.execute("UPDATE openenv_journal.batch SET at = at - 100")
             file.execute("UPDATE openenv_journal.session SET opened_at = opened_at - 100")
             one.play("needed", long, seed=1)

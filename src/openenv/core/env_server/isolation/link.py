@@ -15,8 +15,9 @@ from pydantic_core import from_json, to_json
 from openenv.core import exceptions
 from openenv.core.env_server.disclosure import traceback_text
 from openenv.core.env_server.outcomes import Outcome, WrittenJson
-from openenv.core.env_server.protocol import error_json, observation_json
+from openenv.core.env_server.protocol import error_json, observation_json, unsendable
 from openenv.core.exceptions import EnvironmentFailedError, RemoteTracebackError, RequestError
+from openenv.core.plain_values import plain_value
 
 LOG = 0
 """The number of frames that answer no call."""
@@ -154,9 +155,9 @@ def write_outcome(outcome: Outcome) -> bytes:
     """
     try:
         observation = observation_json(outcome.observation)
-        head = to_json([outcome.reward, outcome.done, outcome.metadata], inf_nan_mode="null")
+        head = to_json([outcome.reward, outcome.done, outcome.metadata], inf_nan_mode="null", fallback=plain_value)
     except (ValueError, TypeError) as error:
-        raise EnvironmentFailedError(f"The observation cannot be sent as JSON: {error}") from error
+        raise unsendable(outcome, error) from error
     return _within_limit(b"%b%b\n%b" % (_OUTCOME, head, observation.encode()))
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from openenv.core.exceptions import (
     EnvironmentTimeoutError,
     RequestError,
 )
+from openenv.core.process_end import how_ended
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class EnvironmentProcess:
 
     async def _watch(self) -> None:
         status = await asyncio.shield(self._exit)
-        how = _how_ended(status)
+        how = how_ended(status)
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 await self._eof.wait()
@@ -272,13 +272,3 @@ class EnvironmentProcess:
 
 class _DiedError(Exception):
     """A process has ended; its text says how."""
-
-
-def _how_ended(status: int | None) -> str:
-    if status is None:
-        return "has ended"
-    if status >= 0:
-        return f"exited with status {status}"
-    name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"
-    hint = "; it may have run out of memory" if name == "SIGKILL" else ""
-    return f"was ended by signal {-status} ({name}{hint})"

@@ -47,6 +47,8 @@ class ProcessRunner:
         can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
         offers_tools: Whether ``step`` takes the actions that list and call tools.
         tool_names: Names of the tools of the environment's class.
+        reset_names: Names of the parameters of ``reset``; ``None`` where it takes any.
+        step_names: Names of the options of ``step``, beside the action; ``None`` where it takes any.
         requires_reset: Whether a step before the first reset, or after the end of an episode, is to be refused.
         supports_concurrent_sessions: Whether the environment shares nothing with others of its class.
         session_name: What its session is called in the log, once it has one.
@@ -60,6 +62,8 @@ class ProcessRunner:
         self.can_snapshot = False
         self.offers_tools = False
         self.tool_names: frozenset[str] = frozenset()
+        self.reset_names: tuple[str, ...] | None = None
+        self.step_names: tuple[str, ...] | None = None
         self.supports_concurrent_sessions = False
         self.session_name: str | None = None
         self._processes = processes
@@ -98,9 +102,9 @@ class ProcessRunner:
         reports = () if on_progress is None else (True,)
         return await self._call("step", action, options, *reports, timeout_s=timeout_s, on_progress=on_progress)
 
-    async def state(self) -> Outcome | WrittenJson:
+    async def state(self, timeout_s: float | None = None) -> Outcome | WrittenJson:
         """Read the state, which may be a property or a method."""
-        return await self._call("state")
+        return await self._call("state", timeout_s=timeout_s)
 
     async def render(self, timeout_s: float | None = None) -> WrittenJson:
         """Have the environment show where it stands."""
@@ -108,9 +112,9 @@ class ProcessRunner:
         assert isinstance(picture, WrittenJson)
         return picture
 
-    async def metadata(self) -> Any:
+    async def metadata(self, timeout_s: float | None = None) -> Any:
         """Ask the environment what it is."""
-        return _value(await self._call("metadata"))
+        return _value(await self._call("metadata", timeout_s=timeout_s))
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
         """Ask the environment about its tasks."""
@@ -183,6 +187,8 @@ class ProcessRunner:
         self.can_snapshot = about["can_snapshot"]
         self.offers_tools = about["offers_tools"]
         self.tool_names = frozenset(about["tool_names"])
+        self.reset_names = _names(about["reset_names"])
+        self.step_names = _names(about["step_names"])
         self.supports_concurrent_sessions = about["supports_concurrent_sessions"]
 
     async def _call(
@@ -206,6 +212,10 @@ class ProcessRunner:
         if self._process is process:
             self._process = None
             self._processes.leave(process)
+
+
+def _names(listed: list[str] | None) -> tuple[str, ...] | None:
+    return None if listed is None else tuple(listed)
 
 
 def _value(answer: Outcome | WrittenJson) -> Any:

@@ -24,7 +24,7 @@ from openenv.core.env_server.isolation.link import (
     write_progress,
     write_value,
 )
-from openenv.core.env_server.outcomes import outcome_of
+from openenv.core.env_server.outcomes import Outcome, outcome_of
 from openenv.core.env_server.protocol import error_json, picture_json, state_json
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.event_loop import new_event_loop
@@ -114,7 +114,7 @@ class Worker:
             case "step":
                 return await self._step(runner, number, *call.arguments)
             case "reset":
-                return write_outcome(outcome_of(await runner.reset(*call.arguments)))
+                return write_outcome(_outcome(runner, "reset", await runner.reset(*call.arguments)))
             case "state" | "render" | "metadata":
                 return write_value(await _shown(runner, call.operation))
             case "snapshot":
@@ -130,7 +130,7 @@ class Worker:
         self, runner: Runner, number: int, action: Any, options: Mapping[str, Any], reports: bool = False
     ) -> bytes:
         on_progress = partial(self._report, number) if reports else None
-        return write_outcome(outcome_of(await runner.step(action, options, None, on_progress)))
+        return write_outcome(_outcome(runner, "step", await runner.step(action, options, None, on_progress)))
 
     def _report(self, number: int, fraction: float, message: str) -> None:
         if number in self._tasks:  # a thread may still report on a call that was given up
@@ -146,6 +146,8 @@ class Worker:
             "can_snapshot": runner.can_snapshot,
             "offers_tools": runner.offers_tools,
             "tool_names": sorted(runner.tool_names),
+            "reset_names": runner.reset_names,
+            "step_names": runner.step_names,
             "supports_concurrent_sessions": runner.supports_concurrent_sessions,
         }
         return write_value(error_json(about))
@@ -172,6 +174,15 @@ class _ServerLog(logging.Handler):
             self._loop.call_soon_threadsafe(self._link.send, LOG, text.encode())
         except Exception:  # noqa: BLE001  # as every handler does: a bad record must not stop the one who logs it
             self.handleError(record)
+
+
+def _outcome(runner: Runner, operation: str, returned: Any) -> Outcome:
+    """Bring what the environment returned into one form; the log says what is wrong with it."""
+    try:
+        return outcome_of(returned)
+    except RequestError as error:
+        logger.error("%s.%s: %s", runner.environment_name, operation, error.message)
+        raise
 
 
 async def _shown(runner: Runner, operation: str) -> str:

@@ -1,8 +1,7 @@
 """What one commit writes: what sessions were asked and answered, and how their rows change."""
 
-import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
@@ -21,7 +20,7 @@ Change: TypeAlias = tuple[str, dict[str, Any]]
 # Whatever of these is executed twice, since nobody heard that it was committed, does the same as once.
 ADD_SESSION = """
 INSERT INTO session (number, id, added, opened_at, token, environment, first_id, start, since, batch, owner)
-VALUES (:number, :id, :batch, :now, :token, :environment, 1, :number, 0, :batch, :run)
+VALUES (:number, :id, :batch, :now, :token, :environment, 1, :number, :since, :batch, :run)
 ON CONFLICT (number) DO NOTHING
 """
 ADD_CHILD = """
@@ -55,24 +54,28 @@ class Batch:
         notes: Requests, as JSON of a list of ``Note``.
         answers: Their answers, one right after the other.
         changes: How rows of sessions change.
-        at: When it was made, in seconds since 1970.
+        at: When it was made, in the journal's time.
     """
 
     sequence: int
     notes: bytes
     answers: str
     changes: list[Change]
-    at: float = field(default_factory=time.time)
+    at: float
 
     @classmethod
-    def of(cls, sequence: int, notes: list[Note], answers: list[str], changes: list[Change]) -> "Batch":
+    def of(cls, sequence: int, notes: list[Note], answers: list[str], changes: list[Change], at: float) -> "Batch":
         """Make a batch of what was gathered."""
-        return cls(sequence, to_json(notes, inf_nan_mode="constants"), "".join(answers), changes)
+        return cls(sequence, to_json(notes, inf_nan_mode="constants"), "".join(answers), changes, at)
 
     @property
     def size(self) -> int:
         """Characters that it has."""
         return len(self.notes) + len(self.answers) + size_of(self.changes)
+
+    def sessions(self) -> frozenset[int]:
+        """Return the numbers of the sessions whose requests it has, or of which something changes with it."""
+        return frozenset(note[0] for note in from_json(self.notes)) | {values["number"] for _, values in self.changes}
 
     def drop(self, sessions: Collection[int]) -> frozenset[int]:
         """Leave out what sessions did.

@@ -5,15 +5,15 @@ makes it the owner and is written down for the former one: that one learns of it
 leaves. So a server that hung, or that its clients can't reach, can't go on with what another server holds.
 """
 
-import time
 from collections.abc import Sequence
 from operator import attrgetter
 
+from openenv.core.env_server.journal.clock import journal_time
 from openenv.core.env_server.journal.history import Row, find_session
 from openenv.core.env_server.journal.store import Connection
 
 _TAKE_UP = "UPDATE session SET owner = :run WHERE number = :number AND owner = :former AND ended IS NULL"
-_TELL_FORMER = "INSERT INTO claim (run, session, at) VALUES (:former, :number, :now)"
+_TELL_FORMER = "INSERT INTO claim (run, session, at) VALUES (:former, :number, :at)"
 
 
 def take_up(connection: Connection, rows: Sequence[Row], run: int) -> list[Row | None]:
@@ -38,5 +38,5 @@ def _take_up(connection: Connection, row: Row, run: int) -> Row | None:
     if connection.execute(_TAKE_UP, values).rowcount == 0:
         return None
     if row.owner != run:
-        connection.execute(_TELL_FORMER, {"number": row.number, "former": row.owner, "now": time.time()})
+        connection.execute(_TELL_FORMER, {"number": row.number, "former": row.owner, "at": journal_time(connection)})
     return find_session(connection, row.number)

@@ -14,6 +14,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
 from openenv.core.env_server.journal.batch import (
@@ -25,6 +27,7 @@ from openenv.core.env_server.journal.batch import (
     Note,
     unforgettable,
 )
+from openenv.core.env_server.journal.clock import JournalClock
 from openenv.core.env_server.journal.history import NUMBER_BITS, Row, Told
 from openenv.core.env_server.journal.reader import Reader
 from openenv.core.env_server.journal.record import JournalRecord, hashed
@@ -61,6 +64,11 @@ class Journal:
         notes: What the next commit writes: requests,
         answers: and their answers. Records add to both; a call for each would cost a tenth of what all of it costs.
         on_taken: Called with the numbers of sessions that others have taken up, before any answer of theirs leaves.
+        on_lost: Called with the numbers of sessions that can't be rebuilt before their next beginning; with ``None``
+            where no session can.
+        on_mended: Called when it can be written again.
+        on_begun_anew: Called when the store had gone with all that it held and was made anew: what lives is to be taken
+            down again, by ``add_again``.
     """
 
     def __init__(self, store: Store, *, max_age_s: float, max_bytes: int) -> None:
@@ -68,11 +76,18 @@ class Journal:
         self.writes_at_once = store.writes_at_once
         self.metrics = Metrics()
         self.on_taken: Callable[[frozenset[int]], None] = _nobody_cares
+        self.on_lost: Callable[[frozenset[int] | None], None] = _nobody_cares
+        self.on_mended: Callable[[], None] = _nothing_to_take_down
+        self.on_begun_anew: Callable[[], None] = _nothing_to_take_down
         self.notes: list[Note] = []
         self.answers: list[str] = []
         self._store = store
         self._reader = Reader(store)
-        self._upkeep = Upkeep(store, max_age_s, max_bytes)
+        self._clock = JournalClock(max_age_s)
+        self._max_age_s = max_age_s
+        self._max_bytes = max_bytes
+        self._upkeep: Upkeep | None = None
+        self._starting: asyncio.Task[int] | None = None
         self._run: int | None = None
         self._closed = False
         self._next_number = 0
@@ -113,16 +128,18 @@ class Journal:
         """
         if self._run is not None or self._closed:
             return
+        if self._starting is None:  # else another session came at the same time
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+            self._starting.add_done_callback(_hear_out)
         try:
-            run = await self._store.start()
+            await asyncio.shield(self._starting)
         except JournalError as error:
             self._tell_failing(error)
             raise JournalError(f"The journal {self.name} can't be opened: {error.message}") from error
-        if self._run is None:  # else another session came at the same time
-            self._run = run
-            self._next_number = run << NUMBER_BITS
-            self._upkeep.start()
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def reopen(self) -> None:
+        """Be of use again after ``close``, from the next ``start`` on."""
+        self._closed = False
 
     async def close(self) -> None:
         """Write what waits, and let go of the store. What ends from now on is not noted: it can be taken up again."""
@@ -135,15 +152,35 @@ class Journal:
         if self._writing is not None:
             await asyncio.wait((self._writing,))
         self._closed = True
+        self._run = None
         await self._store.close()
-        await asyncio.to_thread(self._upkeep.close)
+        if self._upkeep is not None:
+            await asyncio.to_thread(self._upkeep.close)
         self._store.cut()
 
     def add(self, session_id: str, token: str, environment: str) -> JournalRecord:
         """Take down a new session, with the next commit."""
         record = JournalRecord(self, self._number(), seeded=False)
-        self.change(ADD_SESSION, record.number, id=session_id, token=hashed(token), environment=environment)
+        about = {"id": session_id, "token": hashed(token), "environment": environment}
+        self.change(ADD_SESSION, record.number, since=0, **about)
         return record
+
+    def add_again(self, record: JournalRecord, session_id: str, token: str, environment: str, last_id: int) -> None:
+        """Take down a live session of which a new store knows nothing. It can be rebuilt from its next beginning on.
+
+        Args:
+            record: The session's, which goes by another number from now on.
+            session_id: The session's id.
+            token: What its client must show.
+            environment: What its environment is.
+            last_id: Number of its last request.
+        """
+        record.number = self._number()
+        if last_id > 0:
+            record.lose_beginning()
+        about = {"id": session_id, "token": hashed(token), "environment": environment}
+        self.change(ADD_SESSION, record.number, since=min(last_id, 1), **about)
+        self.commit_soon()
 
     def add_child(
         self, parent: int, session_id: str, token: str, environment: str, *, seeded: bool, last_id: int, first_id: int
@@ -252,7 +289,66 @@ class Journal:
             **values: Its further parameters; there are also ``now``, ``run``, and ``batch``, the number of this
                 commit's batch.
         """
-        self._changes.append((statement, {"number": number, "now": time.time(), "run": self._run, **values}))
+        self._changes.append((statement, {"number": number, "now": self._clock.now(), "run": self._run, **values}))
+
+    async def _start(self) -> int:
+        """Open the store, or make it anew where it has gone, and begin a run."""
+        try:
+            run = await self._store.start()
+            if self.writes_at_once:
+                self._go_on(run)
+            else:
+                await asyncio.to_thread(self._go_on, run)
+        finally:
+            self._starting = None
+        self._run = run
+        # Counted on, since there may be records of sessions that go by numbers of the same run in another store.
+        self._next_number = (run << NUMBER_BITS) + self._next_number % (1 << NUMBER_BITS)
+        loop = asyncio.get_running_loop()
+        if self._watching is None or self._watching.done():
+            self._watching = loop.create_task(self._watch())
+        told = partial(self._learn_lost_from_thread, loop)
+        self._upkeep = Upkeep(
+            self._store, self._clock, run, self._max_age_s, self._max_bytes, told, lambda: self.metrics.journal_failing
+        )
+        self._upkeep.start()
+        return run
+
+    def _go_on(self, run: int) -> None:
+        with self._store.connect() as connection:
+            self._clock.go_on(connection, run)
+
+    async def _begin_anew(self) -> None:
+        """Make the store anew, which has gone with all that it held.
+
+        Raises:
+            JournalError: It can't be made.
+        """
+        if self._upkeep is not None:
+            logger.error(
+                "the journal %s has been removed or replaced while the server runs: what it held of the sessions that "
+                "are open is gone. It is made anew.",
+                self.name,
+            )
+            self.metrics.journal_replaced += 1
+            self._upkeep.stop()
+            self._upkeep = None
+            self.on_lost(None)
+        self._clock.begin_anew()
+        await self._store.close()
+        await self._start()
+        self._clear()
+        self._unwritten.clear()
+        self._taken.clear()
+        self.on_begun_anew()
+
+    def _learn_lost_from_thread(self, loop: asyncio.AbstractEventLoop, sessions: frozenset[int]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it the sessions
+            loop.call_soon_threadsafe(self._learn_lost, sessions)
+
+    def _learn_lost(self, sessions: frozenset[int]) -> None:
+        if sessions:
+            self.on_lost(sessions)
 
     async def _watch(self) -> None:
         """Learn of what others have taken up, and write what waits, though nobody is to be answered."""
@@ -292,6 +388,8 @@ class Journal:
         this_round = self._rounds
         began = time.perf_counter()
         try:
+            if must_check and not await self._store.is_in_place():
+                await self._begin_anew()
             written = await self._write_gathered()
             if must_check and not written:
                 self._learn_taken(await self._store.newly_taken())
@@ -308,7 +406,8 @@ class Journal:
 
     async def _write_gathered(self) -> int:
         """Write all that there is. Returns how many batches that were."""
-        if self.notes or self._changes:
+        probes = self.metrics.journal_failing and not self._unwritten  # nobody would learn else that it can be written
+        if self.notes or self._changes or probes:
             self._unwritten.append(self._gathered())
         count = len(self._unwritten)
         while self._unwritten:
@@ -321,7 +420,7 @@ class Journal:
     def _gathered(self) -> Batch:
         """Make a batch of what was gathered, without what those did that others have taken up meanwhile."""
         self._batches += 1
-        batch = Batch.of(self._batches, self.notes, self.answers, self._changes)
+        batch = Batch.of(self._batches, self.notes, self.answers, self._changes, self._clock.now())
         if self._taken and not self._taken.isdisjoint(self._gathered_from()):
             self._learn_taken(batch.drop(self._taken))
         self.notes.clear()
@@ -365,11 +464,14 @@ class Journal:
         self.metrics.journal_failing = False
         logger.warning("the journal %s can be written again", self.name)
         self._store.set_patient(is_patient=True)
+        self.on_mended()
 
     def _forget_waiting(self) -> None:
         changes = [change for batch in self._unwritten for change in batch.changes]
+        lost = {values["number"] for _, values in self._changes}.union(*(batch.sessions() for batch in self._unwritten))
         self._unwritten.clear()
         self._changes = unforgettable([*changes, *self._changes])
+        self.on_lost(frozenset(lost))
 
     def _clear(self) -> None:
         self.notes.clear()
@@ -378,5 +480,15 @@ class Journal:
         self._must_check = False
 
 
-def _nobody_cares(_sessions: frozenset[int]) -> None:
-    """Stands in for ``Journal.on_taken``."""
+def _hear_out(task: "asyncio.Task[int]") -> None:
+    """Read what a task has raised, since those who waited for it may have gone."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _nobody_cares(_sessions: frozenset[int] | None) -> None:
+    """Stands in for ``Journal.on_taken`` and ``Journal.on_lost``."""
+
+
+def _nothing_to_take_down() -> None:
+    """Stands in for ``Journal.on_mended`` and ``Journal.on_begun_anew``."""

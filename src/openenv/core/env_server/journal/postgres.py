@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from openenv.core.env_server.journal.batch import Batch
 from openenv.core.env_server.journal.postgres_schema import (
     HOLD_BACK,
+    IDENTITY,
     LEAD,
     SCHEMA,
     TAKEN,
@@ -148,9 +149,7 @@ class PostgresStore:
         self._is_patient = True
         self._is_closed = False
         try:
-            with psycopg.connect(self._conninfo, autocommit=True) as connection:
-                prepare_tables(connection, self.name)
-                self._run = add_run(connection)
+            self._next_run: int | None = self._new_run()
         except psycopg.Error as error:
             raise ConfigurationError(
                 f"The journal {self.name} can't be used: {self._told(error)} Give the address of a database that "
@@ -159,7 +158,20 @@ class PostgresStore:
 
     async def start(self) -> int:
         """See ``Store``."""
+        run, self._next_run = self._next_run, None
+        try:
+            self._run = await asyncio.to_thread(self._new_run) if run is None else run
+        except psycopg.Error as error:
+            raise JournalError(self._told(error)) from None
+        except ConfigurationError as error:
+            raise JournalError(f"{error}") from error
+        self._known = 0
+        self._is_closed = False
         return self._run
+
+    async def is_in_place(self) -> bool:
+        """See ``Store``: whether its tables are still those that were opened."""
+        return bool(await self._patiently(self._read_identity) == self._identity)
 
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
@@ -259,6 +271,16 @@ class PostgresStore:
             with _cut_late(self._writer):
                 await self._writer.execute(_SET_UP)
         return self._writer
+
+    async def _read_identity(self, connection: "psycopg.AsyncConnection[Any]") -> Any:
+        return await (await connection.execute(IDENTITY)).fetchone()
+
+    def _new_run(self) -> int:
+        """Make the tables where there are none, and take down that this process uses them."""
+        with psycopg.connect(self._conninfo, autocommit=True) as connection:
+            prepare_tables(connection, self.name)
+            self._identity = connection.execute(IDENTITY).fetchone()
+            return add_run(connection)
 
     def _drop_writer(self) -> None:
         if self._writer is not None:

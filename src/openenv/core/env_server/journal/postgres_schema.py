@@ -4,6 +4,7 @@ from typing import Any
 
 import psycopg
 
+from openenv.core.env_server.journal.clock import CLOCK_TABLES
 from openenv.core.exceptions import ConfigurationError
 
 SCHEMA = "openenv_journal"
@@ -18,6 +19,8 @@ TAKEN = "OE001"
 """The SQLSTATE with which ``append`` refuses."""
 
 HOLD_BACK = f"SELECT pg_advisory_xact_lock({_OF_RUN}, :run)"
+IDENTITY = "SELECT to_regclass('openenv_journal.batch')::oid::bigint"
+"""Which journal there is, ``NULL`` for none: one that is made anew is another one."""
 LEAD = f"SELECT pg_try_advisory_lock({_OF_JOURNAL}, {_LEADING})"
 
 _TABLES = f"""
@@ -110,6 +113,7 @@ def prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
             connection.execute(f"SET LOCAL search_path = {SCHEMA}")
             connection.execute(_TABLES)
+            _add_clock(connection)
             return
         version = connection.execute(f"SELECT version FROM {SCHEMA}.journal").fetchone()  # noqa: S608  # a constant
         if version != (_VERSION,):
@@ -117,6 +121,15 @@ def prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
                 f"Expected the journal {name} to have version {_VERSION}, got {version and version[0]}: another "
                 f"release of OpenEnv has made it. Give another database, or drop the schema {SCHEMA} with its sessions."
             )
+        lacks_clock = connection.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.alive",)).fetchone()
+        if lacks_clock == (True,):  # an earlier release has made it
+            connection.execute(f"SET LOCAL search_path = {SCHEMA}")
+            _add_clock(connection)
+
+
+def _add_clock(connection: "psycopg.Connection[Any]") -> None:
+    for statement in CLOCK_TABLES:
+        connection.execute(statement)
 
 
 def add_run(connection: "psycopg.Connection[Any]") -> int:

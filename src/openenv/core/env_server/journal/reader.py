@@ -1,6 +1,7 @@
 """Reads out of a journal while the event loop goes on: in a thread, and in one go what is asked for together."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -9,6 +10,8 @@ from openenv.core.env_server.journal.claims import take_up
 from openenv.core.env_server.journal.history import Row, Told, find_session, read_sessions
 from openenv.core.env_server.journal.store import Connection, Store
 from openenv.core.exceptions import JournalError, SessionLostError, TakenElsewhereError
+
+logger = logging.getLogger(__name__)
 
 AskedT = TypeVar("AskedT")
 AnswerT = TypeVar("AnswerT")
@@ -92,9 +95,11 @@ class Reader:
     async def _read(self, wanted: list[_Wanted]) -> None:
         try:
             read = await asyncio.to_thread(self._answers, wanted)
-        except (JournalError, ValueError) as error:
-            why = error.message if isinstance(error, JournalError) else f"{error}"
-            read = [_unreachable(self._store.name, why)] * len(wanted)
+        except JournalError as error:
+            read = [_unreachable(self._store.name, error.message)] * len(wanted)
+        except Exception as error:  # whatever it is, those who wait for an answer must get one
+            logger.exception("the journal %s can't be read", self._store.name)
+            read = [_unreachable(self._store.name, f"{type(error).__name__}: {error}")] * len(wanted)
         for one, answer in zip(wanted, read, strict=True):
             if one.answer.done():  # whoever asked has gone
                 continue

@@ -39,6 +39,7 @@ class JournalRecord:
     Attributes:
         number: Number of the session.
         seeded: Whether a reset has named a seed.
+        recoverable: Whether what the session needs to be rebuilt is on record, or is about to be.
     """
 
     __slots__ = (
@@ -49,12 +50,14 @@ class JournalRecord:
         "_snapshot_due",
         "_snapshot_id",
         "number",
+        "recoverable",
         "seeded",
     )
 
     def __init__(self, journal: "Journal", number: int, *, seeded: bool) -> None:
         self.number = number
         self.seeded = seeded
+        self.recoverable = True
         self._journal = journal
         self._add_note = journal.notes.append
         self._add_answer = journal.answers.append
@@ -62,10 +65,15 @@ class JournalRecord:
         self._snapshot_id = 0
         self._snapshot_due = 0.0  # an agent's first call begins an episode without any reset, see _note_reset
 
+    def lose_beginning(self) -> None:
+        """Learn that what the session needs to be rebuilt is not on record any more; a snapshot is wanted soon."""
+        self.recoverable = False
+        self._snapshot_due = 0.0
+
     def takes(self, request: V1Request) -> Data:
         """See ``Record``."""
         data = request.data
-        return data if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
+        return dict(data) if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
     def note(self, request: V1Request, taken: Taken, answer: str) -> None:
         """See ``Record``."""
@@ -89,11 +97,14 @@ class JournalRecord:
         """See ``Record``."""
         if last_id == self._failed_id:  # the environment may still be at it, or be gone
             return False
+        if not self.recoverable:  # which one that can't be written now does not change
+            return last_id > 0 and not self._journal.metrics.journal_failing
         since = last_id - self._snapshot_id
         return since >= _SNAPSHOT_EVERY or (since > 0 and time.monotonic() >= self._snapshot_due)
 
     def keep_snapshot(self, snapshot: Snapshot, position: Position, request_id: int, answer: str | None) -> None:
         """See ``Record``."""
+        self.recoverable = True
         self._snapshot_id = request_id
         self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
         self._journal.change(
@@ -121,6 +132,7 @@ class JournalRecord:
     def _note_reset(self, request: V1Request) -> None:
         if restarts(request, self.seeded):
             self._journal.change(START_WITH_RESET, self.number, request=request.id)
+            self.recoverable = True
             self.seeded = names_seed(request)
         self._snapshot_due = 0.0  # the episode may be a random one, seed or not, which only a snapshot can rebuild
 

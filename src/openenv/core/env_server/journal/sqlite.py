@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from openenv.core.env_server.journal.batch import Batch
+from openenv.core.env_server.journal.clock import CLOCK_TABLES
 from openenv.core.exceptions import ConfigurationError, JournalError
 
 _APPLICATION_ID = 0x4F454A4C  # "OEJL"
@@ -150,20 +152,31 @@ class SqliteStore:
         self._path = path
         self._wal = path.with_name(f"{path.name}-wal")
         self._connection: SqliteConnection | None = None
+        self._files: list[_File | None] = []
+        self._replaced: list[SqliteConnection] = []
         self._run = 0
         self._known = 0
         prepare_journal(path)
 
     async def start(self) -> int:
         """See ``Store``. Only the thread that calls this may write."""
+        await self.close()
         try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._remove_leftovers()
+            prepare_journal(self._path)
             self._connection = open_journal(self._path)
             added = self._connection.execute("INSERT INTO run (started_at) VALUES (?)", (time.time(),))
-        except sqlite3.Error as error:
+            self._files = [_file_at(self._path), _file_at(self._wal)]
+        except (OSError, sqlite3.Error, ConfigurationError) as error:
             await self.close()
-            raise JournalError(f"{error}.") from error
-        self._run = added.lastrowid or 0
+            raise JournalError(f"{error}".removesuffix(".") + ".") from error
+        self._run, self._known = added.lastrowid or 0, 0
         return self._run
+
+    async def is_in_place(self) -> bool:
+        """See ``Store``: whether its files are still those that were opened."""
+        return self._connection is not None and self._files == [_file_at(self._path), _file_at(self._wal)]
 
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
@@ -203,6 +216,8 @@ class SqliteStore:
     @contextmanager
     def connect(self) -> Iterator[SqliteConnection]:
         """See ``Store``."""
+        if self._connection is not None and self._files != [_file_at(self._path), _file_at(self._wal)]:
+            raise JournalError("it was removed or replaced.")  # SQLite would mix what is there with what was
         try:
             with closing(open_journal(self._path)) as connection:
                 yield connection
@@ -215,12 +230,24 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See ``Store``."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if _file_at(self._wal) in (None, *self._files[1:]):
+            connection.close()
+        else:  # which would remove the file that is there now
+            self._replaced.append(connection)
 
     def cut(self) -> None:
         """See ``Store``; nobody waits for a file for long."""
+
+    def _remove_leftovers(self) -> None:
+        """Remove what belongs to a file that is not there any more; SQLite would take it for that of the new one."""
+        there = [_file_at(self._path), _file_at(self._wal)]
+        if there[0] is None or (self._files and there[0] != self._files[0] and there[1] == self._files[1]):
+            self._wal.unlink(missing_ok=True)
+        if not self._wal.exists():
+            self._path.with_name(f"{self._path.name}-shm").unlink(missing_ok=True)
 
     @property
     def _writer(self) -> SqliteConnection:
@@ -233,6 +260,18 @@ class SqliteStore:
         if claims:
             self._known = claims[-1][0]
         return frozenset(session for _, session in claims)
+
+
+_File = tuple[int, int]
+
+
+def _file_at(path: Path) -> _File | None:
+    """Say which file a path leads to; ``None`` where there is none, or none that can be reached."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def prepare_journal(path: Path) -> None:
@@ -266,7 +305,10 @@ def open_journal(path: Path) -> SqliteConnection:
     Raises:
         sqlite3.Error: It can't be opened.
     """
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, factory=SqliteConnection)
+    existing = f"file:{quote(str(path.absolute()))}?mode=rw"  # a journal that was removed is not made by looking
+    connection = sqlite3.connect(
+        existing, timeout=BUSY_TIMEOUT_S, isolation_level=None, factory=SqliteConnection, uri=True
+    )
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -292,6 +334,8 @@ def _create_or_check(connection: SqliteConnection, path: Path) -> None:
                 f"Expected the journal {path} to have version {_VERSION}, got {version}: another release of OpenEnv "
                 "has written it. Give another path, or remove the file with the sessions that it holds."
             )
+        for statement in CLOCK_TABLES:
+            connection.execute(statement)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -81,10 +81,20 @@ class Store(Protocol):
     prune_every_s: float
 
     async def start(self) -> int:
-        """Get ready to write. Returns the number of the run, which nobody else has.
+        """Get ready to write; also after ``close``. What has gone since it was last open is made anew.
+
+        Returns:
+            The number of a new run, which nobody else has.
 
         Raises:
-            JournalError: The store can't be opened any more.
+            JournalError: The store can't be opened any more, or holds something else now.
+        """
+
+    async def is_in_place(self) -> bool:
+        """Whether what is written now can be found where the journal is, and that was not removed or replaced.
+
+        Raises:
+            JournalError: That can't be found out just now.
         """
 
     async def write(self, batch: Batch) -> frozenset[int]:

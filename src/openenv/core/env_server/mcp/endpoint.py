@@ -18,6 +18,7 @@ from openenv.core.env_server.json_rpc import (
     CREATE_SESSION,
     SessionMethods,
     answer_request,
+    answer_without_session,
     named_session,
     parse,
     parse_error,
@@ -124,7 +125,10 @@ class McpEndpoint:
         return await (self._apart(rpc) if session is None else answer_request(session, rpc))
 
     async def _apart(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
-        """Answer a request that names no session, in an environment of its own."""
+        """Answer a request that names no session, in an environment of its own where it takes one."""
+        answered = answer_without_session(self._sessions.toolbox, rpc)
+        if answered is not None:
+            return answered
         async with self._sessions.apart() as session:
             return await answer_request(session, rpc)
 

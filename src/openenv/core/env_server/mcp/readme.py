@@ -36,8 +36,7 @@ class Readme:
 
     async def _told(self) -> str | None:
         try:
-            async with self._sessions.apart() as session:
-                metadata: Any = await session.metadata()
+            metadata: Any = await self._sessions.metadata()
         except RequestError as error:
             logger.debug("the environment can't say what it is: %s", error.message)
             return None

@@ -15,7 +15,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 import openenv
-from openenv.core.env_server.disclosure import add_traceback, message_of
+from openenv.core.env_server.disclosure import add_traceback, message_of, origin_of
 from openenv.core.env_server.json_rpc import blocks, failure, meta
 from openenv.core.env_server.mcp.agent import Agent, Served
 from openenv.core.env_server.mcp.progress import Progress
@@ -164,7 +164,8 @@ class Requests:
             raise self._told(error) from error
         except Exception as error:  # of the author's models; the SDK would send its text as it is
             logger.exception("the models of an environment raised, in a request of an agent")
-            raise self._told(EnvironmentFailedError(message_of(error)), error) from error
+            failed = EnvironmentFailedError(message_of(error), origin=origin_of(error))
+            raise self._told(failed, error) from error
 
     def _told(self, error: RequestError, raised: Exception | None = None) -> McpError:
         self._count(error)

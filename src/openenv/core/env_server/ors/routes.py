@@ -20,6 +20,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from openenv.core.env_server.clients import client_of
+from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.ors.catalog import Catalog
 from openenv.core.env_server.ors.episode import OrsEpisode
@@ -173,6 +174,9 @@ class OrsTransport:
 
     async def tools(self) -> ToolList:
         """List the tools that every task has."""
+        known = self._sessions.toolbox.same_for_all
+        if known is not None:
+            return _listed(known)
         async with self._sessions.apart() as session:
             return await self._tools_of(session)
 
@@ -299,8 +303,7 @@ class OrsTransport:
             del self._ended[next(iter(self._ended))]
 
     async def _tools_of(self, session: Session) -> ToolList:
-        tools = await self._sessions.toolbox.tools(session)
-        return ToolList(tools=[OrsTool(**tool.model_dump()) for tool in tools])
+        return _listed(await self._sessions.toolbox.tools(session))
 
     @asynccontextmanager
     async def _catalog(self) -> AsyncIterator[Catalog]:
@@ -312,3 +315,7 @@ class OrsTransport:
 
     async def _check_name(self, env: str) -> None:
         check_name(env, self._environment)
+
+
+def _listed(tools: list[Tool]) -> ToolList:
+    return ToolList(tools=[OrsTool(**tool.model_dump()) for tool in tools])

@@ -1,0 +1,130 @@
+"""An environment in a file, ``guess.py`` or ``guess.py:GuessEnvironment``, without a folder of its own."""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from openenv.auto.classes import only_environment, own_classes
+from openenv.auto.importing import import_file
+from openenv.auto.manifest import Manifest
+from openenv.auto.package import EnvironmentPackage, made_client_class
+from openenv.auto.serving import app_for
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server.environment_types import EnvironmentFactory, environment_types
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+_FILE = re.compile(r"(?P<file>.+\.py)(:(?P<attribute>[A-Za-z_]\w*))?")
+
+
+@dataclass(frozen=True)
+class EnvironmentFile(EnvironmentPackage):
+    """An environment whose class is in one file. Its methods import the file.
+
+    Attributes:
+        file: The file, absolute.
+        attribute: Name of the class, or of a function or an application, in it; ``None`` for its only environment.
+    """
+
+    file: Path
+    attribute: str | None
+
+    @property
+    def target(self) -> str:
+        """What commands find it by."""
+        return str(self.file) if self.attribute is None else f"{self.file}:{self.attribute}"
+
+    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
+        """Return the only client in the file; where it has none, one made for the environment's class.
+
+        Raises:
+            ConfigurationError: The file has several environments, or none.
+        """
+        clients = own_classes(self.import_module(""), EnvClient)
+        return clients[0] if len(clients) == 1 else made_client_class(self.environment_class())
+
+    def action_class(self) -> type[BaseModel]:
+        """Return the class of the actions."""
+        return environment_types(self.environment_class()).action
+
+    def observation_class(self) -> type[BaseModel]:
+        """Return the class of the observations."""
+        return environment_types(self.environment_class()).observation
+
+    def environment_class(self) -> type[Environment[Any, Any, Any]]:
+        """Return the environment's class.
+
+        Raises:
+            ConfigurationError: The file has several environments, or none.
+        """
+        return EnvironmentFactory(self._source()).learn_class()
+
+    def app(self) -> "FastAPI":
+        """Return the application that the file has by the name that was given, or build the environment's.
+
+        Raises:
+            ConfigurationError: The file has several environments, or none.
+        """
+        from fastapi import FastAPI
+
+        source = self._source()
+        return source if isinstance(source, FastAPI) else app_for(source, self.name)
+
+    def import_module(self, name: str) -> ModuleType:
+        """Import the file, or a module of the package that it is in.
+
+        Args:
+            name: The module, as seen from the folder; empty for the file itself.
+        """
+        if name:
+            return super().import_module(name)
+        return import_file(self.file)
+
+    def _source(self) -> Any:
+        module = self.import_module("")
+        if self.attribute is None:
+            return only_environment({str(self.file): module})
+        if not hasattr(module, self.attribute):
+            found = ", ".join(cls.__name__ for cls in own_classes(module, Environment)) or "none"
+            raise ConfigurationError(f"{self.file} has no {self.attribute}; its environments are: {found}.")
+        return getattr(module, self.attribute)
+
+
+def is_file(target: str | Path) -> bool:
+    """Say whether a target names a file of Python, with or without a class in it.
+
+    Example:
+        >>> [is_file(target) for target in ("guess.py", "./guess.py:GuessEnvironment", "guess", "py")]
+        [True, True, False, False]
+    """
+    return _FILE.fullmatch(str(target)) is not None
+
+
+def find_file(target: str | Path) -> EnvironmentFile:
+    """Describe the environment in a file. Nothing of it is imported.
+
+    Args:
+        target: The file, which may be followed by ``:`` and the name of a class in it.
+
+    Raises:
+        ConfigurationError: The file's name can't be a module's.
+        EnvironmentNotFoundError: There is no such file.
+    """
+    found = _FILE.fullmatch(str(target))
+    assert found is not None
+    file = Path(found["file"]).expanduser().resolve()
+    if not file.is_file():
+        raise EnvironmentNotFoundError(f"There is no file {found['file']}; give the one that has the environment.")
+    name = file.stem.replace("-", "_")
+    if not name.isidentifier() or name in sys.stdlib_module_names:
+        raise ConfigurationError(f"{file}: {file.stem!r} can't be the name of a module of your own; rename the file.")
+    attribute = found["attribute"]
+    return EnvironmentFile(attribute or name, name, file.parent, Manifest(name=name), file, attribute)
