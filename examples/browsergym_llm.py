@@ -30,7 +30,7 @@ def main() -> None:
     options = read_options(__doc__, "browsergym", model="Qwen/Qwen3-0.6B")
     names = TASKS[:1] if options.is_tiny else TASKS
     tasks = [{"task_name": name, "seed": seed} for seed in range(200) for name in names]
-    with EnvSpec(options.target, tasks=tasks, system_prompt=PROMPT, max_turns=5, screenshot=False) as spec:
+    with EnvSpec(options.target, tasks=tasks, system_prompt=PROMPT, max_turns=5, reset={"screenshot": False}) as spec:
         trainer = GRPOTrainer(
             **options.model_settings(spec),
             args=options.grpo_config(max_completion_length=4096),

@@ -36,7 +36,7 @@ def main() -> None:
     """Train."""
     options = read_options(__doc__, "sudoku")
     turns = 2 if options.is_tiny else 50
-    with EnvSpec(options.target, system_prompt=PROMPT, max_turns=turns, difficulty="very-easy") as spec:
+    with EnvSpec(options.target, system_prompt=PROMPT, max_turns=turns, reset={"difficulty": "very-easy"}) as spec:
         trainer = GRPOTrainer(
             **options.model_settings(spec),
             args=options.grpo_config(max_completion_length=12288),

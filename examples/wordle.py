@@ -257,7 +257,7 @@ def main() -> None:
         tasks=options.words,
         system_prompt=SYSTEM_PROMPT if options.model else None,
         max_turns=MAX_GUESSES,
-        word_length=options.letters,
+        reset={"word_length": options.letters},
     )
     set_seed(options.seed)
     disable_progress_bars()

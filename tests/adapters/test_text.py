@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from openenv.adapters.text import ActionText, observation_fields, observation_text
+from openenv.adapters.text import ActionText, hidden_text_warning, observation_fields, observation_text
 from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
@@ -374,3 +374,32 @@ def test_several_kinds_are_told_with_the_fields_of_each() -> None:
         'Answer with a JSON object and nothing else. Its keys: "type" (one of ask), "question" (string); or '
         '"type" (one of reply), "value" (any value); or "type" (one of leave), "reason" (string).'
     )
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        {"metadata": {"task": "Write a.txt, then submit."}},
+        {"tool_name": "", "result": None, "done": False, "metadata": {"task": "Write a.txt, then submit."}},
+        {"board": [[0, 1]], "text": " ", "metadata": {"seed": 3, "task": "Write a.txt, then submit."}},
+    ],
+)
+def test_text_that_is_only_in_the_metadata_is_noticed(observation: dict[str, Any]) -> None:
+    warning = hidden_text_warning(observation)
+    assert warning is not None
+    assert warning.startswith("The first observation has text only in its metadata ('task'), which no model is shown")
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        {},
+        {"metadata": None},
+        {"text": "Write.", "metadata": {"task": "Write a.txt, then submit."}},
+        {"cards": {"mine": ["ace"]}, "metadata": {"info": "a sentence of a library"}},
+        {"position": 3, "metadata": {"version": "1.2", "step": 4}},
+        Observation(metadata={"backend": "numpy"}),
+    ],
+)
+def test_metadata_beside_text_or_without_sentences_is_fine(observation: Any) -> None:
+    assert hidden_text_warning(observation) is None

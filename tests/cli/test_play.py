@@ -89,6 +89,12 @@ class MyEnvironment(Environment):
         return ToolResult([*self.kept], reward=2.0)
 
 
+class Secretive(MyEnvironment):
+    def reset(self, seed=None):
+        super().reset(seed)
+        return Observation(metadata={"task": "Keep three values."})
+
+
 class Mixed(Environment[Shout | Whisper, Heard, State]):
     def reset(self, seed=None):
         return Heard(said="hush")
@@ -265,6 +271,12 @@ def test_tools_are_chosen_by_name(openenv: Any, with_tools: Any) -> None:
     assert "The episode is over: 2 in 5 steps." in played.stdout
     assert "tool  keep, look, submit" not in played.stdout  # they are listed with what they do
     assert played.stdout.count("keep  Keep a value.") == 2  # at the beginning, and when asked for
+
+
+def test_a_task_that_is_only_in_the_metadata_is_warned_of_once(openenv: Any, with_tools: Any) -> None:
+    played = openenv("play", with_tools("Secretive"), "--seed", 1, typed=lines("submit", "", "submit", "q"))
+    assert (played.returncode, played.stderr) == (0, "")
+    assert played.stdout.count("The first observation has text only in its metadata ('task')") == 1
 
 
 def test_unions_and_tools_are_chosen_together(openenv: Any, with_tools: Any) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from openenv import ToolResult, tool
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import IllegalActionError
@@ -12,6 +13,10 @@ ENDLESS_REWARD_SEEDS = 1100
 """With the hundred seeds from here the second reward is infinite."""
 FAILING_RESET_SEEDS = 1200
 """With the hundred seeds from here the environment cannot even be reset."""
+
+
+DONE_AT_RESET_SEEDS = 1300
+"""With the hundred seeds from here the episode is over as soon as it has begun."""
 
 
 class Climb(Action):
@@ -59,7 +64,7 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
     def _seen(self) -> Stairs:
         endless = self._steps == 2 and self._is_one_of(ENDLESS_REWARD_SEEDS)
         reward = float("inf") if endless else 0.25 * self._position
-        done = self._position == self._height
+        done = self._position == self._height or self._is_one_of(DONE_AT_RESET_SEEDS)
         text = f"step {'and ' * self._position}of {self._height}"
         return Stairs(text=text, position=self._position, done=done, reward=reward)
 
@@ -69,3 +74,38 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
     @property
     def state(self) -> State:
         return State(step_count=self._steps)
+
+
+class Colour(Observation):
+    """Which button is to be pressed."""
+
+    text: str
+
+
+class ButtonsEnvironment(Environment):
+    """Press the button that was named. There are tools and nothing else."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+
+    def reset(self, seed: int | None = None) -> Colour:
+        """Name a button."""
+        self._named = ("red", "green")[(seed or 0) % 2]
+        return Colour(text=f"Press {self._named}.")
+
+    @tool(terminal=True)
+    def press(self, button: Literal["red", "green", "blue", "white"]) -> ToolResult:
+        """Press a button.
+
+        Args:
+            button: Its colour.
+        """
+        return ToolResult("pressed", reward=float(button == self._named))
+
+
+class SecretiveEnvironment(ButtonsEnvironment):
+    """The same with its task where no model sees it."""
+
+    def reset(self, seed: int | None = None) -> Observation:  # type: ignore[override]  # as people write it
+        """Name a button, out of sight."""
+        return Observation(metadata={"task": super().reset(seed).text})

@@ -52,7 +52,7 @@ def test_an_error_of_a_tool_is_shown_and_counts_as_a_problem() -> None:
         {"text": "Look.", "picture": f"data:image/png;base64,{png()}"},
         {"text": "Look.", "images": [png()]},
         {"text": "Look.", "picture": {"media_type": "image/png", "content": png()}},
-        {"text": "Look.", "screenshot": [[[255, 0, 0]] * 20] * 16},
+        {"text": "Look.", "screenshot": [[[255, 0, 0]] * 80] * 64},
     ],
 )
 def test_pictures_are_blocks_behind_the_text(shown: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def test_pictures_are_blocks_behind_the_text(shown: dict[str, Any]) -> None:
     assert isinstance(content, list)
     assert content[0] == {"type": "text", "text": "Look."}
     assert content[1]["type"] == "image"
-    assert content[1]["image"].size == (20, 16)
+    assert content[1]["image"].size in ((20, 16), (80, 64))
     assert content[1]["image"].convert("RGB").getpixel((0, 0)) == (255, 0, 0)
 
 
@@ -74,7 +74,8 @@ def test_a_tool_s_pictures_are_blocks_too() -> None:
 
 def test_boards_and_broken_pictures_stay_text() -> None:
     board = [[[0, 1, 2]] * 3] * 3
-    rows = [[[0.5, 0, 0]] * 20] * 16
+    cells = [[[8, 5, 2]] * 25] * 25  # kind, colour and state: a map of MiniGrid's
+    rows = [[[0.5, 0, 0]] * 80] * 64
 
-    for value in (board, rows, "iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo=", [png(), "and text"]):
+    for value in (board, cells, rows, "iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo=", [png(), "and text"]):
         assert isinstance(call_content(StepResult({"value": value})), str)

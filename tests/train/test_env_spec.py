@@ -50,7 +50,7 @@ def test_the_dataset_needs_no_server() -> None:
 
 def test_a_prompt_finds_its_task_wherever_it_went() -> None:
     tasks = [{"level": number, "map": {"rows": [number]}} for number in range(5)]
-    spec = EnvSpec(NOWHERE, tasks=tasks, difficulty="hard")
+    spec = EnvSpec(NOWHERE, tasks=tasks, reset={"difficulty": "hard"})
 
     for row in spec.train_dataset.shuffle(seed=1).select(range(3)):
         prompt = copy.deepcopy(row["prompt"])
@@ -65,7 +65,7 @@ def test_another_prompt_has_no_task(prompt: Any) -> None:
 
 
 def test_a_row_of_a_foreign_dataset_is_a_task_without_what_is_the_trainer_s() -> None:
-    spec = EnvSpec(NOWHERE, difficulty="hard")
+    spec = EnvSpec(NOWHERE, reset={"difficulty": "hard"})
     row = {"prompt": [{"role": "user", "content": ""}], "level": 2, "seed": None, "image": "x", "solution": object()}
 
     assert spec.task_of_row(row) == {"difficulty": "hard", "level": 2}
@@ -147,6 +147,27 @@ def test_limits_are_at_least_one(setting: str) -> None:
 
     with pytest.raises(ConfigurationError, match=f"{setting} to be 1 or more, got 0"):
         EnvSpec("catch", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"system_promt": "You climb."},
+            "EnvSpec has no option 'system_promt'; did you mean 'system_prompt'? What every reset is passed goes into "
+            "reset={'system_promt': 'You climb.'}.",
+        ),
+        (
+            {"difficulty": "hard", "level": 2},
+            "EnvSpec has no option 'difficulty'. What every reset is passed goes into "
+            "reset={'difficulty': 'hard', 'level': 2}.",
+        ),
+    ],
+)
+def test_an_option_that_does_not_exist_is_an_error(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        EnvSpec(NOWHERE, **given)
+    assert str(caught.value) == message
 
 
 def test_a_closed_spec_says_so(stairs_server: RunningServer) -> None:

@@ -83,6 +83,10 @@ def test_metrics_tell_each_step(watched: Watched, tmp_path: Path) -> None:
         assert row["reward"] == pytest.approx(row["episode/reward"] - 0.1 * row["episode/illegal_actions"])
         assert 1 <= row["episode/length"] <= 5
         assert row["episode/failed"] == 0
+        assert row["episode/worst_reward"] <= row["episode/reward"] <= row["episode/best_reward"]
+        assert row["episode/flat_groups"] in (0, 0.5, 1), "the share of two groups"
+        assert sum(row.get("episode/illegal_texts", {}).values()) <= 8 * row["episode/illegal_actions"]
+    assert any(row.get("episode/illegal_texts") for row in rows)
 
 
 def test_a_run_is_repeatable_and_its_seed_matters(watched: Watched, tmp_path: Path) -> None:
@@ -125,6 +129,26 @@ def test_failed_episodes_teach_nothing() -> None:
     assert rewards == [0.5, None, -0.3, None]
     assert logged["episode/failed"] == 0.5
     assert logged["episode/length"] == 1.5
+
+
+def test_groups_without_variance_are_counted_and_so_are_limits() -> None:
+    logged: dict[str, float] = {}
+    episode_reward(
+        training_reward=[0.5, 0.5, 1.0, 0.0, None, 1.0],
+        episode_reward=[0.5, 0.5, 1.0, 0.0, 7.0, 1.0],
+        episode_length=[1] * 6,
+        illegal_actions=[0] * 6,
+        log_metric=logged.__setitem__,
+        prompts=["1", "1", "2", "2", "3", "3"],
+        environment_name=["a", "a", "b", "b", "a", "a"],
+        cut_by=["max_turns", "", "", "max_context", "", "max_turns"],
+        cut_answers=[0, 0, 0, 2, 0, 1],
+    )
+    assert logged["episode/flat_groups"] == pytest.approx(2 / 3)
+    assert (logged["episode/a/flat_groups"], logged["episode/b/flat_groups"]) == (1, 0)
+    assert logged["episode/cut_by_max_turns"] == pytest.approx(1 / 3)
+    assert (logged["episode/a/cut_by_max_context"], logged["episode/b/cut_by_max_context"]) == (0, 0.5)
+    assert (logged["episode/b/cut_answers"], logged["episode/b/best_reward"]) == (1, 1.0)
 
 
 def test_a_chat_model_is_trained_the_same_way(stairs_server: RunningServer, tmp_path: Path) -> None:

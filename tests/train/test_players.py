@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from tests.train.environments import CRASHING_SEEDS
+from tests.train.environments import CRASHING_SEEDS, DONE_AT_RESET_SEEDS
 
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.action_unions import action_model
@@ -123,6 +123,15 @@ def test_one_failure_is_noted_and_most_failing_is_raised(stairs: Sessions) -> No
     assert [episode.error is None for episode in episodes] == [True, True, False]
     with pytest.raises(ServerExecutionError):
         play_players(stairs, [always_up] * 3, [3, CRASHING_SEEDS + 3, CRASHING_SEEDS + 3], max_turns=9)
+
+
+def test_an_episode_that_is_over_at_once_counts_and_is_not_stepped(stairs: Sessions) -> None:
+    over, played, also_over = play_players(
+        stairs, [always_up] * 3, [DONE_AT_RESET_SEEDS, 0, DONE_AT_RESET_SEEDS + 1], max_turns=9
+    )
+    for episode in (over, also_over):
+        assert (episode.done, episode.error, episode.turns, episode.reward) == (True, None, [], 0.0)
+    assert len(played.turns) == 1
 
 
 def test_every_kind_of_action_is_chosen() -> None:

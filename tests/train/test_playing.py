@@ -229,6 +229,19 @@ def test_a_result_may_be_a_problem_and_a_refusal_is_told_in_the_dialogue_s_words
     assert episodes[0].illegal_actions == 2
 
 
+def test_the_limit_that_cuts_an_episode_off_is_noted() -> None:
+    one, long = [[1, STOP]] * 9, [[1, 1, 1, 1, 1, 1, 1]] * 9
+    (ended, by_turns), _, _ = play([one, one], [2, 9], Limits(3, 99))
+    assert (ended.done, ended.cut_by, by_turns.cut_by) == (True, None, "max_turns")
+    (by_context, by_completion), _, _ = play([one, long], [9, 99], Limits(9, 12))
+    assert (by_context.cut_by, by_completion.cut_by) == ("max_context", "max_context")
+
+
+def test_answers_that_are_cut_off_are_counted() -> None:
+    (episode,), _, _ = play([[[1, STOP], [1] * 5, [1] * 4 + [STOP], [1] * 7, [1, STOP]]], [99], Limits(99, 999))
+    assert episode.cut_answers == 2
+
+
 def test_a_beginning_that_leaves_no_room_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"has 3 tokens .*set a larger max_context"):
         play([[]], [1], Limits(9, 3))

@@ -1,14 +1,21 @@
 """The picture and the page of a run."""
 
+import json
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from openenv.train.config import TrainConfig
 from openenv.train.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
+from openenv.train.report_parts import reward_histogram
 from openenv.train.run_folder import RunFolder
+from openenv.train.run_start import RunStart
 from openenv.train.scores import Score
 
 HOSTILE = "<script>alert(1)</script> & 'ünï'"
@@ -62,6 +69,65 @@ def test_the_page_holds_all_and_needs_nothing(tmp_path: Path, players: list[str]
         assert words in page.words
     assert page.titles == ["no such move & more"] * 2
     assert "$" not in folder.report.read_text().replace(HOSTILE, "")
+
+
+def test_the_page_says_what_went_wrong_and_how_it_was_run(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 30)
+    episodes = {
+        name: {"seed": number, "reward": 1.5 - number, "turns": score(0.0).sample}
+        for number, name in enumerate(("best", "median", "worst"))
+    }
+    after = replace(score(2.0), rewards=[1.5, 0.5, 0.5, -0.5], examples=episodes)
+    folder.write_scores({BEFORE: replace(score(0.0), rewards=[-0.5]), SCRIPTED: score(1.0), AFTER: after})
+    folder.add_start(RunStart("2026-03-01T12:00:00+01:00", f"openenv train {HOSTILE}", {"trl": "1.16.0"}))
+    folder.add_start(RunStart("2026-03-02T12:00:00+01:00", "openenv train --resume run", {"trl": "1.16.1"}))
+    write_report(folder, folder.load_config(), "tiny on catch")
+    text = folder.report.read_text()
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "The model's mean reward +2.000 is above the scripted player's +1.000" in page.words
+    for words in ("best episode, seed 0: reward +1.5 in 2 steps", "median episode, seed 1", "worst episode, seed 2"):
+        assert words in page.words
+    for words in ("2026-03-01 12:00:00+01:00", f"openenv train {HOSTILE}", "trl 1.16.1", "gone on with"):
+        assert words in page.words
+    settings = text[text.index("<h2>Settings") :]
+    assert "<details><summary>config.yaml" in settings, "closed"
+
+
+def test_a_page_of_an_older_run_can_be_written_again(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 3)
+    folder.write_scores({player: score(0.0) for player in (BEFORE, AFTER)})
+    kept = ("mean_reward", "standard_error", "mean_length", "illegal_actions", "episodes", "sample_seed", "sample")
+    scores = {
+        player: {name: fields[name] for name in kept}
+        for player, fields in json.loads(folder.scores.read_text()).items()
+    }
+    folder.scores.write_text(json.dumps(scores))
+    write_report(folder, folder.load_config(), "tiny on catch")
+    assert "before training, greedy: reward -1.00" in Page(folder.report.read_text()).words
+
+
+def bars(rewards: dict[str, list[float]]) -> list[tuple[str, list[str]]]:
+    """Return the name of each range, and the shares of the players in it."""
+    rows = re.findall(r"<tr><th>(.*?)<td>(.*?)</tr>", reward_histogram(rewards))
+    return [(name, re.findall(r"<span>(.*?)</span>", shares)) for name, shares in rows]
+
+
+def test_few_rewards_have_a_bar_each() -> None:
+    assert bars({BEFORE: [0.0, 0.0, 1.0, 0.1 + 0.2], AFTER: [1.0, 0.3], RANDOM: []}) == [
+        ("+0", ["50%", "0%"]),
+        ("+0.3", ["25%", "50%"]),
+        ("+1", ["25%", "50%"]),
+    ]
+    assert reward_histogram({BEFORE: []}) == ""
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.lists(st.floats(-1e6, 1e6), min_size=1))
+def test_every_reward_is_in_one_bar(before: list[float], after: list[float]) -> None:
+    found = re.findall(r"width: ([\d.]+)%", reward_histogram({BEFORE: before, AFTER: after}))
+    for player in (0, 1):
+        assert sum(map(float, found[player::2])) == pytest.approx(80, abs=1)
+    assert len(found) <= 24
 
 
 @pytest.mark.parametrize("steps", [1, 2, 400])

@@ -1,6 +1,8 @@
 """TRL's rollout_func for any environment: tokens, mask and log-probabilities are what was fed and written."""
 
+import gc
 import random
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -141,6 +143,21 @@ def written(fields: dict[str, list[Any]], number: int) -> list[list[int]]:
 def tool_setting(spec: EnvSpec) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     tokenizer = build_tool_tokenizer(spec.tools.schemas(), [*WORDS, "Climb."])
     return build_model(tokenizer, layers=2), tokenizer
+
+
+def test_a_dialogue_keeps_its_tokenizer_so_that_no_other_is_taken_for_it(
+    make_spec: Any, forced: Any, tmp_path: Path
+) -> None:
+    spec = make_spec()
+    model, tokenizer = tool_setting(spec)
+    forced(tokenizer, [call("up") + END])
+    play = RolloutFunction(spec)
+    trainer = make_trainer(tmp_path, spec, model, tokenizer)
+    play(prompts_of(spec), trainer)
+    kept = weakref.ref(tokenizer)
+    del trainer, tokenizer
+    gc.collect()
+    assert kept() is not None
 
 
 class TestTools:

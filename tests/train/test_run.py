@@ -3,6 +3,7 @@
 import re
 import shutil
 import signal
+from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -77,13 +78,24 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
     result = train(TrainConfig(**settings, name="mine"), console)
     folder = result.folder
     assert sorted(path.name for path in folder.path.iterdir()) == [
-        *("checkpoints", "config.yaml", "curve.png", "metrics.jsonl", "model", "report.html", "scores.json")
+        *(
+            "checkpoints",
+            "config.yaml",
+            "curve.png",
+            "metrics.jsonl",
+            "model",
+            "report.html",
+            "scores.json",
+            "starts.jsonl",
+        )
     ]
     assert folder.load_config() == TrainConfig(**settings, name="mine")
     assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert {score.episodes for score in result.scores.values()} == {10}
     assert (result.steps, result.environment) == (6, "127.0.0.1")
     assert AutoTokenizer.from_pretrained(str(folder.model)).tokenize("fall asleep") == ["fall asleep"]
+    (start,) = folder.read_starts()
+    assert start.versions["torch"] == version("torch")
     shown = written(console)
     assert "step 6/6  reward " in shown
     assert f"{AFTER}, greedy    mean reward {result.scores[AFTER].mean_reward:+.3f}" in shown

@@ -33,6 +33,25 @@ def test_one_episode_has_no_spread() -> None:
     assert Score.of([episode(1.0)]).standard_error == 0.0
 
 
+def test_the_best_the_median_and_the_worst_are_kept() -> None:
+    rewards = [0.5, 2.0, -1.0, 0.25, 1.0]
+    score = Score.of([episode(reward, seed=number) for number, reward in enumerate(rewards)])
+    assert {name: (kept["seed"], kept["reward"]) for name, kept in score.examples.items()} == {
+        "best": (1, 2.0),
+        "median": (0, 0.5),
+        "worst": (2, -1.0),
+    }
+    assert score.examples["best"]["turns"][0]["reward"] == 2.0
+    assert score.rewards == rewards
+    assert list(Score.of([episode(0.0), episode(1.0)]).examples) == ["best", "worst"]
+    assert list(Score.of([episode(0.0)]).examples) == ["best"]
+
+
+def test_the_commonest_illegal_answers_are_counted() -> None:
+    turns = [Turn("shown", text, 0.0, problem) for text, problem in (("jump", "no"), ("left", None), ("jump", "no"))]
+    assert Score.of([Episode(1, turns=turns), episode(0.0, problem="no")]).illegal_texts == {"jump": 2, "done": 1}
+
+
 def test_failed_episodes_do_not_count() -> None:
     score = Score.of([episode(error=OpenEnvError("broke")), episode(1.0)])
     assert (score.mean_reward, score.episodes, len(score.sample)) == (1.0, 1, 1)

@@ -26,7 +26,7 @@ from pydantic_core import from_json
 
 from openenv.core.exceptions import ConfigurationError
 
-__all__ = ["ActionText", "Reading", "observation_fields", "observation_text"]
+__all__ = ["ActionText", "Reading", "hidden_text_warning", "observation_fields", "observation_text"]
 
 MAX_CHOICES = 1000
 _PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -65,6 +65,40 @@ def observation_text(observation: BaseModel | Mapping[str, Any]) -> str:
         return own
     lines = (f"{name} {_value_text(value)}" for name, value in fields.items() if name not in _NOT_SHOWN)
     return "\n".join(map(str.rstrip, lines))
+
+
+def hidden_text_warning(observation: BaseModel | Mapping[str, Any]) -> str | None:
+    """Say that an observation's text is only in its metadata, which no model is shown.
+
+    Args:
+        observation: The first observation of an episode, or its fields.
+
+    Returns:
+        What to do about it; ``None`` where a field has text, or no entry of ``metadata`` has a sentence.
+
+    Example:
+        >>> hidden_text_warning({"metadata": {"task": "Write a.txt."}})  # doctest: +ELLIPSIS
+        "The first observation has text only in its metadata ('task'), which no model is shown: ..."
+        >>> hidden_text_warning({"text": "Write a.txt.", "metadata": {"task": "Write a.txt."}})
+    """
+    fields = observation.model_dump(mode="json") if isinstance(observation, BaseModel) else observation
+    metadata = fields.get("metadata") or {}
+    # One word is a version or a name; a task takes several.
+    hidden = [name for name, value in metadata.items() if isinstance(value, str) and len(value.split()) > 1]
+    shown = [value for name, value in fields.items() if name not in _NOT_SHOWN]
+    if not hidden or any(map(_has_text, shown)):
+        return None
+    return (
+        f"The first observation has text only in its metadata ({', '.join(map(repr, hidden))}), which no model is "
+        "shown: put what the agent has to know into a field of the observation, such as text."
+    )
+
+
+def _has_text(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(map(_has_text, values))
 
 
 def _json_fields(observation: BaseModel) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, is_adapted, is_url
 from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
@@ -95,6 +96,7 @@ class Game:
         self._observation_schema = schemas["observation"]
         self._console = console
         self._pictures = Pictures(client)
+        self._has_warned = False
 
     def play(self, seed: int) -> None:
         """Play one episode after another, until the person quits.
@@ -115,6 +117,7 @@ class Game:
         self._pictures.begin_episode()
         tools = tool_kinds(self._listed_tools())
         self._offer(action_kinds(self._action_schema, frozenset(tool.name for tool in tools)) + tools)
+        self._warn_of_hidden_text(result.observation)
         steps, total = 0, result.reward or 0.0
         self._show(result, f"new episode, seed {seed}", total, first=True)
         while not result.done:
@@ -132,6 +135,13 @@ class Game:
             total += result.reward or 0.0
             self._show(result, f"step {steps}", total)
         self._console.print(f"[bold]The episode is over: {total:g} in {steps} step{'s' * (steps != 1)}.[/]")
+
+    def _warn_of_hidden_text(self, observation: Any) -> None:
+        """Say once that the text is where neither a model nor a person sees it."""
+        warning = hidden_text_warning(observation)
+        if warning is not None and not self._has_warned:
+            self._has_warned = True
+            self._console.print(warning, style="yellow", markup=False)
 
     def _listed_tools(self) -> list[dict[str, Any]]:
         """The tools that there are for this episode; a server without any refuses to list them."""

@@ -164,6 +164,8 @@ def _show_result(result: "TrainResult", console: Console) -> None:
     if config.sampled_temperature:
         said = "\ngreedy: always the most likely token; sampled: at temperature"
         console.print(f"{said} {config.sampled_temperature:g}", highlight=False)
+    for warning in result.warnings:
+        console.print(f"\nwarning     {warning}", style="yellow", highlight=False, soft_wrap=True, markup=False)
     lines = [
         "",
         f"trained     {result.steps} steps in {result.seconds:.0f} s",

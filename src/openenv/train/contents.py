@@ -26,8 +26,9 @@ _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 _DATA_URL = re.compile(r"data:image/[\w.+-]+;base64,")
 # How base64 of a PNG, JPEG, GIF or WebP image begins.
 _IMAGE_STARTS = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-# Smaller ones are boards and the like, not pictures.
-_LEAST_PIXELS_ASIDE = 16
+# Screens have more (the smallest in use are 64 pixels wide), boards and maps of cells fewer: MiniGrid's largest is 25
+# cells wide, each of three small numbers.
+_LEAST_PIXELS_ASIDE = 64
 
 Content = str | list[dict[str, Any]]
 

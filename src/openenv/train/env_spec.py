@@ -1,14 +1,18 @@
 """One object that makes an environment a training ground: what TRL's ``GRPOTrainer`` takes, slot by slot."""
 
+import difflib
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 from urllib.parse import urlsplit
 
+from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url, make
 from openenv.core.client_tools import TRAINER_COLUMNS, task_columns
@@ -34,6 +38,8 @@ __all__ = ["EnvSpec", "EnvSpecs"]
 
 Message = dict[str, Any]
 Prompt = list[Message]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
 CAPACITY_WAIT_S = 30.0
@@ -63,7 +69,8 @@ class EnvSpec:
         gives_reward: Whether the environments give TRL their reward by ``get_reward``, which it counts beside any
             reward function; ``reward_funcs`` is then empty.
         client_options: Passed to the client, such as ``message_timeout_s`` and ``token``.
-        **reset: Passed to every ``reset``, beside the task, such as ``difficulty="hard"``.
+        reset: Passed to every ``reset``, beside the task, such as ``{"difficulty": "hard"}``.
+        **unknown: Nothing; an option that does not exist is an error that names the nearest.
 
     Attributes:
         name: Short name of the environment.
@@ -72,7 +79,7 @@ class EnvSpec:
         max_turns: As above.
 
     Raises:
-        ConfigurationError: ``max_turns`` or ``sessions`` is below 1.
+        ConfigurationError: ``max_turns`` or ``sessions`` is below 1, or there is no such option.
 
     Example::
 
@@ -99,8 +106,10 @@ class EnvSpec:
         sessions: int | None = None,
         gives_reward: bool = False,
         client_options: Mapping[str, Any] | None = None,
-        **reset: Any,
+        reset: Mapping[str, Any] | None = None,
+        **unknown: Never,
     ) -> None:
+        _check_known(unknown)
         _check_least("max_turns", max_turns)
         _check_least("sessions", sessions)
         self.name = _short_name(target)
@@ -114,7 +123,8 @@ class EnvSpec:
         self._sessions = sessions
         self._gives_reward = gives_reward
         self._client_options = {"capacity_wait_s": CAPACITY_WAIT_S, **(client_options or {})}
-        self._reset = reset
+        self._reset = dict(reset or {})
+        self._was_checked = False
         self._lock = RLock()
         self._closed = False
 
@@ -229,6 +239,17 @@ class EnvSpec:
         shown = call_content(observation) if isinstance(observation, StepResult) else observation
         *before, last = ({key: value for key, value in message.items() if key != _TASK} for message in prompt)
         return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]
+
+    def check_shown(self, observation: Any) -> None:
+        """Log a warning, once, if the text of a first observation is only in its metadata, which no model is shown.
+
+        Args:
+            observation: What a reset gave.
+        """
+        warning = None if self._was_checked else hidden_text_warning(observation)
+        self._was_checked = True
+        if warning is not None:
+            logger.warning("%s: %s", self.name, warning)
 
     def open_vector(self, count: int) -> SyncVectorEnv[Any, Any, Any]:
         """Open sessions to be stepped together; they end with the spec.
@@ -366,6 +387,20 @@ class EnvSpecs:
     ) -> None:
         """Close them."""
         self.close()
+
+
+def _check_known(unknown: Mapping[str, Any]) -> None:
+    """Refuse options that do not exist; parameters of ``reset`` were once given as such."""
+    if not unknown:
+        return
+    name = next(iter(unknown))
+    options = [option for option in signature(EnvSpec).parameters if option != "unknown"]
+    close = difflib.get_close_matches(name, options, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    given = ", ".join(f"{option!r}: {value!r:.40}" for option, value in unknown.items())
+    raise ConfigurationError(
+        f"EnvSpec has no option {name!r}{hint} What every reset is passed goes into reset={{{given}}}."
+    )
 
 
 def _check_least(name: str, value: int | None) -> None:

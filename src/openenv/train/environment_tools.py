@@ -31,7 +31,7 @@ from openenv.core.typed_client import TypedEnvClient
 from openenv.train.contents import refusal_text
 from openenv.train.tool_methods import ToolForm
 
-__all__ = ["EnvironmentTools"]
+__all__ = ["EnvironmentTools", "calls_tools_only"]
 
 _CALL_TOOL = "call_tool"
 _METADATA = "metadata"
@@ -259,6 +259,15 @@ class EnvironmentTools:
             if arguments is not None:
                 return name, arguments
         raise ConfigurationError(f"Expected an action of this environment, got {action!r:.200}.")
+
+
+def calls_tools_only(schema: Mapping[str, Any]) -> bool:
+    """Whether an environment's actions are nothing but calls of its tools.
+
+    Args:
+        schema: The actions' JSON Schema.
+    """
+    return bool(dict(_named_members(schema, schema))) and not _members(schema)
 
 
 async def _action_schema(client: EnvClient[Any, Any, Any], listed: Sequence[Tool]) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError, RequestRejectedError
@@ -42,6 +42,8 @@ class Episode:
         done: Whether the environment ended the episode, rather than a limit.
         error: Why the environment failed; such an episode says nothing about the player.
         task: What its reset was passed beside the seed.
+        cut_by: The limit that cut the episode off, if the environment did not end it.
+        cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
     """
 
     seed: int | None
@@ -53,6 +55,8 @@ class Episode:
     done: bool = False
     error: OpenEnvError | None = None
     task: Mapping[str, Any] = field(default_factory=dict)
+    cut_by: Literal["max_turns", "max_context"] | None = None
+    cut_answers: int = 0
 
     @classmethod
     def of_task(cls, parameters: Mapping[str, Any]) -> Self:
@@ -78,6 +82,11 @@ class Episode:
     def illegal_actions(self) -> int:
         """How many answers were no legal action."""
         return sum(turn.problem is not None for turn in self.turns)
+
+    @property
+    def illegal_texts(self) -> list[str]:
+        """The answers that were no legal action."""
+        return [turn.action for turn in self.turns if turn.problem is not None]
 
     @property
     def length(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from openenv.train.config import TrainConfig
 from openenv.train.episodes import Episode
-from openenv.train.players import Player, RandomPlayer, play_tasks
+from openenv.train.players import Player, RandomPlayer, RandomToolPlayer, play_tasks
 from openenv.train.policy import Policy
 from openenv.train.run_tasks import evaluation_tasks
 from openenv.train.scores import Score
@@ -47,6 +47,9 @@ def evaluate_policy(
 def evaluate_random_player(policy: Policy, sessions: Sessions, config: TrainConfig) -> Score:
     """Score a player that chooses legal actions at random."""
     words = [word for word in policy.tokenizer.get_vocab() if word.isalnum()] if config.is_tiny else ()
+    tools = sessions.tools
+    if tools is not None:
+        return _evaluate(lambda seed: RandomToolPlayer(tools, derived_seed(seed, "random player")), sessions, config)
     return _evaluate(
         lambda seed: RandomPlayer(policy.actions, derived_seed(seed, "random player"), words or ("a", "b", "c")),
         sessions,

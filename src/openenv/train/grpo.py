@@ -6,6 +6,7 @@ better than its group. The trainer learns from the very tokens that the rollout 
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +19,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.config import TrainConfig
 from openenv.train.generation.backends import backend_of
+from openenv.train.illegal_texts import IllegalTexts
 from openenv.train.joint import JointRollouts, joint_prompts
 from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
@@ -46,12 +48,21 @@ class EpisodeRollouts:
         sessions: The environment.
         config: The run's settings.
         name: Of the environment where there are several; another name, other draws.
+        illegal_texts: Counts the answers that are no legal action.
     """
 
-    def __init__(self, policy: Policy, sessions: Sessions, config: TrainConfig, name: str = "") -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        sessions: Sessions,
+        config: TrainConfig,
+        name: str = "",
+        illegal_texts: IllegalTexts | None = None,
+    ) -> None:
         self._player = policy.player(sessions, config)
         self._config = config
         self._name = [name] if name else []
+        self._illegal_texts = illegal_texts or IllegalTexts()
 
     def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes.
@@ -66,6 +77,8 @@ class EpisodeRollouts:
         seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step, *self._name)
         with backend_of(trainer).writing(seed=seed) as writer:
             episodes = self._player.play_with(writer, [_task(prompt) for prompt in prompts])
+        for episode in episodes:
+            self._illegal_texts.add("/".join(self._name), episode.illegal_texts)
         return rollout_fields(episodes, self._config.illegal_penalty)
 
 
@@ -76,6 +89,9 @@ def episode_reward(
     illegal_actions: Sequence[int],
     log_metric: Any,
     environment_name: Sequence[str] = (),
+    prompts: Sequence[str] = (),
+    cut_by: Sequence[str] = (),
+    cut_answers: Sequence[int] = (),
     **_: Any,
 ) -> list[float | None]:
     """TRL's reward function: what the rollout found, with its means logged.
@@ -87,31 +103,57 @@ def episode_reward(
         illegal_actions: Illegal ones among them.
         log_metric: TRL's logger of scalars.
         environment_name: Each episode's environment, where there are several; each has its own means then.
+        prompts: The episodes' prompts; those of a group are the same, and stand together.
+        cut_by: The limit that cut each episode off; empty for none.
+        cut_answers: Answers in each episode that were cut off.
         **_: What TRL passes to every reward function.
 
     Returns:
         ``training_reward``.
     """
     failed = [reward is None for reward in training_reward]
-    measured = {
+    measured: dict[str, Sequence[float]] = {
         "reward": episode_reward,
         "length": episode_length,
         "illegal_actions": illegal_actions,
         "failed": failed,
+        "flat_groups": _flat_groups(prompts, training_reward),
+        "cut_by_max_turns": [limit == "max_turns" for limit in cut_by],
+        "cut_by_max_context": [limit == "max_context" for limit in cut_by],
+        "cut_answers": cut_answers,
     }
-    for metric, values in measured.items():
-        log_metric(f"episode/{metric}", sum(values) / len(values))
-        for name in dict.fromkeys(environment_name):
-            own = [value for value, whose in zip(values, environment_name, strict=True) if whose == name]
-            log_metric(f"episode/{name}/{metric}", sum(own) / len(own))
+    places: dict[str, Sequence[int]] = {"episode": range(len(training_reward))}
+    for name in dict.fromkeys(environment_name):
+        places[f"episode/{name}"] = [place for place, whose in enumerate(environment_name) if whose == name]
+    for prefix, own in places.items():
+        for metric, values in measured.items():
+            if values:
+                log_metric(f"{prefix}/{metric}", sum(values[place] for place in own) / len(own))
+        log_metric(f"{prefix}/best_reward", max(episode_reward[place] for place in own))
+        log_metric(f"{prefix}/worst_reward", min(episode_reward[place] for place in own))
     return list(training_reward)
 
 
-class MetricsFile(TrainerCallback):
-    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``."""
+def _flat_groups(prompts: Sequence[str], rewards: Sequence[float | None]) -> list[bool]:
+    """Say of each episode whether all of its group got the same reward; TRL says so only of whole batches."""
+    flat: list[bool] = []
+    for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
+        own = [reward for _, reward in group]
+        flat += [len({reward for reward in own if reward is not None}) < 2] * len(own)
+    return flat
 
-    def __init__(self, folder: RunFolder) -> None:
+
+class MetricsFile(TrainerCallback):
+    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``.
+
+    Args:
+        folder: The run's folder.
+        illegal_texts: The answers of the step that were no legal action.
+    """
+
+    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts | None = None) -> None:
         self._folder = folder
+        self._illegal_texts = illegal_texts or IllegalTexts()
 
     def on_log(
         self,
@@ -124,7 +166,7 @@ class MetricsFile(TrainerCallback):
         """Write a line."""
         # The summary at the end of a training is no step's.
         if logs and "train_runtime" not in logs:
-            self._folder.add_metrics({"step": state.global_step, **logs})
+            self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
 
 
 def make_trainer(
@@ -170,8 +212,10 @@ def make_joint_trainer(
         ConnectionFailedError: There is no vLLM at its server's address.
     """
     policy = next(iter(policies.values()))
+    illegal = IllegalTexts()
     rollouts = {
-        name: EpisodeRollouts(policies[name], sessions[name], part, name) for name, part in config.parts.items()
+        name: EpisodeRollouts(policies[name], sessions[name], part, name, illegal)
+        for name, part in config.parts.items()
     }
     try:
         trainer = GRPOTrainer(
@@ -181,7 +225,7 @@ def make_joint_trainer(
             train_dataset=Dataset.from_dict({"prompt": _prompts(config, sessions)}),
             reward_funcs=[episode_reward],
             rollout_func=JointRollouts(rollouts) if config.environments else rollouts[""],
-            callbacks=[MetricsFile(folder), *callbacks],
+            callbacks=[MetricsFile(folder, illegal), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
     except (OSError, RuntimeError, ValueError) as error:

@@ -79,7 +79,7 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(
-                Sessions.open(part.environment, counts[name], step_timeout_s=config.step_timeout_s)
+                Sessions.open(part.environment, counts[name], with_tools=None, step_timeout_s=config.step_timeout_s)
             )
             for name, part in config.parts.items()
         }

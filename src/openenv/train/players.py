@@ -9,9 +9,12 @@ from pydantic import BaseModel
 from openenv.adapters.text import ActionText, observation_fields, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.contents import call_content, call_problem
 from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode, raise_if_most_failed
+from openenv.train.played_episode import text_of
 from openenv.train.sessions import Sessions
+from openenv.train.tool_policy import call_text
 
 __all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players", "play_tasks"]
 
@@ -184,17 +187,35 @@ def play_tasks(
     Raises:
         OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
     """
-    actions = ActionText(sessions.action)
+    texts = _Texts(sessions)
     episodes = [Episode.of_task(task) for task in tasks]
     results = sessions.reset_tasks([episode.parameters for episode in episodes])
-    seen = {number: result.observation for number, result in enumerate(results)}
+    for episode, result in zip(episodes, results, strict=True):
+        episode.done = result.done
+    seen = {number: result for number, result in enumerate(results) if not result.done}
     while seen:
-        chosen = {number: players[number](observation) for number, observation in seen.items()}
+        chosen = {number: players[number](result.observation) for number, result in seen.items()}
         for number, outcome in sessions.step(chosen).items():
-            episodes[number].add_turn(observation_text(seen[number]), actions.write(chosen[number]), outcome)
+            shown, action = texts.shown(seen[number]), texts.action(chosen[number])
+            problem = call_problem(outcome) if isinstance(outcome, StepResult) else None
+            episodes[number].add_turn(shown, action, outcome, problem)
             if isinstance(outcome, StepResult):
-                seen[number] = outcome.observation
+                seen[number] = outcome
             if episodes[number].is_over(max_turns):
                 del seen[number]
     raise_if_most_failed(episodes)
     return episodes
+
+
+class _Texts:
+    """What is shown and done in an environment, as text: calls of tools where it has nothing else."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._tools = sessions.tools
+        self._actions = ActionText(sessions.action)
+
+    def shown(self, result: StepResult[Any]) -> str:
+        return observation_text(result.observation) if self._tools is None else text_of(call_content(result))
+
+    def action(self, action: Any) -> str:
+        return self._actions.write(action) if self._tools is None else call_text(*self._tools.call(action))

@@ -212,6 +212,7 @@ class _Rollout:
             }
             for slot, answer in zip(self._playing, answers, strict=True):
                 self._episodes[slot].add_written(answer.token_ids, answer.logprobs)
+                self._episodes[slot].cut_answers += self._is_cut(answer)
             self._continue(answers, moves, self._act(moves))
 
     def _check_room(self, episode: Episode) -> None:
@@ -263,9 +264,11 @@ class _Rollout:
         rows, fed = [], []
         for row, (slot, answer) in enumerate(zip(self._playing, answers, strict=True)):
             if not moves[slot] or self._is_over(slot):
+                self._note_last_turn(slot)
                 continue
             reply = self._dialogue.reply(answer.token_ids, moves[slot], outcomes[slot])
             if len(reply) >= self._limits.room(self._episodes[slot]):
+                self._episodes[slot].cut_by = "max_context"
                 continue
             self._episodes[slot].add_fed(reply)
             rows.append(row)
@@ -276,6 +279,17 @@ class _Rollout:
         self._playing = [self._playing[row] for row in rows]
         if rows:
             self._writer.feed(fed)
+
+    def _is_cut(self, answer: Answer) -> bool:
+        """Whether an answer ended only because it may have no more tokens."""
+        stop_ids = self._dialogue.stop_ids
+        full = len(answer.token_ids) >= self._dialogue.max_action_tokens
+        return bool(stop_ids) and full and answer.token_ids[-1] not in stop_ids
+
+    def _note_last_turn(self, slot: int) -> None:
+        episode = self._episodes[slot]
+        if not episode.done and episode.error is None and len(episode.turns) >= self._limits.max_turns:
+            episode.cut_by = "max_turns"
 
     def _is_over(self, slot: int) -> bool:
         return self._episodes[slot].is_over(self._limits.max_turns)

@@ -12,12 +12,15 @@ from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.environment_tools import EnvironmentTools
+from openenv.train.episodes import Episode
 from openenv.train.players import Player, RandomPlayer, play_tasks
 from openenv.train.rollout import ModelPlayer
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions
 from openenv.train.tiny import build_model, build_tokenizer, words_of
+from openenv.train.tool_policy import CallDialogue, build_call_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy"]
 
 VOCABULARY_EPISODES = 64
+# Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
+_CALLER_WEIGHTS = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,23 +77,29 @@ def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
     return make_policies(config, {"": sessions})[""]
 
 
-def make_policies(config: TrainConfig, sessions: Mapping[str, Sessions]) -> dict[str, Policy]:
+def make_policies(
+    config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode] = ()
+) -> dict[str, Policy]:
     """Make the policy that a run starts with, for each of its environments: one model, with a dialogue for each.
 
     Args:
         config: The run's settings.
         sessions: The environments, by the names of ``config.parts``; see `make_policy`.
+        calls: Episodes to learn from of an environment that has only tools: their words and arguments are the tiny
+            policy's vocabulary.
 
     Returns:
         The policies, by the environment's name.
 
     Raises:
-        ConfigurationError: There is no such model, it is not made for conversation, or the tiny policy would have to
-            choose in one environment and to write in another.
+        ConfigurationError: There is no such model, it is not made for conversation, the tiny policy would have to
+            choose in one environment and to write in another, or to call tools without examples.
     """
     if not config.is_tiny:
         return load_policies(config, sessions, config.model)
     parts = config.parts
+    if any(own.tools is not None for own in sessions.values()):
+        return _tiny_caller(config, sessions, calls)
     actions = {name: ActionText(sessions[name].action, part.fallback) for name, part in parts.items()}
     _check_same_kind(actions)
     choices = list(dict.fromkeys(chain.from_iterable(own.choices for own in actions.values())))
@@ -160,12 +171,56 @@ def _policies(config: TrainConfig, sessions: Mapping[str, Sessions], model: Any,
 def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:
     actions = ActionText(sessions.action, config.fallback)
     dialogue: Dialogue
-    if config.is_tiny:
+    if sessions.tools is not None:
+        dialogue = _call_dialogue(config, sessions, sessions.tools, model, tokenizer)
+    elif config.is_tiny:
         dialogue = PlainDialogue(tokenizer, actions, config.max_action_tokens)
     else:
         instructions = sessions.instructions(actions)
         dialogue = ChatDialogue(tokenizer, model, instructions, config.max_action_tokens, config.thinking)
     return Policy(model, tokenizer, dialogue, actions)
+
+
+def _tiny_caller(config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode]) -> dict[str, Policy]:
+    """Make a tiny policy that calls tools; it needs examples, without which it would never write a whole call."""
+    if len(sessions) > 1:
+        raise ConfigurationError(
+            f"The tiny policy can learn calls of tools in one environment only, and these are {', '.join(sessions)}. "
+            "Train them apart, or take a pretrained model."
+        )
+    ((name, own),) = sessions.items()
+    if own.tools is None or not calls:
+        raise ConfigurationError(
+            f"{own.name} has tools and no other actions, and the tiny policy begins with random weights, with which it "
+            "never writes a whole call. Let it learn calls first: --sft N takes episodes of the scripted player, --sft "
+            "FOLDER those of openenv collect --form tools. Or take a model that calls tools, such as --model "
+            "Qwen/Qwen3-0.6B."
+        )
+    tokenizer = build_call_tokenizer(own.tools, calls)
+    model = build_model(
+        tokenizer,
+        hidden=config.tiny_hidden,
+        layers=config.tiny_layers,
+        seed=derived_seed(config.seed, "weights"),
+        initializer_range=_CALLER_WEIGHTS,
+    )
+    return _policies(config, {name: own}, model, tokenizer)
+
+
+def _call_dialogue(
+    config: TrainConfig, sessions: Sessions, tools: EnvironmentTools, model: Any, tokenizer: Any
+) -> CallDialogue:
+    # A call of the tiny policy has two tokens for each argument, and three around them.
+    most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
+    tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
+    return CallDialogue(
+        tokenizer,
+        model,
+        tools,
+        instructions="" if config.is_tiny else sessions.introduction(),
+        max_action_tokens=tokens,
+        thinking=config.thinking,
+    )
 
 
 def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:

@@ -52,7 +52,9 @@ class PolicyEpisodes:
             )
         self._settings = settings
         config, source = _config_and_source(settings)
-        self._sessions = Sessions.open(settings.environment, sessions, step_timeout_s=settings.step_timeout_s)
+        self._sessions = Sessions.open(
+            settings.environment, sessions, with_tools=None, step_timeout_s=settings.step_timeout_s
+        )
         self.client = self._sessions.client
         try:
             with quiet_libraries():

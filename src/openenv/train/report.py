@@ -12,6 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from openenv.train.config import TrainConfig
+from openenv.train.diagnosis import diagnose
+from openenv.train.report_parts import (
+    cell,
+    example_details,
+    reward_histogram,
+    row,
+    start_rows,
+    turns_table,
+    warning_section,
+)
 from openenv.train.run_folder import RunFolder, read_lines
 from openenv.train.scores import (
     AFTER,
@@ -192,18 +202,25 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         draw_curve(folder.read_metrics(), scores, title, folder.curve)
     else:
         draw_losses(read_lines(folder.warm_up / "metrics.jsonl"), title, folder.curve)
+    warnings = diagnose(config, folder.read_metrics(), scores)
     fields = {
         "title": html.escape(title),
         "summary": html.escape(_summary(scores, config, len(folder.read_metrics()))),
+        "warnings": warning_section(warnings),
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
+        "histograms": "".join(_histogram(name, scores) for name in names),
+        "examples": "".join(
+            example_details(scores[key].examples, name) for name in names if (key := score_name(AFTER, name)) in scores
+        ),
         "episodes": "".join(
             _episode(key, scores[key])
             for name in names
             for player in (BEFORE, WARMED_UP, AFTER)
             if (key := score_name(player, name)) in scores
         ),
-        "config": "".join(_row(name, value) for name, value in config.model_dump(mode="json").items()),
+        "starts": start_rows(folder.read_starts()),
+        "config": "".join(row(name, value) for name, value in config.model_dump(mode="json").items()),
     }
     folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
 
@@ -235,28 +252,19 @@ def _score_row(player: str, score: Score) -> str:
         f"{score.illegal_actions:.2f}",
         str(score.episodes),
     )
-    return _row(figure_name(player), *values)
+    return row(figure_name(player), *values)
+
+
+def _histogram(name: str, scores: Mapping[str, Score]) -> str:
+    players = {
+        player: scores[key].rewards
+        for player in (BEFORE, WARMED_UP, AFTER)
+        if (key := score_name(player, name)) in scores
+    }
+    heading = f"<h3>{cell(name)}</h3>" if name else ""
+    return f'<div class="card">{heading}{reward_histogram(players)}</div>'
 
 
 def _episode(player: str, score: Score) -> str:
-    rows = "".join(_turn_row(number, turn) for number, turn in enumerate(score.sample, start=1))
     total = sum(turn["reward"] for turn in score.sample)
-    return (
-        f"<section><h3>{html.escape(figure_name(player))}: reward {total:+.2f}</h3>"
-        f"<table><tr><th>step<th>shown<th>answer<th>reward</tr>{rows}</table></section>"
-    )
-
-
-def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
-    answer = _cell(turn["action"] or "(nothing)")
-    if turn["problem"]:
-        answer = f'<span class="illegal" title="{html.escape(turn["problem"])}">{answer}</span>'
-    return f"<tr><td>{number}<td>{_cell(turn['observation'])}<td>{answer}<td>{turn['reward']:+.2f}</tr>"
-
-
-def _row(*cells: Any) -> str:
-    return "<tr>" + "".join(f"<td>{_cell(cell)}" for cell in cells) + "</tr>"
-
-
-def _cell(value: Any) -> str:
-    return html.escape("-" if value is None else str(value)).replace("\n", "<br>")
+    return f"<section><h3>{cell(figure_name(player))}: reward {total:+.2f}</h3>{turns_table(score.sample)}</section>"

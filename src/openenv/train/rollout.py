@@ -11,8 +11,9 @@ from openenv.train.episodes import Episode
 from openenv.train.generation.answers import Writer
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
-from openenv.train.playing import Limits, play_episodes
+from openenv.train.playing import ActionDialogue, Limits, play_episodes
 from openenv.train.sessions import Sessions
+from openenv.train.tool_policy import CallDialogue
 
 if TYPE_CHECKING:
     import torch
@@ -109,11 +110,16 @@ class ModelPlayer:
             [None] * len(tasks),
             self._sessions.reset_tasks(tasks),
             writer=writer,
-            dialogue=TextDialogue(self._dialogue, self._actions),
+            dialogue=self._playing(),
             step=self._sessions.step,
             limits=Limits(self._max_turns, self._max_context),
         )
         return episodes
+
+    def _playing(self) -> ActionDialogue:
+        if isinstance(self._dialogue, CallDialogue):
+            return self._dialogue.playing
+        return TextDialogue(self._dialogue, self._actions)
 
 
 def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[str, list[Any]]:
@@ -125,8 +131,8 @@ def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[
 
     Returns:
         ``prompt_ids``, ``completion_ids``, ``logprobs`` and ``env_mask``, and for the reward function
-        ``training_reward`` (``None`` where the environment failed), ``episode_reward``, ``episode_length`` and
-        ``illegal_actions``. See https://huggingface.co/docs/trl/grpo_trainer.
+        ``training_reward`` (``None`` where the environment failed), ``episode_reward``, ``episode_length``,
+        ``illegal_actions``, ``cut_by`` and ``cut_answers``. See https://huggingface.co/docs/trl/grpo_trainer.
     """
     return {
         "prompt_ids": [episode.prompt_ids for episode in episodes],
@@ -140,4 +146,6 @@ def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[
         "episode_reward": [episode.reward for episode in episodes],
         "episode_length": [len(episode.turns) for episode in episodes],
         "illegal_actions": [episode.illegal_actions for episode in episodes],
+        "cut_by": [episode.cut_by or "" for episode in episodes],
+        "cut_answers": [episode.cut_answers for episode in episodes],
     }

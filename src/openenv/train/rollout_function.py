@@ -78,7 +78,7 @@ class RolloutFunction:
         self._fallback = fallback
         self._unreadable = unreadable
         self._vector: SyncVectorEnv[Any, Any, Any] | None = None
-        self._dialogues: dict[int, ActionDialogue] = {}
+        self._dialogue: tuple[PreTrainedTokenizerBase, ActionDialogue] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
 
     def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
@@ -112,10 +112,14 @@ class RolloutFunction:
         episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
         with backend.writing(seed=self._seed(trainer)) as writer:
             sessions = _Sessions(self._sessions(len(prompts)))
+            first = sessions.reset([self._spec.taken(episode.parameters) for episode in episodes])
+            for result in first:
+                if isinstance(result, StepResult):
+                    self._spec.check_shown(result.observation)
             outcomes = play_episodes(
                 episodes,
                 prompts,
-                sessions.reset([self._spec.taken(episode.parameters) for episode in episodes]),
+                first,
                 writer=writer,
                 dialogue=dialogue,
                 step=sessions.step,
@@ -146,9 +150,10 @@ class RolloutFunction:
         from openenv.train.generation.backends import tokenizer_of
 
         tokenizer = tokenizer_of(trainer)
-        if id(tokenizer) not in self._dialogues:
-            self._dialogues = {id(tokenizer): self._make_dialogue(tokenizer, trainer)}
-        return self._dialogues[id(tokenizer)]
+        # Compared with the tokenizer itself: the id of one that is gone may be another's.
+        if self._dialogue is None or self._dialogue[0] is not tokenizer:
+            self._dialogue = (tokenizer, self._make_dialogue(tokenizer, trainer))
+        return self._dialogue[1]
 
     def _make_dialogue(self, tokenizer: "PreTrainedTokenizerBase", trainer: "GRPOTrainer") -> ActionDialogue:
         model: Any = trainer.accelerator.unwrap_model(trainer.model)

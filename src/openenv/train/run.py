@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -15,20 +15,23 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
+from openenv.train.diagnosis import TrainingWarning, diagnose
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.grpo import make_joint_trainer, takes_gpu
 from openenv.train.interruption import Interruption
 from openenv.train.joint import open_sessions
+from openenv.train.live_warnings import LiveWarnings
 from openenv.train.lora import whole_model
 from openenv.train.policy import Policy, load_policies, make_policies
 from openenv.train.progress import TrainingProgress
 from openenv.train.quiet import quiet_libraries
 from openenv.train.report import write_report
 from openenv.train.run_folder import RunFolder, step_of
+from openenv.train.run_start import RunStart
 from openenv.train.scores import AFTER, BEFORE, RANDOM, SCRIPTED, WARMED_UP, Score, figure_name, sampled, score_name
 from openenv.train.sessions import Sessions
 from openenv.train.vllm_settings import check_vllm_is_installed
-from openenv.train.warm_up import check_examples, example_tokens, find_examples, learn_examples
+from openenv.train.warm_up import call_examples, check_examples, example_tokens, find_examples, learn_examples
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
@@ -47,6 +50,7 @@ class TrainResult:
             several environments, by `score_name`.
         seconds: Wall-clock time of the training itself, without evaluations.
         steps: Optimiser steps that were done in this process.
+        warnings: What kept the model from learning, and rewards that are too good.
     """
 
     environment: str
@@ -54,6 +58,7 @@ class TrainResult:
     scores: dict[str, Score]
     seconds: float
     steps: int
+    warnings: list[TrainingWarning] = field(default_factory=list)
 
 
 def train(
@@ -80,7 +85,7 @@ def train(
     _check_installed(config)
     with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
         # First what may be refused, so that a mistake leaves no folder behind.
-        policies = make_policies(config, sessions)
+        policies = make_policies(config, sessions, call_examples(config, sessions))
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
         folder = RunFolder.create(config, _name_of(config, sessions))
@@ -121,7 +126,10 @@ def resume(
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
         whole = None if config.lora else checkpoint
         source = whole or (folder.warm_up if folder.warm_up.is_dir() else None)
-        policies = make_policies(config, sessions) if source is None else load_policies(config, sessions, source)
+        if source is None:
+            policies = make_policies(config, sessions, call_examples(config, sessions))
+        else:
+            policies = load_policies(config, sessions, source)
         return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
 
 
@@ -227,6 +235,7 @@ class _Run:
         return next(iter(self._policies.values()))
 
     def whole(self) -> TrainResult:
+        self._folder.add_start(RunStart.now())
         with self._interruption:
             try:
                 return self._play_and_learn()
@@ -248,7 +257,8 @@ class _Run:
         self._report()
         scores = self._folder.read_scores()
         steps = self._config.steps - self._steps_done() if self._config.grpo else 0
-        return TrainResult(self._name, self._folder, scores, seconds, steps)
+        warnings = diagnose(self._config, self._folder.read_metrics(), scores)
+        return TrainResult(self._name, self._folder, scores, seconds, steps, warnings)
 
     def _has_to_warm_up(self) -> bool:
         return self._config.sft is not None and self._checkpoint is None and not self._folder.warm_up.is_dir()
@@ -273,7 +283,8 @@ class _Run:
     def _reinforce(self) -> float:
         """Learn from rewards; return the seconds that it took."""
         progress = TrainingProgress(self._console, self._config.steps, self._config.rollouts, self._steps_done())
-        callbacks = [progress, *self._callbacks, _StopAfterStep(self._interruption), _RateOfTheSchedule()]
+        live = LiveWarnings(self._console, self._config, self._folder)
+        callbacks = [progress, live, *self._callbacks, _StopAfterStep(self._interruption), _RateOfTheSchedule()]
         # Also puts the model on its device.
         trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks)
         self._score_before()
@@ -290,6 +301,15 @@ class _Run:
         )
         self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
         self._score_model(BEFORE)
+        self._warn_of_hidden_text()
+
+    def _warn_of_hidden_text(self) -> None:
+        """Say once where an environment's text is only where no model is shown it."""
+        for name, sessions in self._sessions.items():
+            if sessions.hidden_text is not None and f"{name} hidden text" not in self._told:
+                self._told.add(f"{name} hidden text")
+                text = f"warning   {sessions.name}: {sessions.hidden_text}"
+                self._console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)
 
     def _score_model(self, player: str) -> None:
         """Evaluate the model as it is now, greedy and sampled."""

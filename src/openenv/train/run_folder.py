@@ -11,6 +11,7 @@ from typing import Any
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
+from openenv.train.run_start import RunStart
 from openenv.train.scores import AFTER, Score, sampled, score_name
 
 __all__ = ["RunFolder", "read_lines", "step_of"]
@@ -23,6 +24,7 @@ class RunFolder:
 
         runs/catch-tiny-20260301-120000/
           config.yaml     the settings; `openenv train --config` takes it
+          starts.jsonl    when it was started and gone on with, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
@@ -38,6 +40,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.yaml"
+        self.starts = path / "starts.jsonl"
         self.metrics = path / "metrics.jsonl"
         self.scores = path / "scores.json"
         self.warm_up = path / "warm_up"
@@ -139,6 +142,15 @@ class RunFolder:
                 shutil.rmtree(later)
         kept = [row for row in self.read_metrics() if row["step"] <= step]
         self.metrics.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+
+    def add_start(self, start: RunStart) -> None:
+        """Append a start of the run."""
+        with self.starts.open("a") as file:
+            file.write(f"{json.dumps(start.as_json())}\n")
+
+    def read_starts(self) -> list[RunStart]:
+        """Return the starts of the run, the first one first."""
+        return [RunStart(**fields) for fields in read_lines(self.starts)]
 
     def add_metrics(self, row: dict[str, Any]) -> None:
         """Append a line of metrics."""

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from openenv.train.episodes import Episode
+from openenv.train.illegal_texts import commonest_texts
 
 __all__ = [
     "AFTER",
@@ -37,6 +38,10 @@ class Score:
         episodes: How many episodes were played to their end.
         sample_seed: The seed of the episode in ``sample``.
         sample: The turns of one episode: what was shown, what was done, the reward.
+        rewards: The sum of the rewards of each episode.
+        examples: The ``best``, the ``median`` and the ``worst`` episode, each with its ``seed``, ``reward`` and
+            ``turns``; fewer where fewer were played.
+        illegal_texts: The commonest answers that were no legal action, and how often each was given.
     """
 
     mean_reward: float
@@ -46,6 +51,9 @@ class Score:
     episodes: int
     sample_seed: int | None
     sample: list[dict[str, Any]]
+    rewards: list[float] = field(default_factory=list)
+    examples: dict[str, dict[str, Any]] = field(default_factory=dict)
+    illegal_texts: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], sample_seed: int | None = None) -> "Score":
@@ -69,7 +77,24 @@ class Score:
             episodes=len(counted),
             sample_seed=sample.seed,
             sample=[asdict(turn) for turn in sample.turns],
+            rewards=rewards,
+            examples=_examples(counted),
+            illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
         )
+
+
+def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
+    ranked = sorted(episodes, key=lambda episode: episode.reward, reverse=True)
+    # Of two episodes none is in the middle; one alone is the best.
+    names = {len(ranked) // 2: "median", len(ranked) - 1: "worst", 0: "best"}
+    return {
+        name: {
+            "seed": ranked[place].seed,
+            "reward": ranked[place].reward,
+            "turns": [asdict(turn) for turn in ranked[place].turns],
+        }
+        for place, name in sorted(names.items())
+    }
 
 
 def sampled(player: str) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from openenv.adapters.text import ActionText
+from openenv.adapters.text import ActionText, hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url, make
 from openenv.auto.package import EnvironmentPackage
@@ -16,7 +16,7 @@ from openenv.core.exceptions import OpenEnvError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.config import STEP_TIMEOUT_S
-from openenv.train.environment_tools import EnvironmentTools
+from openenv.train.environment_tools import EnvironmentTools, calls_tools_only
 from openenv.train.task_choice import named_tasks
 
 __all__ = ["Sessions"]
@@ -39,6 +39,8 @@ class Sessions:
         action: The actions' class, or their JSON Schema where there is no package.
         client: The client that all of them were made of.
         tools: Its tools, where they were asked for.
+        hidden_text: What to do about the text of the first observations, where it is only in their metadata; known from
+            the first reset on.
     """
 
     def __init__(self, name: str, client: Client, vector: Vector, action: type[BaseModel] | Mapping[str, Any]) -> None:
@@ -47,12 +49,13 @@ class Sessions:
         self.action = action
         self.client = client
         self.tools: EnvironmentTools | None = None
+        self.hidden_text: str | None = None
         self._vector = vector
         self._named: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
     def open(
-        cls, environment: str, count: int, *, with_tools: bool = False, step_timeout_s: float = STEP_TIMEOUT_S
+        cls, environment: str, count: int, *, with_tools: bool | None = False, step_timeout_s: float = STEP_TIMEOUT_S
     ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
@@ -73,6 +76,8 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
                 `reset`.
         """
+        if with_tools is None:
+            with_tools = _calls_tools_only(environment)
         # The place of the session that asks for the tools is free again a moment after it has asked.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client: Client = make(
@@ -106,8 +111,12 @@ class Sessions:
         Args:
             actions: The environment's actions as text.
         """
+        return f"{self.introduction()}\n{actions.instructions()}"
+
+    def introduction(self) -> str:
+        """Return what a model is told of the environment itself."""
         description = self.package.description if self.package else ""
-        return f"You act in the environment {self.name}. {description}\n{actions.instructions()}"
+        return f"You act in the environment {self.name}. {description}"
 
     def named_tasks(self, name: str) -> list[dict[str, Any]]:
         """Return the tasks of a split, or those in a file; they are read once.
@@ -170,7 +179,11 @@ class Sessions:
         if len(tasks) > len(self):
             raise ValueError(f"{len(tasks)} episodes need as many sessions; there are {len(self)}")
         results = self._vector.reset(tasks=tasks, slots=range(len(tasks)))[: len(tasks)]
-        return [result for result in results if result is not None]
+        given = [result for result in results if result is not None]
+        for result in given[:1]:
+            if isinstance(result, StepResult):
+                self.hidden_text = hidden_text_warning(result.observation)
+        return given
 
     def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
         """Do one action in each of some sessions; a failure in one harms no other.
@@ -195,6 +208,16 @@ class Sessions:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _calls_tools_only(environment: str) -> bool:
+    if not is_url(environment) and not is_adapted(environment):
+        return calls_tools_only(find_environment(environment).action_class().model_json_schema())
+    client: Client = make(environment).sync()
+    try:
+        return calls_tools_only(client.schemas()["action"])
+    finally:
+        client.close()
 
 
 def _host(url: str) -> str:

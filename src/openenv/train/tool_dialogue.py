@@ -119,6 +119,29 @@ class ToolDialogue:
         said = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
         return [Move(said, problem=_UNREADABLE)]
 
+    def call(self, name: str, arguments: Mapping[str, Any]) -> list[int]:
+        """Return the tokens of an answer that calls a tool.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments.
+
+        Raises:
+            ConfigurationError: The chat template writes answers differently once they are given.
+        """
+        function = {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+        before = self._rendered([_ASKED], answer_follows=True)
+        answered = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [function]}]
+        whole = self._rendered(answered, answer_follows=False)
+        if not whole.startswith(before):
+            raise ConfigurationError(
+                f"The chat template of {self._tokenizer.name_or_path} does not write an answer as the model begins it, "
+                "so no examples can be written with it: leave out sft, or set thinking."
+            )
+        tokens = self._encoded(whole[len(before) :])
+        ends = [place for place, token in enumerate(tokens) if token in self.stop_ids]
+        return tokens[: ends[-1] + 1] if ends else tokens
+
     def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
         """Return what the template puts after the calls: the end of the answer, and what each call gave."""
         # Whatever the model called, the template is shown a tool that there is.

@@ -182,6 +182,7 @@ class ToolEnvironment:
             return self._failed(error)
         self._episode.last_result = result
         self._episode.done = result.done
+        self._spec.check_shown(result.observation)
         return call_content(result)
 
     def _get_reward(self) -> float | None:

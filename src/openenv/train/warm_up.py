@@ -29,13 +29,14 @@ from openenv.train.policy import Policy
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed
 from openenv.train.sessions import Sessions
+from openenv.train.tool_policy import call_text
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
     from openenv.auto.package import EnvironmentPackage
 
-__all__ = ["check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
+__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
 
 NOT_LEARNED = -100
 MOST_LINES = 10
@@ -53,13 +54,31 @@ def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> N
         _player_package(sessions)
 
 
-def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> list[Episode]:
+def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[Episode]:
+    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``.
+
+    Raises:
+        ConfigurationError: As `find_examples`.
+    """
+    return [
+        episode
+        for name, part in config.parts.items()
+        if config.is_tiny and part.sft is not None and sessions[name].tools is not None
+        for episode in find_examples(part, sessions[name])
+    ]
+
+
+def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None = None) -> list[Episode]:
     """Find the episodes to learn from.
 
     Args:
         config: Its ``sft`` says how many of the scripted player, or where collected ones are.
         sessions: The environment.
-        policy: The model's side of the environment.
+        policy: The model's side of the environment; not needed where that has only tools.
 
     Returns:
         The episodes, without those in which something illegal was done or the environment failed.
@@ -71,7 +90,10 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> li
     assert config.sft is not None
     if isinstance(config.sft, int):
         found = _played(config, sessions, config.sft)
+    elif sessions.tools is not None:
+        found = list(_collected_calls(Path(config.sft), sessions.name))
     else:
+        assert policy is not None
         found = list(_collected(Path(config.sft), sessions.instructions(policy.actions)))
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
@@ -242,6 +264,32 @@ def _collected(folder: Path, instructions: str) -> Iterator[Episode]:
             )
         if not line["illegal_actions"]:
             yield _episode(line, [{**messages[0], "content": opening.removeprefix(before)}, *messages[1:]])
+
+
+def _collected_calls(folder: Path, environment: str) -> Iterator[Episode]:
+    """Read the episodes of a collection whose actions are calls of tools."""
+    lines = Collection(folder).read()
+    if not lines:
+        raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
+    for line in lines:
+        messages = [message for message in line["messages"] if message["role"] != "system"]
+        if not line["tools"]:
+            raise ConfigurationError(
+                f"{environment} has only tools. Expected episodes of calls in {folder}, as openenv collect --form "
+                f"tools has them; in the one with index {line['index']} actions are texts."
+            )
+        if not line["illegal_actions"]:
+            yield _episode(line, [_as_texts(message) for message in messages])
+
+
+def _as_texts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a message with calls, or with what they gave, as if actions were texts."""
+    if message["role"] == "tool":
+        return {"role": "user", "content": message["content"]}
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        return {"role": "assistant", "content": call_text(function["name"], function["arguments"])}
+    return dict(message)
 
 
 def _episode(line: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Episode:

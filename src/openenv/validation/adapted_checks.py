@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from openenv.adapters.targets import AdaptedEnvironment, find_adapted
+from openenv.adapters.text import hidden_text_warning
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
 from openenv.core.env_server.execution import Runner, place_for
 from openenv.core.env_server.outcomes import Outcome, outcome_of
@@ -84,7 +85,8 @@ async def _check_reset(runner: Runner, types: EnvironmentTypes) -> list[Finding]
         types.observation.model_validate_json(outcome.observation.model_dump_json())
     except ValueError as error:
         return [fail(f"the first observation does not fit its schema: {error}", remedy)]
-    return []
+    hidden = hidden_text_warning(outcome.observation)
+    return [] if hidden is None else [warn(hidden, "Agents see an observation's fields; metadata is for trainers.")]
 
 
 async def _check_seeds(runner: Runner, types: EnvironmentTypes) -> list[Finding]:

@@ -1,0 +1,49 @@
+"""The answers that were no legal action: which are the commonest."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+__all__ = ["IllegalTexts", "commonest_texts"]
+
+MOST_TEXTS = 5
+LONGEST_TEXT = 80
+
+
+def commonest_texts(texts: Iterable[str]) -> dict[str, int]:
+    """Count texts.
+
+    Args:
+        texts: The texts; long ones are counted by their beginnings.
+
+    Returns:
+        The commonest, and how often each is there.
+
+    Example:
+        >>> commonest_texts(["jump", "fly", "jump"])
+        {'jump': 2, 'fly': 1}
+    """
+    return dict(Counter(_shortened(text) for text in texts).most_common(MOST_TEXTS))
+
+
+class IllegalTexts:
+    """Gathers the illegal answers of an optimiser step, by environment."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+
+    def add(self, environment: str, texts: Iterable[str]) -> None:
+        """Add answers of an environment, whose name is empty where there is one only."""
+        self._texts.setdefault(environment, []).extend(texts)
+
+    def take(self) -> dict[str, dict[str, int]]:
+        """Return the commonest since the last call, as metrics: ``episode/illegal_texts``; nothing where none is."""
+        taken, self._texts = self._texts, {}
+        return {
+            f"episode/{name}/illegal_texts" if name else "episode/illegal_texts": commonest_texts(texts)
+            for name, texts in taken.items()
+            if texts
+        }
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
