@@ -77,6 +77,14 @@ class RunningServer:
         """Sockets that clients have open."""
         return len(self._server.server_state.connections)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What the server holds for clients that have not read it yet."""
+        return sum(connection.transport.get_write_buffer_size() for connection in self._connections())
+
+    def _connections(self) -> list[Any]:
+        return list(self._server.server_state.connections)
+
     def start(self) -> Self:
         self._thread.start()
         self.errors.attach(self._thread)

@@ -1,16 +1,21 @@
 """What one client does to the server costs the others little: each attack beside a client that asks for ``/health``."""
 
+import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 from urllib.request import urlopen
 
+import pytest
+from tests.chaos.hostility import HANDSHAKE
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer, eventually
+from websockets.asyncio.client import connect
 
 from openenv.core.env_server.app import create_fastapi_app
 
@@ -61,6 +66,54 @@ def serving(max_sessions: int = 4, uvicorn: dict[str, Any] | None = None, **sett
         yield server
 
 
+class RawSocket:
+    """A WebSocket whose client writes frames byte by byte, and reads only when it is asked to."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(120)
+        self.socket.connect(("127.0.0.1", server.port))
+        self.socket.sendall(HANDSHAKE)
+        read_head(self.socket)
+
+    def send(self, data: bytes) -> None:
+        """Send everything, or as much as the server takes before it closes the connection."""
+        with suppress(ConnectionError):
+            self.socket.sendall(data)
+
+    def receive_to_the_end(self) -> bytes:
+        received = b""
+        with suppress(ConnectionError):
+            while data := self.socket.recv(65536):
+                received += data
+        return received
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+
+def read_head(connection: socket.socket) -> bytes:
+    """Read up to the end of an HTTP head."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        assert byte, head
+        head += byte
+    return head
+
+
+def frame(first: int, payload: bytes = b"") -> bytes:
+    """Write a short frame whose mask is 0."""
+    assert len(payload) < 126
+    return bytes([first, 0x80 | len(payload), 0, 0, 0, 0]) + payload
+
+
 def opens(count: int, wait_s: float = 600) -> str:
     return json.dumps([{"type": "open", "id": number, "data": {"wait_s": wait_s}} for number in range(count)])
 
@@ -75,3 +128,42 @@ def test_a_client_that_asks_for_very_many_sessions_and_goes_leaves_nothing_behin
             assert other.do("reset", session)["type"] == "observation"
         eventually(lambda: server.app.state.sessions.metrics.waiting == 0, "nobody waits any more")
     bystander.assert_served()
+
+
+_TEXT_BEGINS, _PART, _LAST_PART, _CLOSE, _PING = 0x01, 0x00, 0x80, 0x88, 0x89
+
+
+@pytest.mark.parametrize("part", [b"", b" "], ids=["empty", "one byte"])
+def test_a_message_in_millions_of_tiny_parts_ends_its_connection(part: bytes) -> None:
+    with serving() as server, Bystander(server) as bystander, RawSocket(server) as attacker:
+        attacker.send(frame(_TEXT_BEGINS, b" ") + frame(_PART, part) * 3_000_000)
+        eventually(lambda: server.sessions.active_sessions == 0, "the connection has ended")
+    bystander.assert_served()
+
+
+def test_a_long_message_in_small_parts_is_read_between_the_requests_of_others() -> None:
+    text = b'{"type": "state"}'.ljust(64)
+    with serving() as server, Bystander(server) as bystander, RawSocket(server) as client:
+        client.send(frame(_TEXT_BEGINS, text) + frame(_PART, b" " * 64) * 100_000)
+        client.send(frame(_LAST_PART, b" "))
+        assert b'{"type":"state"' in client.socket.recv(65536)
+    bystander.assert_served()
+
+
+def test_a_client_that_pings_and_reads_no_pong_gets_the_last_one() -> None:
+    count = 100_000
+    with serving() as server, Bystander(server) as bystander, RawSocket(server) as attacker:
+        attacker.send(frame(_PING, b"p" * 100) * count + frame(_PING, b"last") + frame(_CLOSE, b"\x03\xe8"))
+        eventually(lambda: server.sessions.active_sessions == 0, "it has read everything")
+        assert server.unsent_bytes < 1024 * 1024
+        received = attacker.receive_to_the_end()
+    assert received.endswith(b"\x8a\x04last\x88\x02\x03\xe8")
+    assert len(received) < 102 * count
+    bystander.assert_served()
+
+
+async def test_a_client_that_pings_and_reads_gets_every_pong() -> None:
+    with serving() as server:
+        async with connect(f"ws://127.0.0.1:{server.port}/ws") as client:
+            pongs = [await client.ping(f"{number}") for number in range(1000)]
+            await asyncio.wait_for(asyncio.gather(*pongs), 60)
