@@ -27,6 +27,7 @@ from websockets.sync.server import serve as serve_sockets
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import HTTPEnvServer
+from openenv.core.env_server.drain import keep_to_limits, sessions_of
 from openenv.core.env_server.sockets import SOCKETS
 
 PROGRAMS = Path(__file__).parent / "core" / "programs"
@@ -62,6 +63,9 @@ class RunningServer:
             ws_per_message_deflate=False,
             **{"ws": SOCKETS, **settings},
         )
+        sessions = sessions_of(app)
+        if sessions is not None:  # as DrainingServer does
+            keep_to_limits(config, sessions.limits)
         self._server = _PromptServer(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)
 

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 from urllib.request import urlopen
@@ -167,3 +167,87 @@ async def test_a_client_that_pings_and_reads_gets_every_pong() -> None:
         async with connect(f"ws://127.0.0.1:{server.port}/ws") as client:
             pongs = [await client.ping(f"{number}") for number in range(1000)]
             await asyncio.wait_for(asyncio.gather(*pongs), 60)
+
+
+_GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+_POST = b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+_UNFINISHED = {
+    "nothing": b"",
+    "half a request line": b"GET /hea",
+    "half a header": _GET + b"X: ",
+    "half a handshake": HANDSHAKE[:-2],
+    "a blank line": b"\r\n",
+    "no body": _POST,
+    "half a body": _POST + b'{"seed": 1',
+    "half a body in chunks": _POST.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked") + b"1\r\n{\r\n",
+    "half a frame": HANDSHAKE + frame(0x81, b"{}")[:-1],
+}
+_QUICKLY: dict[str, Any] = {
+    "header_timeout_s": 0.5,
+    "body_timeout_s": 0.5,
+    "uvicorn": {"ws_ping_interval": 0.5, "ws_ping_timeout": 0.5},
+}
+
+
+def connected(server: RunningServer, data: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(data)
+    return connection
+
+
+def test_half_open_connections_are_closed_in_time() -> None:
+    with serving(max_sessions=500, **_QUICKLY) as server, ExitStack() as connections:
+        for data in 20 * list(_UNFINISHED.values()):
+            connections.enter_context(connected(server, data))
+        eventually(lambda: server.connections == 0, "all are closed")
+        server.wait_for_sessions(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("nothing", b""),
+        ("half a header", b"Expected the head of the request within 0.5 s (header_timeout_s); it has not come."),
+        ("half a body", b"Expected the body of the request within 0.5 s (body_timeout_s); it has not come."),
+    ],
+)
+def test_a_client_that_is_too_slow_is_told_so(kind: str, expected: bytes) -> None:
+    with serving(**_QUICKLY) as server, connected(server, _UNFINISHED[kind]) as connection:
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.endswith(expected)
+    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n" if expected else b"")
+
+
+def test_a_client_that_drips_is_too_slow() -> None:
+    with serving(**_QUICKLY) as server, connected(server, b"") as header, connected(server, _POST) as body:
+        eventually(lambda: not takes_a_byte(header), "the one amid a head is closed")
+        eventually(lambda: not takes_a_byte(body), "the one amid a body is closed")
+
+
+def takes_a_byte(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"x")
+    except OSError:
+        return False
+    return True
+
+
+def test_slow_clients_and_idle_ones_stay() -> None:
+    """A body that comes at some pace may take long, and a connection between two requests or frames owes nothing."""
+    with serving(**_QUICKLY) as server, server.wire() as idle, server.http() as keeping:
+        assert keeping.get("/health").status_code == 200
+        idle.reset()
+        body = b'{"seed": 1}'.ljust(32 * 1024)
+        with connected(server, _POST.replace(b"1000", b"%d" % len(body))) as slow:
+            for start in range(0, len(body), 8 * 1024):  # each part grants eight seconds, which a busy machine may need
+                slow.sendall(body[start : start + 8 * 1024])
+                time.sleep(0.25)
+            assert slow.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        assert keeping.get("/health").status_code == 200
+        assert idle.step(amount=1)["type"] == "observation"
+
+
+def test_no_time_limits() -> None:
+    with serving(header_timeout_s=None, body_timeout_s=None) as server, connected(server, _GET) as connection:
+        connection.sendall(b"\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")

@@ -5,7 +5,7 @@ Adding, removing and finding the next request take the same time however many wa
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -21,7 +21,7 @@ class Waiting:
 
     place: asyncio.Future[None]
     client: str | None
-    connection: Hashable
+    connection: object
 
 
 class FairQueue:
@@ -47,7 +47,7 @@ class FairQueue:
                 for connection in client.connections.values():
                     yield from connection
 
-    def count_of(self, client: str | None, connection: Hashable) -> tuple[int, int]:
+    def count_of(self, client: str | None, connection: object) -> tuple[int, int]:
         """Count the requests of a client, and those among them that came over one connection."""
         found = self._client(client)
         return (0, 0) if found is None else (found.count, len(found.connections.get(connection, ())))
@@ -122,5 +122,5 @@ class _Client:
     __slots__ = ("connections", "count")
 
     def __init__(self) -> None:
-        self.connections: OrderedDict[Hashable, OrderedDict[Waiting, None]] = OrderedDict()
+        self.connections: OrderedDict[object, OrderedDict[Waiting, None]] = OrderedDict()
         self.count = 0

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from openenv.core.env_server.fair_queue import FairQueue, Waiting
 from openenv.core.env_server.metrics import Metrics
@@ -65,7 +65,7 @@ class Line:
         if refusal is not None:
             raise refusal
 
-    async def wait(self, client: str | None, wait_s: float, connection: Hashable = None) -> None:
+    async def wait(self, client: str | None, wait_s: float, connection: object = None) -> None:
         """Take a place, waiting in line for it. Whoever is cancelled leaves the line.
 
         Args:
@@ -144,7 +144,7 @@ class Line:
         told = f"Server at capacity: {taken}/{limit} sessions active, which leaves no room for {count} more."
         return SessionCapacityError(taken, limit, told)
 
-    def _check_length(self, client: str | None, connection: Hashable) -> None:
+    def _check_length(self, client: str | None, connection: object) -> None:
         """Refuse a request that is one too many to wait."""
         of_client, of_connection = self._queue.count_of(client, connection)
         if of_connection >= MOST_WAITING_OF_CONNECTION:

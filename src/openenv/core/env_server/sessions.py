@@ -5,7 +5,7 @@ Transports call these and their sessions, and know nothing of environments.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from math import ceil
 from operator import attrgetter
@@ -140,7 +140,7 @@ class Sessions:
         *,
         client: str | None = None,
         wait_s: float = 0.0,
-        connection: Hashable = None,
+        connection: object = None,
         idle_timeout_s: float | None = None,
         transport: Transport = Transport.V1,
         yielding: bool = False,
