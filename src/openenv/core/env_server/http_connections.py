@@ -1,8 +1,8 @@
 """HTTP as uvicorn has it, but with time limits for a client that begins a request and does not go on.
 
 The head of a request, a WebSocket's handshake included, has to come within some seconds, counted from the connection
-or, on one that is kept open, from the request's first byte. A body has to come at some pace. In between, a connection is
-closed after uvicorn's own ``timeout_keep_alive``; one that has become a WebSocket is left to its pings.
+or, on one that is kept open, from the request's first byte. A body has to come at some pace. In between, a connection
+is closed after uvicorn's own ``timeout_keep_alive``; one that has become a WebSocket is left to its pings.
 """
 
 import asyncio

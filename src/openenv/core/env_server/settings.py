@@ -29,8 +29,8 @@ class ServerSettings(TypedDict, total=False):
         max_wait_s: Longest time that a client may wait in line for a place, in seconds; 600 by default, 0 for none.
         header_timeout_s: Seconds within which the head of an HTTP request or the handshake of a WebSocket has to come;
             20 by default, ``None`` for any number. It needs ``serve`` or ``openenv serve``, as the next one.
-        body_timeout_s: Seconds within which the body of an HTTP request has to come, and one more for each KiB of it; 30
-            by default, ``None`` for any number.
+        body_timeout_s: Seconds within which the body of an HTTP request has to come, and one more for each KiB of it;
+            30 by default, ``None`` for any number.
         drain_s: Seconds that the episodes under way get to end once the server is told to end by SIGTERM; 5 by default,
             0 for none. It needs ``serve`` or ``openenv serve``.
         telemetry: Whether to send OpenTelemetry traces where the variables ``OTEL_*`` say; by default whether

@@ -150,6 +150,17 @@ class EnvironmentProcessEndedError(EnvironmentFailedError):
         )
 
 
+class ServerFailedError(EnvironmentFailedError):
+    """The server met an error of its own, or of the environment's where none was expected. Its log has the traceback.
+
+    Args:
+        message: What the client is told.
+    """
+
+    def __init__(self, message: str = "The server failed on this request; its log says why.") -> None:
+        super().__init__(message, may_have_happened=True)
+
+
 class EnvironmentTimeoutError(RequestError):
     """The environment took longer than it was given. Whether the call took effect is not known."""
 
