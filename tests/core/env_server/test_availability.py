@@ -16,6 +16,7 @@ from tests.chaos.hostility import HANDSHAKE
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer, eventually
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from openenv.core.env_server.app import create_fastapi_app
 
@@ -251,3 +252,56 @@ def test_no_time_limits() -> None:
     with serving(header_timeout_s=None, body_timeout_s=None) as server, connected(server, _GET) as connection:
         connection.sendall(b"\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+
+
+_MANY_VALUES = "[" + "[]," * 1_999_999 + "[]]"
+
+
+class TestLongMessages:
+    """Beside a client that asks for ``/health``: what is read takes a time that others can wait for."""
+
+    def test_a_frame_of_millions_of_values_is_not_read(self) -> None:
+        with serving() as server, Bystander(server) as bystander, server.wire() as legacy, server.v1() as wire:
+            session = wire.open()
+            for sender in (legacy, wire):
+                refused = sender.ask(f'{{"type": "step", "id": 1, "session": "{session}", "data": {_MANY_VALUES}}}')
+                assert (refused["data"]["code"], refused["data"]["limit"]) == ("TOO_LARGE", 2 * 1024 * 1024)
+                assert refused["data"]["message"].startswith("The message has 40000")
+            legacy.reset()
+            wire.do("reset", session)
+        bystander.assert_served()
+
+    @pytest.mark.parametrize("path", ["/reset", "/mcp"])
+    def test_nor_is_such_a_body(self, path: str) -> None:
+        with serving() as server, Bystander(server) as bystander, server.http() as http:
+            refused = http.post(path, content=f'{{"x": {_MANY_VALUES}}}', headers={"Content-Type": "application/json"})
+            assert (refused.status_code, refused.json()["code"]) == (413, "TOO_LARGE")
+        bystander.assert_served()
+
+    def test_as_many_as_there_may_be(self) -> None:
+        with serving(max_message_size_mb=40) as server, server.wire() as wire:
+            assert wire.ask(f'{{"type": "reset", "data": {{"x": {_MANY_VALUES}}}}}')["type"] == "observation"
+
+    def test_a_long_string_is_no_matter(self) -> None:
+        with serving() as server, Bystander(server) as bystander, server.wire() as wire:
+            text = "x" * 15_000_000
+            assert wire.reset(x=text)["type"] == "observation"
+            assert wire.ask(f'{{"type": "reset", "data": {{"x": "{text}"')["data"]["code"] == "INVALID_JSON"
+        bystander.assert_served()
+
+
+class TestFramesAboveTheLimit:
+    """How much of a frame is read follows the limit that was set."""
+
+    def test_a_low_one(self) -> None:
+        with serving(max_message_size_mb=1) as server:
+            with server.wire() as wire:
+                assert wire.ask("x" * 3_500_000)["data"]["code"] == "TOO_LARGE"
+            with server.wire() as wire:
+                with pytest.raises(ConnectionClosed):  # often before the client could read the code
+                    wire.ask("x" * 6_000_000)
+
+    def test_a_high_one_of_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENENV_MAX_MESSAGE_SIZE_MB", "60")
+        with serving() as server, server.wire() as wire:
+            assert wire.reset(x="x" * 55_000_000)["type"] == "observation"

@@ -51,7 +51,7 @@ class Limits:
     max_wait_s: float = 600.0
     header_timeout_s: float | None = 20.0
     body_timeout_s: float | None = 30.0
-    max_message_bytes: int = 100 * MEBIBYTE
+    max_message_bytes: int = 16 * MEBIBYTE
     drain_s: float = 5.0
     journal_max_age_s: float = 7 * 24 * 3600.0
     journal_max_size_mb: float = 1024.0

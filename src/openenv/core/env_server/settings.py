@@ -22,7 +22,7 @@ class ServerSettings(TypedDict, total=False):
         step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
         resume_window_s: Seconds for which a session is kept whose client has lost its connection; 30 by default, 0 for
             none. It needs a client that speaks v1 of the wire.
-        max_message_size_mb: Longest message that is read, in MiB; 100 by default.
+        max_message_size_mb: Longest message that is read, in MiB; 16 by default.
         max_sessions_per_client: Sessions that clients from one address may have open at once; any number by default.
         max_messages_per_s: Messages that may come over one WebSocket, or from one address over HTTP, in a second; any
             number by default.
@@ -107,8 +107,16 @@ def limits_of(settings: ServerSettings, config: ConcurrencyConfig) -> Limits:
         text = os.environ.get(limit_variable(name))
         if name not in given and text is not None:
             given[name] = _number(text, kind, limit_variable(name))
-    given["max_message_bytes"] = message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
+    given["max_message_bytes"] = message_bytes(_max_message_size_mb(settings))
     return Limits(max_sessions=config.max_concurrent_envs, idle_timeout_s=config.session_timeout, **given)
+
+
+def _max_message_size_mb(settings: ServerSettings) -> float:
+    variable = limit_variable("max_message_size_mb")
+    if "max_message_size_mb" in settings:
+        return settings["max_message_size_mb"]
+    text = os.environ.get(variable)
+    return DEFAULT_MAX_MESSAGE_MB if text is None else _number(text, float, variable)
 
 
 def limit_variable(name: str) -> str:

@@ -11,6 +11,7 @@
     │   │   └── TaskNotFoundError (IndexError)   VALIDATION_ERROR: raised by an environment that has no such task
     │   ├── TasksUnsupportedError               EXECUTION_ERROR: the environment does not say this of its tasks
     │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
+    │   ├── TooManyValuesError                  TOO_LARGE: nothing happened
     │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
     │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
@@ -130,6 +131,7 @@ from openenv.core.exceptions.server import (
     TakenElsewhereError,
     TaskNotFoundError,
     TasksUnsupportedError,
+    TooManyValuesError,
     UnauthorizedError,
 )
 
@@ -191,6 +193,7 @@ __all__ = [
     "TakenElsewhereError",
     "TaskNotFoundError",
     "TasksUnsupportedError",
+    "TooManyValuesError",
     "ToolCallError",
     "UnauthorizedError",
 ]

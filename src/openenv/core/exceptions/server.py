@@ -96,6 +96,22 @@ class MessageTooLargeError(RequestError):
         super().__init__(f"The message has {size} bytes; this server accepts {limit}.", size=size, limit=limit)
 
 
+class TooManyValuesError(RequestError):
+    """A message with so many values that reading it would keep other clients waiting; it was not read."""
+
+    code = "TOO_LARGE"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            f"The message has {size} commas, colons and opening brackets; this server accepts {limit}. Send fewer "
+            "values, or a long list of numbers as one string.",
+            size=size,
+            limit=limit,
+        )
+
+
 class AnswerTooLargeError(RequestError):
     """An answer above what the client takes; what it was asked for has happened."""
 
