@@ -64,7 +64,7 @@ class TestAttach:
         with server.v1() as wire:
             attached = wire.attach(name, token)
             assert (attached["type"], attached["session"]) == ("attached", name)
-            terms = {"token": token, "last_id": 2, "resume_window_s": 30, "max_message_bytes": 100 * 2**20}
+            terms = {"token": token, "last_id": 2, "resume_window_s": 30, "max_message_bytes": 16 * 1024 * 1024}
             assert attached["data"] == terms
             assert total(wire.do("step", name, amount=1)) == 2
             assert server.sessions.active_sessions == 1
