@@ -27,6 +27,7 @@ from websockets.sync.server import serve as serve_sockets
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import HTTPEnvServer
+from openenv.core.env_server.drain import keep_to_limits, sessions_of
 from openenv.core.env_server.sockets import SOCKETS
 
 PROGRAMS = Path(__file__).parent / "core" / "programs"
@@ -61,6 +62,9 @@ class RunningServer:
             ws_per_message_deflate=False,
             **{"ws": SOCKETS, "timeout_graceful_shutdown": 2, **settings},
         )
+        sessions = sessions_of(app)
+        if sessions is not None:  # as DrainingServer does
+            keep_to_limits(config, sessions.limits)
         self._server = _PromptServer(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)
 
@@ -75,6 +79,14 @@ class RunningServer:
     def connections(self) -> int:
         """Sockets that clients have open."""
         return len(self._server.server_state.connections)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the server holds for clients that have not read it yet."""
+        return sum(connection.transport.get_write_buffer_size() for connection in self._connections())
+
+    def _connections(self) -> list[Any]:
+        return list(self._server.server_state.connections)
 
     def start(self) -> Self:
         self._thread.start()

@@ -254,6 +254,23 @@ class TestMessagesPerSecond:
             assert wire.do("close", name)["type"] == "closed"
             assert server.sessions.active_sessions == 0
 
+    def test_to_ask_again_and_again_counts(self, serve: Serve) -> None:
+        server = serve(max_messages_per_s=3)
+        with server.v1() as wire:
+            name, token = wire.open_with_token()
+            reset = wire.message("reset", name)
+            wire.send([reset] * 200)
+            answers = wire.receive_many(200)
+            given = [answer for answer in answers if answer["type"] == "observation"]
+            assert {code(answer) for answer in answers if answer not in given} == {"RATE_LIMITED"}
+            assert len(given) < 50
+            wire.cut()
+        with server.v1() as wire:
+            assert wire.attach(name, token)["type"] == "attached"
+            wire.send([{**reset, "id": 9}] * 5)  # as many as may come
+            assert {code(answer) for answer in wire.receive_many(5)} >= {"RATE_LIMITED"}
+            assert wire.ask(reset) == given[0], "once on each socket it is free"
+
     def test_sockets_do_not_count_for_each_other(self, serve: Serve) -> None:
         server = serve(max_messages_per_s=0.01)
         for _ in range(3):

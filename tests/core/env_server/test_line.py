@@ -1,4 +1,4 @@
-"""The line for places: first come, first served, whatever happens meanwhile."""
+"""The line for places: clients take turns in it, and so do the connections of each, whatever happens meanwhile."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.env_server.line import Line
+from openenv.core.env_server.line import MOST_WAITING_OF_CLIENT, MOST_WAITING_OF_CONNECTION, Line
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.places import Places, SharedCounts, WorkerPlaces
 from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionCapacityError
@@ -16,7 +16,7 @@ from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionC
 CLIENTS = ["a", "b", None]
 ACTS = st.lists(
     st.one_of(
-        st.tuples(st.just("wait"), st.sampled_from(CLIENTS)),
+        st.tuples(st.just("wait"), st.sampled_from(CLIENTS), st.integers(1, 2)),
         st.tuples(st.just("come"), st.sampled_from(CLIENTS)),
         st.tuples(st.just("fork"), st.sampled_from(CLIENTS), st.integers(1, 3)),
         st.tuples(st.just("give back"), st.integers(0, 9)),
@@ -41,13 +41,15 @@ async def settle() -> None:
 
 
 class Model:
-    """A line as one would play it by hand."""
+    """A line as one would play it by hand: lists of who is next, searched from the front."""
 
     def __init__(self, limit: int, client_limit: int) -> None:
         self.limit = limit
         self.client_limit = client_limit
         self.holders: list[str | None] = []
-        self.waiting: list[tuple[int, str | None]] = []
+        self.waiting: list[tuple[int, str | None, int]] = []
+        self.clients: list[str | None] = []
+        self.connections: list[tuple[str | None, int]] = []
         self.served: list[int] = []
 
     def has_room(self, client: str | None, count: int = 1) -> bool:
@@ -56,13 +58,31 @@ class Model:
     def is_over_its_own(self, client: str | None, count: int = 1) -> bool:
         return client is not None and self.holders.count(client) + count > self.client_limit
 
+    def wait(self, number: int, client: str | None, connection: int) -> None:
+        self.waiting.append((number, client, connection))
+        self.forget_who_does_not_wait()
+        if client not in self.clients:
+            self.clients.append(client)
+        if (client, connection) not in self.connections:
+            self.connections.append((client, connection))
+
+    def forget_who_does_not_wait(self) -> None:
+        self.clients = [name for name in self.clients if any(client == name for _, client, _ in self.waiting)]
+        self.connections = [name for name in self.connections if any(waiter[1:] == name for waiter in self.waiting)]
+
     def serve(self) -> None:
-        for waiter in list(self.waiting):
-            number, client = waiter
-            if self.has_room(client):
-                self.waiting.remove(waiter)
-                self.holders.append(client)
-                self.served.append(number)
+        self.forget_who_does_not_wait()
+        while client := next(((name,) for name in self.clients if self.has_room(name)), None):
+            connection = next(name for name in self.connections if name[0] == client[0])
+            waiter = next(waiter for waiter in self.waiting if waiter[1:] == connection)
+            self.waiting.remove(waiter)
+            self.holders.append(client[0])
+            self.served.append(waiter[0])
+            self.clients.remove(client[0])
+            self.clients.append(client[0])
+            self.connections.remove(connection)
+            self.connections.append(connection)
+            self.forget_who_does_not_wait()
 
 
 @given(ACTS, st.integers(0, 4), st.integers(1, 3))
@@ -73,15 +93,15 @@ def test_it_serves_as_a_model_does(acts: list[tuple[str, ...]], limit: int, clie
         model, served = Model(limit, client_limit), list[int]()
         tasks: dict[int, asyncio.Task[None]] = {}
 
-        async def stand(number: int, client: str | None) -> None:
-            await line.wait(client, 60)
+        async def stand(number: int, client: str | None, connection: int) -> None:
+            await line.wait(client, 60, connection)
             served.append(number)
 
         for number, (act, *more) in enumerate(acts):
             if act == "wait":
-                (client,) = more
-                tasks[number] = asyncio.create_task(stand(number, client))
-                model.waiting.append((number, client))
+                client, connection = more[0], int(more[1])
+                tasks[number] = asyncio.create_task(stand(number, client, connection))
+                model.wait(number, client, connection)
             elif act in ("come", "fork"):
                 client, count = more[0], int(more[1]) if act == "fork" else 1
                 if model.has_room(client, count):
@@ -94,7 +114,7 @@ def test_it_serves_as_a_model_does(acts: list[tuple[str, ...]], limit: int, clie
             elif act == "give back" and model.holders:
                 line.give_back(model.holders.pop(int(more[0]) % len(model.holders)))
             elif act == "leave" and model.waiting:
-                gone, _ = model.waiting.pop(int(more[0]) % len(model.waiting))
+                gone, *_ = model.waiting.pop(int(more[0]) % len(model.waiting))
                 tasks[gone].cancel()
             model.serve()
             await settle()
@@ -119,6 +139,60 @@ async def test_who_waits_in_vain_is_told_the_counts() -> None:
     with pytest.raises(ClientCapacityError) as own:
         await line.wait("a", 0.02)
     assert own.value.details == {"active_sessions": 1, "max_sessions": 1, "scope": "client"}
+
+
+async def test_one_client_among_many_requests_of_another_is_next() -> None:
+    line, served = line_of(1), list[str]()
+    line.take("a")
+
+    async def stand(client: str, connection: str) -> None:
+        await line.wait(client, 60, connection)
+        served.append(connection)
+        line.give_back(client)
+
+    greedy = [asyncio.create_task(stand("a", "first")) for _ in range(100)]
+    await settle()
+    others = [asyncio.create_task(stand("a", "second")), asyncio.create_task(stand("b", "third"))]
+    await settle()
+    line.give_back("a")
+    await asyncio.wait_for(asyncio.gather(*greedy, *others), 60)
+    assert served[:3] == ["first", "third", "second"]
+    assert len(served) == 102
+
+
+async def test_who_has_too_many_waiting_is_refused_and_others_are_not() -> None:
+    metrics = Metrics()
+    line = Line(Places(1), None, no_room, metrics)
+    line.take("a")
+    waiting = [asyncio.create_task(line.wait("a", 60, "first")) for _ in range(MOST_WAITING_OF_CONNECTION)]
+    await settle()
+    with pytest.raises(SessionCapacityError, match=f"and {MOST_WAITING_OF_CONNECTION} requests of this connection"):
+        await line.wait("a", 60, "first")
+    waiting.append(asyncio.create_task(line.wait("a", 60, "second")))
+    await settle()
+    assert metrics.waiting == MOST_WAITING_OF_CONNECTION + 1
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert metrics.waiting == 0
+    assert line.places.taken == 1
+
+
+async def test_all_connections_of_a_client_may_have_only_so_many_waiting() -> None:
+    metrics = Metrics()
+    line = Line(Places(1), None, no_room, metrics)
+    line.take(None)
+    connections = MOST_WAITING_OF_CLIENT // MOST_WAITING_OF_CONNECTION
+    waiting = [asyncio.create_task(line.wait("a", 60, n % connections)) for n in range(MOST_WAITING_OF_CLIENT)]
+    await settle()
+    with pytest.raises(SessionCapacityError, match="requests of this client wait for one already"):
+        await line.wait("a", 60, "another")
+    waiting.append(asyncio.create_task(line.wait("b", 60)))
+    await settle()
+    assert metrics.waiting == MOST_WAITING_OF_CLIENT + 1
+    line.drain()
+    told = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(error) for error in told} == {DrainingError}
 
 
 async def test_a_place_that_comes_as_its_waiter_goes_is_not_lost() -> None:

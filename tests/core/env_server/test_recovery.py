@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -1004,3 +1004,54 @@ def test_a_server_without_a_journal_knows_no_session_of_before(serve_journaled: 
     with serve_journaled().v1() as wire, server, server.v1() as other:
         walker = Walker.open(wire)
         assert error_of(walker.try_to_attach(other))["code"] == "SESSION_ERROR"
+
+
+class Named(NamedTuple):
+    """Metadata as some authors write them."""
+
+    name: str
+    version: str
+
+
+@pytest.mark.parametrize("metadata", [None, "a walk", Named("walk", "1"), 7], ids=repr)
+def test_whatever_an_environment_says_of_itself_its_sessions_are_recovered(
+    serve_journaled: ServeWalks, journal: Path, metadata: Any
+) -> None:
+    class Described(Walk):
+        def get_metadata(self) -> Any:
+            return metadata
+
+    server = serve_journaled(Described)
+    with server.v1() as wire:
+        walker = Walker.open(wire)
+        walker.reset(seed=1)
+        walker.step(5)
+        with serve_journaled(Described, crash_image(journal)).v1() as other:
+            walker.attach(other)
+            walker.step(6)
+
+
+def test_what_can_t_be_opened_leaves_the_other_sessions_of_its_socket_alone(
+    serve_journaled: ServeWalks, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Undescribed:
+        @property
+        def name(self) -> str:
+            raise ZeroDivisionError
+
+    class SecondTime(Walk):
+        asked = 0
+
+        def get_metadata(self) -> Any:
+            SecondTime.asked += 1
+            return Undescribed() if SecondTime.asked == 1 else super().get_metadata()
+
+    server = serve_journaled(SecondTime)
+    with server.v1() as wire:
+        wire.send([{"type": "open", "id": 1}])
+        refused = error_of(wire.receive())
+        assert refused["code"] == "EXECUTION_ERROR"
+        assert refused["message"].startswith("The server failed on this request")
+        assert "ZeroDivisionError" in caplog.text
+        server.wait_for_sessions(0)
+        Walker.open(wire).reset(seed=1)

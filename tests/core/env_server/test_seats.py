@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Serve
 from tests.environments import (
+    GOAL,
     AsyncCounterEnvironment,
     CounterEnvironment,
     Do,
@@ -22,6 +23,8 @@ from tests.environments import (
 )
 from tests.servers import RunningServer, V1Wire, eventually
 
+from openenv.core.env_server.protocol import V1Request
+from openenv.core.env_server.records import MemoryRecord, Taken
 from openenv.core.env_server.types import ConcurrencyConfig
 
 IN_EACH_PLACE = pytest.mark.parametrize(
@@ -61,7 +64,7 @@ class TestAttach:
         with server.v1() as wire:
             attached = wire.attach(name, token)
             assert (attached["type"], attached["session"]) == ("attached", name)
-            terms = {"token": token, "last_id": 2, "resume_window_s": 30, "max_message_bytes": 100 * 2**20}
+            terms = {"token": token, "last_id": 2, "resume_window_s": 30, "max_message_bytes": 16 * 1024 * 1024}
             assert attached["data"] == terms
             assert total(wire.do("step", name, amount=1)) == 2
             assert server.sessions.active_sessions == 1
@@ -317,3 +320,30 @@ class TestAway:
     def test_what_is_no_window(self, serve: Serve, window_s: float) -> None:
         with pytest.raises(ValueError, match="resume_window_s"):
             serve(resume_window_s=window_s)
+
+
+@IN_EACH_PLACE
+def test_an_error_of_the_server_s_own_ends_one_session_and_is_told(
+    serve: Serve, environment: type, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = MemoryRecord.note
+
+    def fail_at_the_goal(record: MemoryRecord, request: V1Request, taken: Taken, data: str) -> None:
+        if f'"total":{GOAL}' in data:
+            raise ZeroDivisionError
+        note(record, request, taken, data)
+
+    monkeypatch.setattr(MemoryRecord, "note", fail_at_the_goal)  # no environment can bring this about
+    server = serve(environment)
+    with server.v1() as wire:
+        broken, other = wire.open(), wire.open()
+        wire.do("reset", broken)
+        wire.do("reset", other)
+        failed = wire.do("step", broken, amount=GOAL)
+        assert code(failed) == "EXECUTION_ERROR"
+        assert failed["data"]["may_have_happened"]
+        assert "the session has ended; its log says why" in failed["data"]["message"]
+        assert "ZeroDivisionError" in caplog.text
+        assert code(wire.do("state", broken)) == "SESSION_ERROR"
+        assert total(wire.do("step", other, amount=1)) == 1
+    server.wait_for_sessions(0)

@@ -556,6 +556,14 @@ class TestPeers:
             (None, None, 401),
             (("10.0.0.7", 1), ("10.0.0.7", 80), 401),
             (("fe80::1%eth0", 1), ("fe80::2%eth0", 80), 401),
+            (
+                ("", 0),
+                ("127.0.0.1", 80),
+                401,
+            ),  # as other ASGI servers name who comes over a Unix socket, or who is gone
+            (("unix:", 0), ("/run/openenv.sock", None), 401),
+            (("build-7.example.com", 1), ("127.0.0.1", 80), 401),
+            (("TESTCLIENT", 1), ("127.0.0.1", 80), 401),
             (("::ffff:10.0.0.7", 1), ("::ffff:10.0.0.1", 80), 401),
         ],
     )

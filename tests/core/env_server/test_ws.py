@@ -498,11 +498,11 @@ class TestLengths:
             assert wire.ask(frame)["type"] == "observation"
             assert refusal(wire.ask(frame + " "))[0] == "TOO_LARGE"
 
-    def test_two_hundred_megabytes_are_refused_by_a_server_as_it_is_run(self) -> None:
+    def test_forty_megabytes_are_refused_by_a_server_as_it_is_run(self) -> None:
         with ServerProcess("counter_server.py", "1") as server, Wire(f"ws://127.0.0.1:{server.port}/ws") as wire:
             wire.reset()
             wire.step(amount=1)
-            frame = '{"type": "step", "data": {"amount": 1, "note": "' + "x" * 200_000_000 + '"}}'
+            frame = '{"type": "step", "data": {"amount": 1, "note": "' + "x" * 40_000_000 + '"}}'
             wire.send(frame)
             answer = wire.receive(timeout_s=60)
             assert refusal(answer)[0] == "TOO_LARGE"

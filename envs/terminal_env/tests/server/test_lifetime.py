@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -43,18 +43,29 @@ def test_no_sandbox_outlives_its_server(ending: signal.Signals, isolation: str, 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    players = [threading.Thread(target=_run, args=(url, command), daemon=True) for command in COMMANDS]
-    for player in players:
-        player.start()
-    process = psutil.Process(server.pid)
-    eventually(lambda: _sleeping(process) == len(COMMANDS), "every command to be running")
-    started = process.children(recursive=True)
-    os.kill(server.pid, ending)
-    server.wait(60)
-    _, alive = psutil.wait_procs(started, timeout=60)
-    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
-    for player in players:
-        player.join(60)
+    with killing(server):
+        players = [threading.Thread(target=_run, args=(url, command), daemon=True) for command in COMMANDS]
+        for player in players:
+            player.start()
+        process = psutil.Process(server.pid)
+        eventually(lambda: _sleeping(process) == len(COMMANDS), "every command to be running")
+        started = process.children(recursive=True)
+        os.kill(server.pid, ending)
+        server.wait(60)
+        _, alive = psutil.wait_procs(started, timeout=60)
+        assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+        for player in players:
+            player.join(60)
+
+
+@contextmanager
+def killing(server: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Kill a server that a failed test leaves behind."""
+    try:
+        yield
+    finally:
+        server.kill()
+        server.wait()
 
 
 def _run(url: str, command: str) -> None:

@@ -21,11 +21,13 @@ from starlette.routing import Route, WebSocketRoute
 from openenv.core.addresses import url_of
 from openenv.core.env_server.about import About
 from openenv.core.env_server.action_unions import action_model
-from openenv.core.env_server.drain import DrainingServer, sessions_of
+from openenv.core.env_server.drain import DrainingServer, longest_frame, sessions_of
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
 from openenv.core.env_server.http import BodyLimit, HTTPTransport, add_error_handlers, refusals
+from openenv.core.env_server.http_connections import HTTP
 from openenv.core.env_server.importable import Importable, refuse_while_importing
 from openenv.core.env_server.journal import Journal
+from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.logs import LogFormat, log_config
 from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
@@ -36,14 +38,12 @@ from openenv.core.env_server.pages.start import StartPage
 from openenv.core.env_server.security import Access, WayIn, needs_new_token, new_token, protect
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.settings import (
-    DEFAULT_MAX_MESSAGE_MB,
     ServerSettings,
     checked_mode,
     concurrency,
     debugs,
     journal_place,
     limits_of,
-    message_bytes,
     sessions_per_process,
     wants_telemetry,
 )
@@ -69,9 +69,6 @@ ActionClass: TypeAlias = type[BaseModel] | UnionType | None
 """A class of actions, a union of such, or what the environment's class says."""
 
 DEFAULT_PORT = 8000
-# A frame that is too long is still read up to this many times the limit, so that its sender can be told and its session
-# goes on. A longer one closes the socket.
-_OVERSIZE_READ = 3
 # Sessions that ``serve`` grants to a class whose instances are independent.
 _DEFAULT_SESSIONS = 64
 _GRACEFUL_SHUTDOWN_S = 5
@@ -161,8 +158,8 @@ class HTTPEnvServer:
         factory = EnvironmentFactory(env)
         self.env_name = env_name or factory.name
         self.concurrency_config = concurrency(max_concurrent_envs, concurrency_config)
-        self.max_message_bytes = message_bytes(settings.get("max_message_size_mb", DEFAULT_MAX_MESSAGE_MB))
         limits = limits_of(settings, self.concurrency_config)
+        self.max_message_bytes = limits.max_message_bytes
         types = _types_of(factory, settings, action_cls, observation_cls, state_cls)
         self._reset_observation = settings.get("reset_observation_cls")
         self._access = Access.of(settings)
@@ -556,8 +553,9 @@ def uvicorn_settings(log_level: str, log_format: LogFormat | None, tls: TLS | No
         **({} if tls is None else tls.uvicorn_settings()),
         "log_level": log_level,
         "log_config": log_config(log_level, log_format),
-        "ws_max_size": _OVERSIZE_READ * message_bytes(DEFAULT_MAX_MESSAGE_MB),
+        "ws_max_size": longest_frame(Limits()),
         "ws": SOCKETS,
+        "http": HTTP,
         # Frames are short, and compressing them costs more than sending them.
         "ws_per_message_deflate": False,
         "timeout_graceful_shutdown": _GRACEFUL_SHUTDOWN_S,

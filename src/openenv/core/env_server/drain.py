@@ -12,10 +12,16 @@ from typing import Any
 
 import uvicorn
 
+from openenv.core.env_server.http_connections import timed_requests
+from openenv.core.env_server.limits import MEBIBYTE, Limits
 from openenv.core.env_server.session import Phase
 from openenv.core.env_server.sessions import Sessions
 
 logger = logging.getLogger(__name__)
+
+# A frame that is too long is still read up to this many times the limit and a MiB, so that its sender can be told and
+# its session goes on. A longer one closes the socket.
+_OVERSIZE_READ = 3
 
 
 class Drain:
@@ -66,7 +72,7 @@ class Drain:
 
 
 class DrainingServer(uvicorn.Server):
-    """Runs an application, and drains it on SIGTERM.
+    """Runs an application, keeps its connections to its limits, and drains it on SIGTERM.
 
     Args:
         config: What uvicorn is to do.
@@ -75,6 +81,8 @@ class DrainingServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, sessions: Sessions | None) -> None:
         super().__init__(config)
+        if sessions is not None:
+            keep_to_limits(config, sessions.limits)
         self._sessions = sessions
         self._told_to_drain = False
         self._drain: Drain | None = None
@@ -106,3 +114,19 @@ def sessions_of(app: Any) -> Sessions | None:
     """Find the sessions of an application; ``None`` where ours did not make it."""
     sessions = getattr(getattr(app, "state", None), "sessions", None)
     return sessions if isinstance(sessions, Sessions) else None
+
+
+def keep_to_limits(config: uvicorn.Config, limits: Limits) -> None:
+    """Have uvicorn keep connections to an application's limits.
+
+    Args:
+        config: What uvicorn is to do; it has not begun yet.
+        limits: The application's.
+    """
+    config.http = timed_requests(limits)
+    config.ws_max_size = longest_frame(limits)
+
+
+def longest_frame(limits: Limits) -> int:
+    """Return the longest message that a WebSocket reads, in bytes, so that one above the limit can be refused."""
+    return _OVERSIZE_READ * limits.max_message_bytes + MEBIBYTE

@@ -26,7 +26,7 @@ from openenv.core.env_server.disclosure import add_traceback
 from openenv.core.env_server.examples import example_of
 from openenv.core.env_server.metrics import Metrics, Transport
 from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import error_data, error_json, outcome_json, state_json
+from openenv.core.env_server.protocol import check_marks, count_marks, error_data, error_json, outcome_json, state_json
 from openenv.core.env_server.rate import Rates
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.session_ids import SESSION_COOKIE, SESSION_HEADER
@@ -53,6 +53,7 @@ from openenv.core.exceptions import (
     ResetNeededError,
     SessionCapacityError,
     SessionNotFoundError,
+    TooManyValuesError,
 )
 
 # A client that takes its session up again is expected back within this time, unless the server says otherwise.
@@ -352,7 +353,7 @@ def add_error_handlers(app: FastAPI, *, debug: bool = False) -> None:
 class _BodyTooLargeError(HTTPException):
     """Carries the error through FastAPI, which takes any other one for broken JSON."""
 
-    def __init__(self, reason: MessageTooLargeError) -> None:
+    def __init__(self, reason: MessageTooLargeError | TooManyValuesError) -> None:
         self.reason = reason
         super().__init__(413)
 
@@ -391,12 +392,19 @@ class _LimitedBody:
         self._receive = receive
         self._max_bytes = max_bytes
         self._received = 0
+        self._marks = 0
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self._received += len(message.get("body", b""))
+        body = message.get("body", b"")
+        self._received += len(body)
         if self._received > self._max_bytes:
             raise _BodyTooLargeError(MessageTooLargeError(self._received, self._max_bytes))
+        self._marks += count_marks(body)
+        try:
+            check_marks(self._marks, self._max_bytes)
+        except TooManyValuesError as error:
+            raise _BodyTooLargeError(error) from None
         return message
 
 

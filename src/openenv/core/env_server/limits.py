@@ -5,6 +5,16 @@ from dataclasses import dataclass
 
 from openenv.core.exceptions import ConfigurationError
 
+MEBIBYTE = 1024 * 1024
+_ABOVE_0_OR_NONE = (
+    "idle_timeout_s",
+    "reset_timeout_s",
+    "step_timeout_s",
+    "max_messages_per_s",
+    "header_timeout_s",
+    "body_timeout_s",
+)
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -20,6 +30,9 @@ class Limits:
         max_messages_per_s: Messages that may come over one WebSocket, or from one address over HTTP, in a second;
             ``None`` for any number.
         max_wait_s: Longest time that a client may wait in line for a place.
+        header_timeout_s: Time for the head of an HTTP request, or the handshake of a WebSocket.
+        body_timeout_s: Time for the body of an HTTP request; a slow client gets more the more it has sent.
+        max_message_bytes: Longest message that is read, in bytes of UTF-8.
         drain_s: Time that episodes get to end when the server is told to end.
         journal_max_age_s: Time for which the journal keeps what sessions did.
         journal_max_size_mb: How large the journal may become, in MiB.
@@ -36,12 +49,15 @@ class Limits:
     max_sessions_per_client: int | None = None
     max_messages_per_s: float | None = None
     max_wait_s: float = 600.0
+    header_timeout_s: float | None = 20.0
+    body_timeout_s: float | None = 30.0
+    max_message_bytes: int = 16 * MEBIBYTE
     drain_s: float = 5.0
     journal_max_age_s: float = 7 * 24 * 3600.0
     journal_max_size_mb: float = 1024.0
 
     def __post_init__(self) -> None:
-        for name in ("idle_timeout_s", "reset_timeout_s", "step_timeout_s", "max_messages_per_s"):
+        for name in _ABOVE_0_OR_NONE:
             value = getattr(self, name)
             if value is not None and not value > 0:  # NaN included
                 raise ConfigurationError(f"Expected {name} to be above 0, or None for no limit; got {value}.")

@@ -4,19 +4,25 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from openenv.core.env_server.fair_queue import FairQueue, Waiting
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.places import Places
 from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionCapacityError
 
 # A place that another worker gives back, or a session that has come to yield its own, is noticed within this time.
 _LOOK_EVERY_S = 0.1
+# Requests that may wait at a time, of one connection and of all connections of one client: what is refused beyond that
+# costs nothing, and a server has rarely a place for each of so many.
+MOST_WAITING_OF_CONNECTION = 1024
+MOST_WAITING_OF_CLIENT = 16 * MOST_WAITING_OF_CONNECTION
 
 
 class Line:
-    """The places of a server, given out in the order in which clients have come.
+    """The places of a server, for which clients take turns where there are too few.
 
-    No place is free while somebody waits who may have it: whoever gives one back hands it to the first in line. A
-    client that holds as many places as one client may is passed over, and keeps its turn.
+    No place is free while somebody waits who may have it: a place that is given back goes to the next client in turn,
+    and for that client to the next of its connections. A client that holds as many places as one client may is passed
+    over, and keeps its turn.
 
     Args:
         places: The places.
@@ -39,8 +45,7 @@ class Line:
         self._make_room = make_room
         self._metrics = metrics
         self._held: Counter[str] = Counter()
-        # Those who wait, the first in line first: what each waits for, and which client it is.
-        self._waiting: dict[asyncio.Future[None], str | None] = {}
+        self._queue = FairQueue()
         self._timer: asyncio.TimerHandle | None = None
         self._serving = False
 
@@ -60,15 +65,17 @@ class Line:
         if refusal is not None:
             raise refusal
 
-    async def wait(self, client: str | None, wait_s: float) -> None:
+    async def wait(self, client: str | None, wait_s: float, connection: object = None) -> None:
         """Take a place, waiting in line for it. Whoever is cancelled leaves the line.
 
         Args:
             client: As for ``take``.
             wait_s: How long to wait; 0 not to.
+            connection: The client's connection, with which its others take turns.
 
         Raises:
-            SessionCapacityError: There was none in time; as for ``take``.
+            SessionCapacityError: There was none in time, or too many requests of the client wait already; as for
+                ``take``.
         """
         self._serve()
         refusal = self._take(client, 1)
@@ -76,19 +83,20 @@ class Line:
             return
         if wait_s <= 0 or self.draining:
             raise refusal
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[place] = client
-        self._metrics.waiting = len(self._waiting)
+        self._check_length(client, connection)
+        request = Waiting(asyncio.get_running_loop().create_future(), client, connection)
+        self._queue.add(request)
+        self._metrics.waiting = len(self._queue)
         self._look_later()
         try:
-            await asyncio.wait((place,), timeout=wait_s)
+            await asyncio.wait((request.place,), timeout=wait_s)
         except asyncio.CancelledError:
-            self._leave(place, client)
+            self._leave(request)
             raise
-        if place not in self._waiting:
-            place.result()
+        if request.place.done():
+            request.place.result()
             return
-        self._leave(place, client)
+        self._leave(request)
         self.take(client)
 
     def give_back(self, client: str | None, count: int = 1) -> None:
@@ -97,15 +105,16 @@ class Line:
             self._held[client] -= count
             if not self._held[client]:
                 del self._held[client]
+            self._queue.unblock(client)
         self.places.give_back(count)
         self._serve()
 
     def drain(self) -> None:
         """Give out no more places, and tell those who wait."""
         self.draining = self._metrics.draining = True
-        for place in self._waiting:
-            place.set_exception(self._draining_error())
-        self._waiting.clear()
+        for request in self._queue:
+            request.place.set_exception(self._draining_error())
+        self._queue.clear()
         self._metrics.waiting = 0
 
     def _take(self, client: str | None, count: int) -> SessionCapacityError | None:
@@ -135,31 +144,51 @@ class Line:
         told = f"Server at capacity: {taken}/{limit} sessions active, which leaves no room for {count} more."
         return SessionCapacityError(taken, limit, told)
 
+    def _check_length(self, client: str | None, connection: object) -> None:
+        """Refuse a request that is one too many to wait."""
+        of_client, of_connection = self._queue.count_of(client, connection)
+        if of_connection >= MOST_WAITING_OF_CONNECTION:
+            whose, count = "connection", of_connection
+        elif of_client >= MOST_WAITING_OF_CLIENT:
+            whose, count = "client", of_client
+        else:
+            return
+        limit = self.places.limit
+        raise SessionCapacityError(
+            limit,
+            limit,
+            f"Server at capacity: {limit}/{limit} sessions active, and {count} requests of this {whose} wait for one "
+            "already, which is as many as may.",
+        )
+
     def _draining_error(self) -> DrainingError:
         return DrainingError(self.places.taken, self.places.limit)
 
     def _serve(self) -> None:
-        """Give what places there are to those who wait, in their order."""
-        if self._serving or not self._waiting:  # to make room gives a place back, which comes here
+        """Give what places there are to those who wait, in their turn."""
+        if self._serving or not self._queue:  # to make room gives a place back, which comes here
             return
         self._serving = True
         try:
-            for place, client in list(self._waiting.items()):
-                refusal = self._take(client, 1)
+            while (request := self._queue.first()) is not None:
+                refusal = self._take(request.client, 1)
                 if refusal is None:
-                    self._leave(place, client)
-                    place.set_result(None)
-                elif not isinstance(refusal, ClientCapacityError):
+                    self._queue.end_turn(request)
+                    request.place.set_result(None)
+                elif isinstance(refusal, ClientCapacityError):
+                    self._queue.block(request.client)
+                else:
                     return
         finally:
             self._serving = False
+            self._metrics.waiting = len(self._queue)
 
-    def _leave(self, place: "asyncio.Future[None]", client: str | None) -> None:
-        if place in self._waiting:
-            del self._waiting[place]
-            self._metrics.waiting = len(self._waiting)
-        elif place.exception() is None:  # it had just come
-            self.give_back(client)
+    def _leave(self, request: Waiting) -> None:
+        if not request.place.done():
+            self._queue.remove(request)
+            self._metrics.waiting = len(self._queue)
+        elif request.place.exception() is None:  # it had just come
+            self.give_back(request.client)
 
     def _look_later(self) -> None:
         if self._timer is None:
@@ -167,6 +196,7 @@ class Line:
 
     def _look(self) -> None:
         self._timer = None
+        self._queue.unblock_all()  # a session of the client's own may have come to yield its place
         self._serve()
-        if self._waiting:
+        if self._queue:
             self._look_later()

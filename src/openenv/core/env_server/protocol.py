@@ -6,6 +6,7 @@ them, and each names a session and carries a number by which its answer is known
 or an event loop, so that every transport can share it and it can be tested alone.
 """
 
+import gc
 import json
 import logging
 import math
@@ -36,7 +37,13 @@ from openenv.core.env_server.types import (
     WSStateMessage,
     WSStepMessage,
 )
-from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
+from openenv.core.exceptions import (
+    EnvironmentFailedError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    RequestError,
+    TooManyValuesError,
+)
 from openenv.core.plain_values import plain_value
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -89,6 +96,13 @@ SESSIONS_HEADER = "X-OpenEnv-Sessions"
 
 V1 = "openenv.v1"
 """The WebSocket subprotocol that a client offers, and a server that has it chooses."""
+
+# To read a value of JSON takes as long as a thousand bytes of a string, and everybody waits for it. So a message may
+# have only so many commas, colons and opening brackets, or, where longer ones are allowed, one in so many bytes.
+_MOST_MARKS = 2 * 1024 * 1024
+_BYTES_PER_MARK = 8
+# Shorter messages can't hold so many that it would matter.
+LONG_MESSAGE = 1024 * 1024
 
 _LARGEST_ID = 2**53 - 1  # what every JSON implementation can count to
 ARRAY_BYTES = 128 * 1024
@@ -159,7 +173,36 @@ def read_json(frame: str | None, max_bytes: int | None = None) -> Any:
         InvalidRequestError: It is none.
         MessageTooLargeError: It is too long.
     """
-    return _parse(_checked_frame(frame, max_bytes))
+    text = _checked_frame(frame, max_bytes)
+    _check_marks(text, max_bytes)
+    return _parse(text)
+
+
+def count_marks(text: str | bytes) -> int:
+    """Count what stands before or after each value of JSON, also within strings."""
+    if isinstance(text, str):
+        return sum(map(text.count, ",:[{"))
+    return sum(map(text.count, (b",", b":", b"[", b"{")))
+
+
+def check_marks(marks: int, max_bytes: int) -> None:
+    """Refuse a message that holds more values than can be read without keeping others waiting.
+
+    Args:
+        marks: What ``count_marks`` has counted.
+        max_bytes: The longest message that is accepted.
+
+    Raises:
+        TooManyValuesError: It does.
+    """
+    most = max(_MOST_MARKS, max_bytes // _BYTES_PER_MARK)
+    if marks > most:
+        raise TooManyValuesError(marks, most)
+
+
+def _check_marks(text: str, max_bytes: int | None) -> None:
+    if max_bytes is not None and len(text) > LONG_MESSAGE:
+        check_marks(count_marks(text), max_bytes)
 
 
 def _read_legacy(document: dict[str, Any]) -> Request:
@@ -190,6 +233,7 @@ def decode_v1(frame: str | None, max_bytes: int | None = None) -> Iterator[V1Req
         MessageTooLargeError: It is too long.
     """
     text = _checked_frame(frame, None if max_bytes is None else max_bytes + ARRAY_BYTES)
+    _check_marks(text, max_bytes)
     document = _parse(text)
     if isinstance(document, list):
         if not document:
@@ -312,13 +356,26 @@ def fault_entries(error: ValidationError) -> list[dict[str, Any]]:
 
 def _parse(frame: str) -> Any:
     try:
-        return from_json(frame)
+        return from_json(frame) if len(frame) <= LONG_MESSAGE else _parse_long(frame)
     except (ValueError, TypeError) as error:
         raise InvalidRequestError(f"Invalid JSON: {_standard_message(frame, error)}", code="INVALID_JSON") from None
 
 
+def _parse_long(frame: str) -> Any:
+    """Read a long message while no garbage is collected: what is read is none, and to look takes most of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return from_json(frame)
+    finally:
+        if collects:
+            gc.enable()
+
+
 def _standard_message(frame: str, error: Exception) -> str:
     """Say it in the words of the standard library, which the public server uses, where that finds a fault at all."""
+    if len(frame) > LONG_MESSAGE:  # to read it once was long enough
+        return str(error)
     try:
         json.loads(frame)
     except (ValueError, RecursionError) as standard:

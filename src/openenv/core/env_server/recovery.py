@@ -161,6 +161,9 @@ def failure_of(error: BaseException | None) -> str:
             return "other"
 
 
+_DESCRIBING = ("name", "version")
+
+
 async def describe_environment(session: Session) -> str:
     """Say what a session's environment is, in words that change with its class, its name and its version."""
     try:
@@ -168,6 +171,6 @@ async def describe_environment(session: Session) -> str:
     except RequestError as error:
         logger.debug("the environment can't say what it is: %s", error.message)
         metadata = {}
-    about = metadata if isinstance(metadata, dict) else vars(metadata)
+    about = metadata if isinstance(metadata, dict) else {key: getattr(metadata, key, None) for key in _DESCRIBING}
     described = f"{session.info().environment_type} (name {about.get('name')}, version {about.get('version')})"
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in described)

@@ -19,6 +19,7 @@ from openenv.core.exceptions import (
     InvalidRequestError,
     RequestError,
     ResetNeededError,
+    ServerFailedError,
     SessionNotFoundError,
 )
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ENDED = "This session has ended; it was idle for too long or was closed."
+_FAILED = "The server failed on this request, and the session has ended; its log says why."
 # Answers of which no client can say that they are too long.
 _ALWAYS_TAKEN = ("closed", "forked")
 
@@ -156,20 +158,10 @@ class Seat:
         if request.id != self.last_id + 1:
             return self._repeated(request)
         self.last_id = request.id
-        taken = self.record.takes(request)
         try:
-            data = answer_now(self.session, request.type, request.data)
-            if not isinstance(data, str):
-                self.last_answer = None
-                self._work_on(request, taken, data)
-                return None
-            self.last_answer = message = self._encoded(request, "observation", data)
-            self.record.note(request, taken, data)
-        except RequestError as error:
-            message = self._refused(request, taken, error)
-        if self._takes_snapshots and self.record.wants_snapshot(self.last_id):
-            self._run(self._take_snapshot())
-        return message
+            return self._carry_out_now(request)
+        except Exception:  # noqa: BLE001  # the socket's other sessions are to go on
+            return self._failed(request)
 
     def refuse(self, refusal: Refusal) -> str:
         """Answer what makes no request. Where it is the next one in turn, its number is used up."""
@@ -235,6 +227,22 @@ class Seat:
         if self._takes_snapshots and self._work_task is None and not self.session.closed:
             self._run(self._take_snapshot())
 
+    def _carry_out_now(self, request: V1Request) -> str | None:
+        taken = self.record.takes(request)
+        try:
+            data = answer_now(self.session, request.type, request.data)
+            if not isinstance(data, str):
+                self.last_answer = None
+                self._work_on(request, taken, data)
+                return None
+            self.last_answer = message = self._encoded(request, "observation", data)
+            self.record.note(request, taken, data)
+        except RequestError as error:
+            message = self._refused(request, taken, error)
+        if self._takes_snapshots and self.record.wants_snapshot(self.last_id):
+            self._run(self._take_snapshot())
+        return message
+
     def _work_on(self, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         """Have what has begun already finished."""
         assert self.outlet is not None
@@ -259,16 +267,23 @@ class Seat:
 
     async def _finish(self, outlet: Outlet, request: V1Request, taken: Taken, data: Awaitable[str]) -> None:
         try:
+            message = await self._finished(request, taken, data)
+        except asyncio.CancelledError:
+            outlet.ended(None)
+            raise
+        except Exception:  # noqa: BLE001  # its client waits for an answer
+            message = self._failed(request)
+        self._deliver(outlet, message)
+        await self._take_snapshot()
+
+    async def _finished(self, request: V1Request, taken: Taken, data: Awaitable[str]) -> str:
+        try:
             answered = await data
             self.last_answer = message = self._encoded(request, "observation", answered)
             self.record.note(request, taken, answered)
         except RequestError as error:
             message = self._refused(request, taken, error)
-        except asyncio.CancelledError:
-            outlet.ended(None)
-            raise
-        self._deliver(outlet, message)
-        await self._take_snapshot()
+        return message
 
     async def _work(self) -> None:
         """Work through the messages that wait, in their order."""
@@ -326,14 +341,29 @@ class Seat:
         if message.id != self.last_id + 1:
             return self._repeated(message)
         self.last_id, self.last_answer = message.id, None
-        taken = self.record.takes(message)
         try:
-            kind, data = await self._answer(message)
-            self.last_answer = answered = self._encoded(message, kind, data)
-            self.record.note(message, taken, "" if _forks(message) else data)  # no record is to hold tokens
+            return await self._carry_out(message)
+        except Exception:  # noqa: BLE001  # its client waits for an answer
+            return self._failed(message)
+
+    async def _carry_out(self, request: V1Request) -> str:
+        taken = self.record.takes(request)
+        try:
+            kind, data = await self._answer(request)
+            self.last_answer = message = self._encoded(request, kind, data)
+            self.record.note(request, taken, "" if _forks(request) else data)  # no record is to hold tokens
         except RequestError as error:
-            answered = self._refused(message, taken, error)
-        return answered
+            message = self._refused(request, taken, error)
+        return message
+
+    def _failed(self, request: V1Request) -> str:
+        """Answer a request on which the server itself has failed. The session ends: nobody knows where it stands."""
+        name = self.session.name
+        logger.exception("session %s can't be served", name, extra={"session": name})
+        self.session.ending = Ending.FAILED
+        self.last_answer = message = self._seats.error(ServerFailedError(_FAILED), request.id, request.session)
+        self._seats.close(self)
+        return message
 
     async def _answer(self, request: V1Request) -> tuple[str, str]:
         if request.type == "close":

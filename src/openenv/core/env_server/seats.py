@@ -79,7 +79,7 @@ class Seats:
             SessionCapacityError: Every place is taken.
             EnvironmentFactoryError: The environment could not be made.
         """
-        session = await self._sessions.open(client=outlet.client, wait_s=arguments["wait_s"])
+        session = await self._sessions.open(client=outlet.client, wait_s=arguments["wait_s"], connection=outlet)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         record = await self._new_record(session, token)
         seat = self._seat(session, arguments["max_message_bytes"], record, token)

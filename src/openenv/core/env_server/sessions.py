@@ -140,6 +140,7 @@ class Sessions:
         *,
         client: str | None = None,
         wait_s: float = 0.0,
+        connection: object = None,
         idle_timeout_s: float | None = None,
         transport: Transport = Transport.V1,
         yielding: bool = False,
@@ -151,6 +152,7 @@ class Sessions:
         Args:
             client: Who is to hold it, as in ``clients.client_of``; ``None`` for nobody.
             wait_s: How long to wait in line for a place, as far as the server allows it.
+            connection: The client's connection, which takes turns with the client's others in the line.
             idle_timeout_s: Time without a request after which it is closed; by default the server's.
             transport: How its client speaks to it.
             yielding: Whether it may be closed as soon as another session needs its place.
@@ -161,7 +163,7 @@ class Sessions:
             SessionCapacityError: Every place is taken, or every one that this client may have; or the server ends.
             EnvironmentFactoryError: The environment could not be made.
         """
-        await self.line.wait(client, min(wait_s, self.limits.max_wait_s))
+        await self.line.wait(client, min(wait_s, self.limits.max_wait_s), connection)
         self._opening += 1
         try:
             session = await self._make_session(original)
@@ -364,7 +366,8 @@ class Sessions:
 
     def _close_a_yielding_session(self, client: str | None) -> bool:
         """Make room by closing the session, of a client or of any, that has yielded its place and was idle longest."""
-        yielding = [session for session in self._may_yield if session.yielding and client in (None, session.client)]
+        self._may_yield = {session for session in self._may_yield if session.yielding}
+        yielding = [session for session in self._may_yield if client in (None, session.client)]
         if not yielding:
             return False
         replaced = max(yielding, key=attrgetter("idle_s"))

@@ -6,12 +6,11 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.limits import MEBIBYTE, Limits
 from openenv.core.env_server.types import ConcurrencyConfig, ServerMode
 from openenv.core.exceptions import ConfigurationError
 
-_MEBIBYTE = 1024 * 1024
-DEFAULT_MAX_MESSAGE_MB = 100.0
+DEFAULT_MAX_MESSAGE_MB = Limits.max_message_bytes / MEBIBYTE
 
 
 class ServerSettings(TypedDict, total=False):
@@ -23,11 +22,15 @@ class ServerSettings(TypedDict, total=False):
         step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
         resume_window_s: Seconds for which a session is kept whose client has lost its connection; 30 by default, 0 for
             none. It needs a client that speaks v1 of the wire.
-        max_message_size_mb: Longest message that is read, in MiB; 100 by default.
+        max_message_size_mb: Longest message that is read, in MiB; 16 by default.
         max_sessions_per_client: Sessions that clients from one address may have open at once; any number by default.
         max_messages_per_s: Messages that may come over one WebSocket, or from one address over HTTP, in a second; any
             number by default.
         max_wait_s: Longest time that a client may wait in line for a place, in seconds; 600 by default, 0 for none.
+        header_timeout_s: Seconds within which the head of an HTTP request or the handshake of a WebSocket has to come;
+            20 by default, ``None`` for any number. It needs ``serve`` or ``openenv serve``, as the next one.
+        body_timeout_s: Seconds within which the body of an HTTP request has to come, and one more for each KiB of it;
+            30 by default, ``None`` for any number.
         drain_s: Seconds that the episodes under way get to end once the server is told to end by SIGTERM; 5 by default,
             0 for none. It needs ``serve`` or ``openenv serve``.
         telemetry: Whether to send OpenTelemetry traces where the variables ``OTEL_*`` say; by default whether
@@ -61,6 +64,8 @@ class ServerSettings(TypedDict, total=False):
     max_sessions_per_client: int | None
     max_messages_per_s: float | None
     max_wait_s: float
+    header_timeout_s: float | None
+    body_timeout_s: float | None
     drain_s: float
     telemetry: bool | None
     isolation: Literal["none", "process"] | None
@@ -83,6 +88,8 @@ _FROM_ENVIRONMENT: dict[str, type[float] | type[int]] = {
     "max_sessions_per_client": int,
     "max_messages_per_s": float,
     "max_wait_s": float,
+    "header_timeout_s": float,
+    "body_timeout_s": float,
     "drain_s": float,
     "journal_max_age_s": float,
     "journal_max_size_mb": float,
@@ -100,7 +107,16 @@ def limits_of(settings: ServerSettings, config: ConcurrencyConfig) -> Limits:
         text = os.environ.get(limit_variable(name))
         if name not in given and text is not None:
             given[name] = _number(text, kind, limit_variable(name))
+    given["max_message_bytes"] = message_bytes(_max_message_size_mb(settings))
     return Limits(max_sessions=config.max_concurrent_envs, idle_timeout_s=config.session_timeout, **given)
+
+
+def _max_message_size_mb(settings: ServerSettings) -> float:
+    variable = limit_variable("max_message_size_mb")
+    if "max_message_size_mb" in settings:
+        return settings["max_message_size_mb"]
+    text = os.environ.get(variable)
+    return DEFAULT_MAX_MESSAGE_MB if text is None else _number(text, float, variable)
 
 
 def limit_variable(name: str) -> str:
@@ -199,7 +215,7 @@ def message_bytes(size_mb: float) -> int:
     """
     if not size_mb > 0:  # NaN included
         raise ConfigurationError(f"Expected max_message_size_mb to be above 0, got {size_mb}.")
-    return int(size_mb * _MEBIBYTE)
+    return int(size_mb * MEBIBYTE)
 
 
 def checked_mode(mode: ServerMode | str | None) -> ServerMode:

@@ -21,7 +21,13 @@ from openenv.core.env_server.protocol import (
 from openenv.core.env_server.rate import Rate
 from openenv.core.env_server.seat import Seat
 from openenv.core.env_server.seats import Seats
-from openenv.core.exceptions import ProductionModeError, RequestError, SessionLostError, SessionNotFoundError
+from openenv.core.exceptions import (
+    ProductionModeError,
+    RequestError,
+    ServerFailedError,
+    SessionLostError,
+    SessionNotFoundError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +72,8 @@ class V1Socket:
         self._send = send
         self._max_message_bytes = max_message_bytes
         self._seats: dict[str, Seat] = {}
+        # Which of its requests each session has been answered again on this socket.
+        self._repeated: dict[str, int] = {}
         self._lost: set[str] = set()
         self._ready: list[str] = []
         self._unsent = 0
@@ -135,6 +143,7 @@ class V1Socket:
     def left(self, seat: Seat) -> None:
         """Let go of a session that answers elsewhere now, or has ended."""
         self._seats.pop(seat.session.id, None)
+        self._repeated.pop(seat.session.id, None)
 
     def joined(self, seat: Seat) -> None:
         """Hold a session that was forked from one of this socket's."""
@@ -176,13 +185,20 @@ class V1Socket:
                 yield Refusal(error, message.id, None if _names_no_session(message) else message.session)
 
     def _costs_nothing(self, message: V1Request | Refusal) -> bool:
-        """Whether it ends a session, or only asks for an answer again, and so is never one too many."""
+        """Whether it is never one too many: it ends a session, or asks for an answer again for the first time here.
+
+        A client asks again after it has lost its socket. Were that refused, the client would take what has happened for
+        something that has not. To ask twice on one socket gains it nothing.
+        """
         seat = self._seats.get(message.session or "")
-        return (
-            seat is not None
-            and isinstance(message, V1Request)
-            and (message.type == "close" or message.id == seat.last_id)
-        )
+        if seat is None or not isinstance(message, V1Request):
+            return False
+        if message.type == "close":
+            return True
+        asks_again = message.id == seat.last_id and self._repeated.get(message.session) != message.id
+        if asks_again:
+            self._repeated[message.session] = message.id
+        return asks_again
 
     def _begin(self, message: V1Request | Refusal) -> None:
         seat = self._seats.get(message.session or "")
@@ -220,6 +236,10 @@ class V1Socket:
                 seat = await self._server.attach(request.session, request.data, self)
         except RequestError as error:
             self.ended(self._server.error(error, request.id, None))
+            return
+        except Exception:  # the socket's other sessions are to go on
+            logger.exception("could not carry out a request of type %s", request.type)
+            self.ended(self._server.error(ServerFailedError(), request.id, None))
             return
         self._seats[seat.session.id] = seat
         kind = "opened" if request.type == "open" else "attached"

@@ -11,10 +11,12 @@
     │   │   └── TaskNotFoundError (IndexError)   VALIDATION_ERROR: raised by an environment that has no such task
     │   ├── TasksUnsupportedError               EXECUTION_ERROR: the environment does not say this of its tasks
     │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
+    │   ├── TooManyValuesError                  TOO_LARGE: nothing happened
     │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
     │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
-    │   │   └── EnvironmentProcessEndedError    EXECUTION_ERROR: the process that it ran in has ended
+    │   │   ├── EnvironmentProcessEndedError    EXECUTION_ERROR: the process that it ran in has ended
+    │   │   └── ServerFailedError               EXECUTION_ERROR: an error of the server's own, of which its log knows
     │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
     │   ├── EnvironmentFactoryError             FACTORY_ERROR: no instance could be made
     │   ├── SessionCapacityError                CAPACITY_REACHED: every session is taken
@@ -121,6 +123,7 @@ from openenv.core.exceptions.server import (
     RateLimitedError,
     RequestError,
     ResetNeededError,
+    ServerFailedError,
     SessionCapacityError,
     SessionCreationError,
     SessionLostError,
@@ -128,6 +131,7 @@ from openenv.core.exceptions.server import (
     TakenElsewhereError,
     TaskNotFoundError,
     TasksUnsupportedError,
+    TooManyValuesError,
     UnauthorizedError,
 )
 
@@ -173,6 +177,7 @@ __all__ = [
     "ServerError",
     "ServerExecutionError",
     "ServerFactoryError",
+    "ServerFailedError",
     "ServerNotReadyError",
     "ServerProductionModeError",
     "ServerRateLimitedError",
@@ -188,6 +193,7 @@ __all__ = [
     "TakenElsewhereError",
     "TaskNotFoundError",
     "TasksUnsupportedError",
+    "TooManyValuesError",
     "ToolCallError",
     "UnauthorizedError",
 ]

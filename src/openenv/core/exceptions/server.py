@@ -96,6 +96,22 @@ class MessageTooLargeError(RequestError):
         super().__init__(f"The message has {size} bytes; this server accepts {limit}.", size=size, limit=limit)
 
 
+class TooManyValuesError(RequestError):
+    """A message with so many values that reading it would keep other clients waiting; it was not read."""
+
+    code = "TOO_LARGE"
+
+    def __init__(self, size: int, limit: int) -> None:
+        self.size = size
+        self.limit = limit
+        super().__init__(
+            f"The message has {size} commas, colons and opening brackets; this server accepts {limit}. Send fewer "
+            "values, or a long list of numbers as one string.",
+            size=size,
+            limit=limit,
+        )
+
+
 class AnswerTooLargeError(RequestError):
     """An answer above what the client takes; what it was asked for has happened."""
 
@@ -148,6 +164,17 @@ class EnvironmentProcessEndedError(EnvironmentFailedError):
             f"The environment's process {how}; the {operation} {fate}. A reset starts a new episode in a new process.",
             may_have_happened=may_have_happened,
         )
+
+
+class ServerFailedError(EnvironmentFailedError):
+    """The server met an error of its own, or of the environment's where none was expected. Its log has the traceback.
+
+    Args:
+        message: What the client is told.
+    """
+
+    def __init__(self, message: str = "The server failed on this request; its log says why.") -> None:
+        super().__init__(message, may_have_happened=True)
 
 
 class EnvironmentTimeoutError(RequestError):
