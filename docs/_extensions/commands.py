@@ -28,8 +28,8 @@ class Commands(SphinxDirective):
 def help_of(name: str) -> list[str]:
     """Return the lines that ``openenv NAME --help`` prints."""
     command = load_command(name)
-    sizes = {"max_content_width": HELP_WIDTH, "terminal_width": HELP_WIDTH}
-    context = Context(command, info_name=f"openenv {name}", **sizes, **command.context_settings)
+    settings = {**command.context_settings, "max_content_width": HELP_WIDTH, "terminal_width": HELP_WIDTH}
+    context = Context(command, info_name=f"openenv {name}", **settings)
     return str(command.get_help(context)).splitlines()
 
 

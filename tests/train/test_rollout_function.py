@@ -3,7 +3,7 @@
 import gc
 import random
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,7 +51,7 @@ class Forced(Decoder):
         self._at = 0
         return super().answer(limits, stop_ids)
 
-    def sample(self) -> tuple[list[int], list[float]]:
+    def sample(self, writing: Container[int] | None = None) -> tuple[list[int], list[float]]:
         tokens = [forced[self._at] if self._at < len(forced) else 0 for forced in self._forced]
         self._at += 1
         logprobs = self._sampling.logprobs(self._logits)

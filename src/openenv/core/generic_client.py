@@ -34,8 +34,10 @@ class GenericEnvClient(EnvClient[Any, dict[str, Any], dict[str, Any]]):
         if isinstance(action, Mapping):
             return dict(action)
         if isinstance(action, BaseModel):
-            return action.model_dump(mode="json", by_alias=True, fallback=plain_value)
-        return vars(action)
+            fields: dict[str, Any] = action.model_dump(mode="json", by_alias=True, fallback=plain_value)
+            return fields
+        attributes: dict[str, Any] = vars(action)
+        return attributes
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         return StepResult(

@@ -126,7 +126,7 @@ def test_what_can_not_be_checked_takes_anything() -> None:
 
     reset.__annotations__ |= {"seed": int, "thing": Opaque, "absent": "Nowhere"}  # as a type checker would not have it
     parameters = ResetParameters(reset)
-    given = {"seed": None, "thing": 3, "absent": [], "further": {}}
+    given: dict[str, Any] = {"seed": None, "thing": 3, "absent": [], "further": {}}
     assert parameters.checked(given) == given
     assert parameters.names is None
     assert parameters.schema["additionalProperties"] is True

@@ -6,6 +6,7 @@ import pytest
 from pydantic import Field
 from tests.environments import Add, CounterEnvironment, Total
 
+from openenv.core.env_server.about import About
 from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
 from openenv.core.env_server.limits import Limits
 from openenv.core.env_server.mcp.agent import Agent, Served, task_of
@@ -17,7 +18,11 @@ from openenv.core.exceptions import InvalidRequestError, SessionNotFoundError
 def serve(max_sessions: int = 4) -> Served:
     types = EnvironmentTypes(Add, Total, State)
     sessions = Sessions(EnvironmentFactory(CounterEnvironment), types, Limits(max_sessions=max_sessions))
-    return Served(sessions, "counter", shows_state=True)
+    return served_by(sessions, "counter")
+
+
+def served_by(sessions: Sessions, name: str) -> Served:
+    return Served(sessions, name, allows_state=False, about=About(sessions, name))
 
 
 async def test_a_session_that_ended_is_not_opened_again() -> None:
@@ -54,7 +59,7 @@ async def test_once_it_has_gone_nothing_is_opened() -> None:
 async def test_what_the_reset_showed() -> None:
     served = serve()
     agent = Agent(served, None, {"seed": 3})
-    assert await agent.first_observation() == '{"total":0}'
+    assert (await agent.first_observation()).text == '{"total":0}'
     bound = Agent(served, None, session_id="zzz")
     with pytest.raises(SessionNotFoundError):
         await bound.first_observation()
@@ -89,8 +94,8 @@ class Puzzle(CounterEnvironment):
 async def test_metadata_is_shown_only_where_there_can_be_nothing_else(shown: Observation, read: str) -> None:
     Puzzle.shown = shown
     sessions = Sessions(EnvironmentFactory(Puzzle), EnvironmentTypes(Add, Total, State), Limits())
-    agent = Agent(Served(sessions, "puzzle", shows_state=False), None)
-    assert await agent.first_observation() == read
+    agent = Agent(served_by(sessions, "puzzle"), None)
+    assert (await agent.first_observation()).text == read
     await sessions.close_all()
 
 
