@@ -1,6 +1,6 @@
 """What the tests of vectors share: a game, and how to show what its slots gave."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import LegacyOnly, RunningServer
@@ -56,12 +56,10 @@ def make_server(
 
 
 class CountingClient(GenericEnvClient):
-    """Counts the results that have come."""
+    """Counts the results that have come, for all slots together: each has an instance of its own."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.come = 0
+    come: ClassVar[int] = 0
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
-        self.come += 1
+        CountingClient.come += 1
         return super()._parse_result(payload)

@@ -48,7 +48,7 @@ def names(package: EnvironmentPackage) -> list[str]:
 def test_a_scaffold_is_described_by_its_manifest(tmp_path: Path) -> None:
     package = described(scaffold(tmp_path, "my_env"))
     assert (package.name, package.module, package.version) == ("my_env", "my_env", "0.1.0")
-    assert package.description == "Says back what it is told, and rewards long messages."
+    assert package.description == "Walk to a goal on a field of five by five, in six steps."
     assert names(package) == ["MyEnv", "MyAction", "MyObservation", "MyEnvironment"]
 
 
@@ -134,7 +134,7 @@ def test_the_application_of_a_public_environment_imports_either_way(tmp_path: Pa
     folder = public_environment(tmp_path)
     app = folder / "server" / "app.py"
     app.write_text(app.read_text().replace("from ..models", "from models"))
-    assert described(folder).app().title == "OpenEnv Environment HTTP API"
+    assert described(folder).app().title == "tally_env"
 
 
 def test_an_application_may_be_named_with_or_without_a_manifest(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_installed_it_is_found_by_its_name_and_serves(tmp_path: Path) -> None:
     imported = run(
         sys.executable, "-c", "import server.app; print(server.app.app.title)", cwd=folder, PYTHONPATH=str(site)
     )
-    assert imported.stdout == "OpenEnv Environment HTTP API\n", imported.stderr
+    assert imported.stdout == "my_game_env\n", imported.stderr
 
 
 def test_it_passes_the_validation(openenv: Any, tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_what_is_no_parameter_is_refused(openenv_here: Any, parameter: str, said
 def test_a_parameter_that_the_environment_refuses_is_one_line(openenv: Any) -> None:
     played = openenv("play", "sudoku", "--reset", "difficulty=[1]")
     assert played.returncode == 1
-    assert "difficulty is [1]; expected one of very-easy" in played.stderr
+    assert "difficulty: Input should be 'very-easy', 'easy', 'medium' or 'hard', got [1]" in played.stderr
     assert len(played.stderr.splitlines()) == 1
 
 

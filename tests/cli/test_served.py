@@ -9,7 +9,7 @@ from tests.environment_folders import scaffold
 
 def test_it_holds_the_application_of_the_environment_named(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
-    assert printed(folder, "print(served.app.title)") == "OpenEnv Environment HTTP API\n"
+    assert printed(folder, "print(served.app.title)") == "my_env\n"
 
 
 def test_a_token_of_the_application_is_told_since_another_one_may_have_been_announced(tmp_path: Path) -> None:

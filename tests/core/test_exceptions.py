@@ -54,6 +54,7 @@ from openenv.core.exceptions import (
     ServerError,
     ServerExecutionError,
     ServerFactoryError,
+    ServerFailedError,
     ServerNotReadyError,
     ServerProductionModeError,
     ServerRateLimitedError,
@@ -70,6 +71,7 @@ from openenv.core.exceptions import (
     TaskNotFoundError,
     TasksUnsupportedError,
     ToolCallError,
+    TooManyValuesError,
     UnauthorizedError,
 )
 
@@ -87,6 +89,8 @@ EXAMPLES: list[OpenEnvError] = [
     ResetNeededError("Expected a reset first."),
     EnvironmentFailedError("kaboom"),
     EnvironmentProcessEndedError("step", "exited with status 3", may_have_happened=True),
+    ServerFailedError(),
+    TooManyValuesError(10, 5),
     EnvironmentTimeoutError("step", 1.5),
     EnvironmentFactoryError("BadFactory"),
     SessionCapacityError(1, 1),

@@ -91,13 +91,16 @@ class Walkthrough:
 
     @contextmanager
     def following(self) -> Iterator["Walkthrough"]:
-        """Kill what the page left running, however it ends."""
+        """Kill what the page left running, however it ends, and forget the modules that it has imported."""
         try:
             yield self
         finally:
             for process in self._running:
                 process.kill()
                 process.wait()
+            for name, module in list(sys.modules.items()):
+                if str(getattr(module, "__file__", None)).startswith(str(self.folder)):
+                    del sys.modules[name]
 
     def follow(self, block: Block, page: Path) -> None:
         """Do what a block says."""

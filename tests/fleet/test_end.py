@@ -83,7 +83,14 @@ def port_of(process: subprocess.Popen[str]) -> int:
 
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if is_alive(process)]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it ended between the two questions
+        return False
 
 
 def names(processes: list[psutil.Process]) -> set[str]:

@@ -131,7 +131,9 @@ def told(interpreters: Interpreters, folders: dict[str, Path]) -> dict[tuple[str
         for name, folder in folders.items():
             for package, python in interpreters.items():
                 urls[name, package] = servers.enter_context(in_container(python, folder))
-            urls[name, "command"] = servers.enter_context(LocalProcessProvider(folder)).base_url
+            # Without it, the server says where the environment raised, as one that its own author has started.
+            command = LocalProcessProvider(folder, env_vars={"OPENENV_DEBUG": "0"})
+            urls[name, "command"] = servers.enter_context(command).base_url
         for url in urls.values():
             wait_until_healthy(url, 120, lambda: None)
         return {key: answers(url, SCRIPTS[key[0]]) for key, url in urls.items()}

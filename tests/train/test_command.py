@@ -170,6 +170,6 @@ def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_scaffold_is_solved_from_random_weights(tmp_path: Path) -> None:
-    result = train(load_config(environment=str(fresh_scaffold(tmp_path, "my_env")), output_dir=tmp_path))
+    result = train(load_config(environment=str(fresh_scaffold(tmp_path, "only_here_env")), output_dir=tmp_path))
     assert result.scores["before training"].mean_reward < 0.3
     assert result.scores["after training"].mean_reward >= 0.95

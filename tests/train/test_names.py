@@ -53,7 +53,7 @@ def test_they_are_refused_before_torch_is_loaded(tmp_path: Path) -> None:
         "there is no setting 'steppes'; did you mean 'steps'?",
         "nowhere is no run's folder",
         "No environment is called 'catchh'. Did you mean catch?",
-        "There is no model './no-such-folder'",
+        "There is no folder ./no-such-folder, and it is no id of a model on the Hub",
     )
     for message, beginning in zip(messages, expected, strict=True):
         assert message.startswith(beginning)

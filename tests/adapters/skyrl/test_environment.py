@@ -101,7 +101,7 @@ def test_a_file_lists_the_tasks(tmp_path: Path) -> None:
             assert client.step({"text": f"#### {row['reward_spec']['ground_truth']}"}).reward == 1.0
         with pytest.raises(RequestRejectedError, match="Expected an index from 0 to 1 in the split train, got 2"):
             client.reset(index=2)
-        with pytest.raises(RequestRejectedError, match="Expected one of the splits train, got 'test'"):
+        with pytest.raises(RequestRejectedError, match=r"no split 'test'\. It has: train"):
             client.reset(split="test")
 
 

@@ -153,10 +153,16 @@ def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("raise ValueError('no luck')", r"exit status 1(?s:.*)ValueError: no luck"),
-        ("import os\nprint('last words', flush=True)\nos._exit(3)", r"exit status 3(?s:.*)last words"),
-        ("import no_such_module", r"exit status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip install"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", r"exit status -9(?s:.*)\(it printed nothing\)"),
+        ("raise ValueError('no luck')", r"exited with status 1(?s:.*)ValueError: no luck"),
+        ("import os\nprint('last words', flush=True)\nos._exit(3)", r"exited with status 3(?s:.*)last words"),
+        (
+            "import no_such_module",
+            r"exited with status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip",
+        ),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            r"ended by signal 9 \(SIGKILL(?s:.*)it printed nothing",
+        ),
     ],
     ids=["raises", "exits", "lacks a module", "is killed"],
 )

@@ -121,7 +121,7 @@ def test_on_other_addresses_the_provider_brings_the_token(folder: Path) -> None:
 def test_how_many_workers_there_are_is_the_server_s_to_know(folder: Path) -> None:
     provider = UVProvider(project_path=folder)
     provider.start(workers=0)
-    with pytest.raises(ProviderError, match=r"exit status 2(?s:.*)Invalid value for '--workers'"):
+    with pytest.raises(ProviderError, match=r"exited with status 2(?s:.*)Invalid value for '--workers'"):
         provider.wait_for_ready(100)
     provider.stop()
 

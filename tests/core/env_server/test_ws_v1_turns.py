@@ -38,7 +38,7 @@ class TestAnyScript:
 
     MESSAGES: tuple[dict[str, Any], ...] = (
         {"type": "reset"},
-        {"type": "reset", "data": {"seed": 3, "x": 1}},
+        {"type": "reset", "data": {"seed": 3}},
         {"type": "reset", "data": []},
         {"type": "step", "data": {"amount": 1}},
         {"type": "step", "data": {"amount": 4}},

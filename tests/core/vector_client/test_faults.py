@@ -42,10 +42,10 @@ class TestApart:
         async with CountingClient(base_url=server.url) as client:
             vector, other = await client.vector(64), await client.vector(63)
             await asyncio.gather(vector.reset(), other.reset())
-            client.come = 0
+            CountingClient.come = 0
             stepping = asyncio.ensure_future(vector.step([HELD, *[ONE] * 63]))
             await asyncio.to_thread(gate.wait_until_entered)
-            await asyncio.to_thread(eventually, lambda: client.come == 63, "63 results while one slot is held")
+            await asyncio.to_thread(eventually, lambda: CountingClient.come == 63, "63 results while one slot is held")
             for number in range(1, 6):
                 assert shown(await other.step([ONE] * 63)) == [number] * 63
             assert not stepping.done()

@@ -270,12 +270,12 @@ class TestLifetime:
             vector = await client.vector(2, autoreset=True)
             await vector.reset()
             await vector.step([ONE, ONE])
-            client.come = 0
+            CountingClient.come = 0
             held = asyncio.ensure_future(vector.step([HELD, ONE]))
             await asyncio.to_thread(gate.wait_until_entered)
             held.cancel()
             gate.opened.set()
-            await asyncio.to_thread(eventually, lambda: client.come == 2, "both answers")
+            await asyncio.to_thread(eventually, lambda: CountingClient.come == 2, "both answers")
             assert shown(await vector.step([ONE, ONE])) == [0, 3]
 
     async def test_calls_at_the_same_time_are_played_one_after_another(self, server: RunningServer) -> None:

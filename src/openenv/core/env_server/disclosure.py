@@ -16,6 +16,8 @@ _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.I
 # A shorter value is likely to be part of other words.
 _SHORTEST_SECRET = 8
 _REDACTED = "[redacted]"
+# What origin_of writes.
+_ORIGIN = re.compile(r"(?P<name>\w+)(?:: (?P<message>.*?))?(?: \(.*, line \d+, in [^ ]+\))?", re.DOTALL)
 
 # The quantifier of the scheme is bounded, so that a long word is not read anew from each of its letters.
 _PATH = re.compile(
@@ -87,6 +89,17 @@ def origin_of(raised: BaseException) -> str:
     folder = os.path.dirname(places[0][0].co_filename)  # noqa: PTH120  # it may be no path at all, as <string>
     code, line = next(place for place in reversed(places) if place[0].co_filename.startswith(folder))
     return f"{text} ({code.co_filename}, line {line}, in {code.co_name})"
+
+
+def without_origin(text: str) -> str:
+    """Return the message in what ``origin_of`` wrote, as a server that does not debug has it.
+
+    Example:
+        >>> without_origin("ValueError: it fell (/envs/walk.py, line 8, in step)")
+        'it fell'
+    """
+    found = _ORIGIN.fullmatch(text)
+    return text if found is None else found["message"] or found["name"]
 
 
 def traceback_text(raised: BaseException) -> str:

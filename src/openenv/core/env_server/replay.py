@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from openenv.core.env_server.disclosure import without_secrets
+from openenv.core.env_server.disclosure import without_origin, without_secrets
 from openenv.core.env_server.dispatch import answer
 from openenv.core.env_server.protocol import V1Request, encode_error_v1
 from openenv.core.env_server.records import LOST, REFUSED, History, Recorded
@@ -116,7 +116,8 @@ def _error(message: str | int) -> dict[str, Any]:
 def _as_told(message: str) -> Any:
     """What an error says to a client of a server that does not debug."""
     error = _error(message)
-    error.pop("traceback", None)
+    if error.pop("traceback", None) is not None:
+        error["message"] = without_origin(error["message"])
     return without_secrets(error)
 
 
