@@ -3,9 +3,11 @@
 import doctest
 import importlib
 
+import pytest
 from tests.modules import MODULES
 
 
+@pytest.mark.needs("reasoning-gym")
 def test_examples_in_docstrings_are_true() -> None:
     results = {name: doctest.testmod(importlib.import_module(name)) for name in MODULES}
 

@@ -116,6 +116,7 @@ def import_each_alone(modules: list[str], before: str = "") -> dict[str, str]:
 
 
 @pytest.mark.timeout(900)  # some hundred processes
+@pytest.mark.needs("reasoning-gym")
 def test_every_module_can_be_the_first_one_imported() -> None:
     assert len(MODULES) > 20
     # Other people's large packages may well be there before: they know nothing of OpenEnv, and take seconds.
