@@ -7,7 +7,7 @@ is picked out of them when it is needed, which is seldom.
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -216,13 +216,17 @@ class SqliteStore:
     @contextmanager
     def connect(self) -> Iterator[SqliteConnection]:
         """See ``Store``."""
-        if self._connection is not None and self._files != [_file_at(self._path), _file_at(self._wal)]:
-            raise JournalError("it was removed or replaced.")  # SQLite would mix what is there with what was
+        self._check_files()
         try:
-            with closing(open_journal(self._path)) as connection:
+            # Once more when the file is open and nothing of it is read: another one may have had its name by then.
+            with closing(open_journal(self._path, self._check_files)) as connection:
                 yield connection
         except sqlite3.Error as error:
             raise JournalError(f"{error}.") from error
+
+    def _check_files(self) -> None:
+        if self._connection is not None and self._files != [_file_at(self._path), _file_at(self._wal)]:
+            raise JournalError("it was removed or replaced.")  # SQLite would mix what is there with what was
 
     def needs_tidying(self) -> bool:
         """See ``Store``."""
@@ -293,7 +297,11 @@ def prepare_journal(path: Path) -> None:
         connection.close()
 
 
-def open_journal(path: Path) -> SqliteConnection:
+def _accept() -> None:
+    """Accept any file."""
+
+
+def open_journal(path: Path, check: Callable[[], None] = _accept) -> SqliteConnection:
     """Open the file.
 
     Commits survive the end of the process, though perhaps not that of the machine: they do not wait for the disk.
@@ -301,6 +309,7 @@ def open_journal(path: Path) -> SqliteConnection:
 
     Args:
         path: The file.
+        check: Called once the file is open, before it is read; what it raises closes the file again.
 
     Raises:
         sqlite3.Error: It can't be opened.
@@ -310,6 +319,7 @@ def open_journal(path: Path) -> SqliteConnection:
         existing, timeout=BUSY_TIMEOUT_S, isolation_level=None, factory=SqliteConnection, uri=True
     )
     try:
+        check()
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
