@@ -225,7 +225,8 @@ class SqliteStore:
             raise JournalError(f"{error}.") from error
 
     def _check_files(self) -> None:
-        if self._connection is not None and self._files != [_file_at(self._path), _file_at(self._wal)]:
+        # Also while the store is opened anew, without a connection: what is beside the file may be of the old one.
+        if self._files and self._files != [_file_at(self._path), _file_at(self._wal)]:
             raise JournalError("it was removed or replaced.")  # SQLite would mix what is there with what was
 
     def needs_tidying(self) -> bool:
@@ -239,6 +240,8 @@ class SqliteStore:
             return
         if _file_at(self._wal) in (None, *self._files[1:]):
             connection.close()
+            if self._files and _file_at(self._path) == self._files[0]:
+                self._files = []  # it was closed in order: whoever opens it next finds it whole
         else:  # which would remove the file that is there now
             self._replaced.append(connection)
 
