@@ -157,11 +157,11 @@ def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
         ("import os\nprint('last words', flush=True)\nos._exit(3)", r"exited with status 3(?s:.*)last words"),
         (
             "import no_such_module",
-            r"exited with status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip",
+            r"exited with status 1(?s:.*)'no_such_module', which is not installed(?s:.*)pip install",
         ),
         (
             "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            r"ended by signal 9 \(SIGKILL(?s:.*)it printed nothing",
+            r"ended by signal 9 \(SIGKILL(?s:.*)\(it printed nothing\)",
         ),
     ],
     ids=["raises", "exits", "lacks a module", "is killed"],
