@@ -31,21 +31,17 @@ from benchmarks.programs.environment import EchoAction, EchoObservation, NonBloc
 from benchmarks.wire_client import STEP, STEP_DATA, UnexpectedAnswerError, check_answer
 from benchmarks.wire_client_v1 import V1Session, joined, open_messages, split
 from openenv.core.env_server import create_app
-from openenv.core.env_server.environment_types import EnvironmentFactory, environment_types
-from openenv.core.env_server.limits import Limits
-from openenv.core.env_server.outcomes import Outcome, outcome_of
-from openenv.core.env_server.protocol import (
-    V1,
-    decode,
-    decode_action,
-    decode_v1,
-    encode,
-    encode_v1,
-    frames_v1,
-    outcome_json,
-)
-from openenv.core.env_server.session import Session
-from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.settings import ServerConfig
+from openenv.core.environment_types import environment_types
+from openenv.core.wire.actions import decode_action
+from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.legacy import decode, encode
+from openenv.core.wire.names import V1
+from openenv.core.wire.results import Outcome, outcome_of
+from openenv.core.wire.v1 import decode_v1, encode_v1, frames_v1
 
 _REPETITIONS = 5
 _FRAMES = 100
@@ -78,7 +74,7 @@ def main(
     """Print where the microseconds of a step go on our server, stage by stage."""
     profile = uvloop.run(stages())
     application = uvloop.run(without_sockets())
-    profile.append(Stage("carry it between these", "ws, ws_v1, dispatch", application - sum_of(profile)))
+    profile.append(Stage("carry it between these", "websocket, resumption", application - sum_of(profile)))
     floor, busy_floor, total = measured_over_sockets(application, rounds, steps)
     profile.append(Stage("socket, WebSocket and event loop: an echo", "uvicorn, uvloop, kernel", floor))
     profile.append(Stage("the same of a busy server: clients to wake", "kernel", busy_floor - application - floor))
@@ -121,7 +117,7 @@ def _middle(costs: Sequence[Costs]) -> Costs:
 async def stages() -> list[Stage]:
     """Measure each stage between the transport and the environment, and back, through its own function."""
     factory = EnvironmentFactory(NonBlockingEchoEnvironment)
-    session = await Sessions(factory, environment_types(NonBlockingEchoEnvironment), Limits()).open()
+    session = await SessionManager(factory, environment_types(NonBlockingEchoEnvironment), ServerConfig()).open()
     await session.reset({})
     actions = [EchoAction(**STEP_DATA) for _ in range(_STEPS)]
     environment = NonBlockingEchoEnvironment()
@@ -131,12 +127,13 @@ async def stages() -> list[Stage]:
     validated = cpu_per_item(partial(decode_action, action_class=EchoAction), [STEP_DATA] * _STEPS)
     stepped = cpu_per_item(environment.step, actions)
     brought = cpu_per_item(outcome_of, observations)
-    in_session = cpu_per_item(session.step_now, [STEP_DATA] * _STEPS)
     written = cpu_per_item(outcome_json, outcomes)
+    handled = cpu_per_item(partial(session.handle, "step"), [STEP_DATA] * _STEPS)
+    in_session = handled - validated - stepped - brought - written
     return [
         Stage("read the frame", "protocol.decode, decode_v1", _reading(session)),
         Stage("validate the action", "protocol.decode_action", _both(validated)),
-        Stage("find the turn, check the order", "Session.step_now", _both(in_session - validated - stepped - brought)),
+        Stage("find the turn, check the order", "Session.handle", _both(in_session)),
         Stage("the environment's step", "EchoEnvironment.step", _both(stepped)),
         Stage("bring its outcome into one form", "outcomes.outcome_of", _both(brought)),
         Stage("write the observation", "protocol.outcome_json", _both(written)),

@@ -25,7 +25,7 @@ from openenv.images.builder import Build, build_image
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "docker"
-_PATIENCE_S = 240.0
+_PATIENCE_S = 600.0
 _ENGINE_START_S = 180.0
 _PACKAGES = "bubblewrap,ca-certificates,libseccomp2,passwd,python3,python3-venv"
 _SLIM = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "locale", "man")]

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from starlette.types import Message
 
-from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.ws import WebSocketTransport
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 
 _PATIENCE_S = 60.0
 
@@ -21,7 +21,7 @@ class FakeSocket:
         reads: Cleared by a client that reads no more.
     """
 
-    def __init__(self, sessions: Sessions, *subprotocols: str, max_message_bytes: int = 100_000) -> None:
+    def __init__(self, sessions: SessionManager, *subprotocols: str, max_message_bytes: int = 100_000) -> None:
         self.frames: list[str] = []
         self.reads = asyncio.Event()
         self.reads.set()

@@ -220,7 +220,8 @@ class _Tunnel:
             self.reset()
         elif end is self.ends[Way.TO_CLIENT]:
             self._connecting = asyncio.ensure_future(self._connect())
-        self.flow()
+        # Not at once: before Python 3.11.4 a transport that is paused while it is made reads all the same.
+        asyncio.get_running_loop().call_soon(self.flow)
 
     def flow(self) -> None:
         """Read from both sockets, unless nothing is to be carried or there is only one."""

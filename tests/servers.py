@@ -27,8 +27,8 @@ from websockets.sync.server import serve as serve_sockets
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import HTTPEnvServer
-from openenv.core.env_server.drain import keep_to_limits, sessions_of
-from openenv.core.env_server.sockets import SOCKETS
+from openenv.core.env_server.operations.drain import keep_to_limits, sessions_of
+from openenv.core.env_server.websocket.uvicorn_sockets import SOCKETS
 
 PROGRAMS = Path(__file__).parent / "core" / "programs"
 _PATIENCE_S = 60.0

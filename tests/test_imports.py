@@ -153,9 +153,9 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
         "openenv.cli.pull",
         "openenv.core.containers.docker.",
         "openenv.core.containers.kubernetes.",
-        "openenv.core.env_server.journal.postgres",
+        "openenv.core.env_server.history.postgres",
         "openenv.core.env_server.mcp_environment",
-        "openenv.core.env_server.telemetry",
+        "openenv.core.env_server.operations.tracing",
         "openenv.fleet.",
         "openenv.hub.",
     )

@@ -3,15 +3,10 @@
 Names are handed out on first use (PEP 562), so that ``import openenv`` costs next to nothing.
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from openenv._lazy import lazy_exports
-
-try:
-    __version__ = version("openenv-core")
-except PackageNotFoundError:  # run from a source tree that was not installed
-    __version__ = "0.0.0"
+from openenv._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from openenv.auto import AutoAction as AutoAction

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from openenv.adapters.text import ActionText, hidden_text_warning, observation_fields, observation_text
-from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.actions import action_model
 
 
 class Speed(StrEnum):

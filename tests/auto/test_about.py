@@ -9,7 +9,7 @@ from tests.environment_folders import public_environment, scaffold
 from openenv import Action, Environment, Observation, State, find_environment, tool
 from openenv.auto.about import About, about_class, about_package, about_schemas
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.environment_types import environment_types
 
 
 class Up(Action):

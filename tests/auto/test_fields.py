@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
 from openenv.auto.fields import FieldAbout, fields_of, values_of
-from openenv.core.env_server.tool_schemas import described_schema
+from openenv.core.schema.generator import described_schema
 
 
 class Move(BaseModel):

@@ -27,7 +27,7 @@ _BROKEN_PERCENT = 2
 _HTTP_PERCENT = 4
 _MEMORY_BOUND_BYTES = 48 * 1024 * 1024
 _KINDS = {"observation", "state", "mcp", "opened", "attached", "forked", "closed", "error"}
-_CODES = {*WSErrorCode, "SESSION_LOST", "UNAUTHORIZED", "RATE_LIMITED"}
+_CODES = frozenset(WSErrorCode)
 # What only an environment could have caused, and this one never does.
 _NOT_THESE = {"FACTORY_ERROR", "TIMEOUT"}
 _METHODS = ["GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS", "HEAD", "TRACE"]

@@ -11,8 +11,8 @@ from fastapi import FastAPI, Request
 from tests.chaos import environments
 
 from openenv.core.env_server.app import create_fastapi_app, listen, run_app, run_workers
-from openenv.core.env_server.seat import Seat
-from openenv.core.env_server.session import Session
+from openenv.core.env_server.resumption.resumable_session import ResumableSession
+from openenv.core.env_server.sessions.session import Session
 
 
 def make_app(environment: str, settings: dict[str, Any]) -> FastAPI:
@@ -36,7 +36,7 @@ async def _census(request: Request) -> dict[str, int]:
     return {
         "places": request.app.state.server.active_sessions,
         "sessions": sum(isinstance(thing, Session) for thing in objects),
-        "seats": sum(isinstance(thing, Seat) for thing in objects),
+        "seats": sum(isinstance(thing, ResumableSession) for thing in objects),
         "tasks": len(asyncio.all_tasks()),
     }
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.environment_folders import scaffold, write_files
 
 
@@ -44,12 +45,13 @@ def test_folders_below_the_working_directory_are_listed(openenv: Any, tmp_path: 
     assert [each["name"] for each in facts] == ["my_env"]
 
 
-def test_a_narrow_terminal_loses_nothing() -> None:
+@pytest.mark.parametrize("columns", [25, 40])
+def test_a_narrow_terminal_loses_nothing(columns: int) -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "openenv.cli", "list"],
         capture_output=True,
         text=True,
-        env={"COLUMNS": "40"},
+        env={"COLUMNS": str(columns)},
         timeout=60,
     )
     assert "…" not in shown.stdout

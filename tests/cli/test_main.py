@@ -38,7 +38,7 @@ def test_the_many_options_of_serve_stand_under_headings(openenv_here: Any) -> No
     headings = [line for line in lines if line.endswith(":") and not line.startswith((" ", "Usage"))]
     own = lines[lines.index("Options:") : lines.index("Sessions:")]
 
-    assert headings[:5] == ["Arguments:", "Options:", "Sessions:", "Processes:", "Access:"]
+    assert headings[:5] == ["Arguments:", "Options:", "Sessions:", "Processes:", "Journal:"]
     assert sum(line.strip().startswith("-") for line in own) < 10
     assert any("--step-timeout-s" in line for line in lines[lines.index("Sessions:") : lines.index("Processes:")])
 

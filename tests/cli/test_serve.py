@@ -27,7 +27,7 @@ from tests.wheels import make_wheel
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
 from openenv.core import MCPToolClient
-from openenv.core.env_server.journal.sqlite import open_journal, prepare_journal
+from openenv.core.env_server.history.sqlite import open_journal, prepare_journal
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 
@@ -234,7 +234,7 @@ def test_a_host_that_is_not_ours_is_told(openenv: Any) -> None:
 
 
 class TestOffLoopback:
-    """What a person is told; tests/core/env_server/test_security_network.py has other machines come."""
+    """What a person is told; tests/core/env_server/access/test_policy_network.py has other machines come."""
 
     def printed(self, tmp_path: Path, *options: object, environment: object = "echo", **variables: str) -> str:
         variables = {"OPENENV_TOKEN": "", **variables}

@@ -14,6 +14,6 @@ def test_a_server_keeps_to_its_document(tmp_path: Path) -> None:
     with Server.of("ThreadedChainEnvironment", tmp_path, max_concurrent_envs=8) as server:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
         options = ["--checks", "all", "--seed", "1", "--max-examples", str(_EXAMPLES), "--no-color"]
-        finished = subprocess.run([*command, *options], capture_output=True, text=True, timeout=240, cwd=tmp_path)
+        finished = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, cwd=tmp_path)
         server.assert_nothing_unhandled()
     assert finished.returncode == 0, finished.stdout + finished.stderr

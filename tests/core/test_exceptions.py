@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv.core import exceptions
-from openenv.core.env_server.protocol import encode_error
 from openenv.core.exceptions import (
     AnswerTooLargeError,
     ClientCapacityError,
@@ -27,6 +26,7 @@ from openenv.core.exceptions import (
     EnvironmentProcessEndedError,
     EnvironmentTimeoutError,
     EpisodeOrderError,
+    ErrorCode,
     ForkError,
     HandleUsedError,
     HubError,
@@ -74,6 +74,7 @@ from openenv.core.exceptions import (
     TooManyValuesError,
     UnauthorizedError,
 )
+from openenv.core.wire.legacy import encode_error
 
 EXAMPLES: list[OpenEnvError] = [
     OpenEnvError("why"),
@@ -337,3 +338,17 @@ def test_with_debug_an_error_shows_its_details(monkeypatch: pytest.MonkeyPatch) 
     assert not hasattr(ServerError.from_frame(frame), "__notes__")
     monkeypatch.setenv("OPENENV_DEBUG", "1")
     assert ServerError.from_frame(frame).__notes__ == ["may_have_happened: True", "traceback:\nline 3"]
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_every_code_has_an_error_in_the_client(code: ErrorCode) -> None:
+    error = ServerError.from_frame({"message": "why", "code": str(code)})
+
+    assert type(error) is not ServerError
+    assert error.code == code
+
+
+def test_every_error_of_the_server_has_a_known_code() -> None:
+    codes = {error.code for error in EXAMPLES if isinstance(error, RequestError)}
+
+    assert codes <= set(ErrorCode)

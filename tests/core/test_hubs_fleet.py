@@ -16,8 +16,8 @@ from tests.chaos.environments import ChainEnvironment
 from tests.servers import RunningServer, eventually
 
 from openenv import GenericEnvClient
+from openenv.core.env_server.access.guard import answer_handshake
 from openenv.core.env_server.app import create_app
-from openenv.core.env_server.security import answer_handshake
 from openenv.core.exceptions import ConnectionFailedError, ServerCapacityError, ServerUnauthorizedError
 
 TOKEN = "sesame"

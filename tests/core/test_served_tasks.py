@@ -22,10 +22,10 @@ from openenv.core.exceptions import (
     ServerUnauthorizedError,
 )
 from openenv.core.served_tasks import fetch_tasks
-from openenv.core.tasks import ListsTasks
+from openenv.core.tasks import TaskListing
 
 
-class PlacesEnvironment(ListsTasks, CounterEnvironment):
+class PlacesEnvironment(TaskListing, CounterEnvironment):
     """Counts its tasks in the way of our own environments."""
 
     @property

@@ -32,7 +32,7 @@ _BLOCK = re.compile(
 )
 _PATH = re.compile(r"# (?P<path>[\w/.-]+\.\w+)\n")
 # Against hanging: a training on a busy machine takes minutes.
-_TIMEOUT_S = 240
+_TIMEOUT_S = 600
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ from tests.chaos.environments import ChainEnvironment
 
 from openenv.core.containers.resources import Resources
 from openenv.core.exceptions import ConfigurationError
-from openenv.fleet.plan import ServerPlan, environment_of, name_of, variables_of
+from openenv.fleet.plan import ServerPlan, environment_of, name_of, server_variables
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def test_settings_become_the_variables_that_a_server_reads(monkeypatch: pytest.M
     monkeypatch.setenv("OPENENV_DRAIN_S", "8")
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "3")
     monkeypatch.setenv("UNRELATED", "secret")
-    variables = variables_of(
+    variables = server_variables(
         {"drain_s": 2.5, "journal": Path("/tmp/j"), "debug": True, "allowed_hosts": ["a", "b"], "token": None}, 12
     )
     assert variables["OPENENV_DRAIN_S"] == "2.5"
@@ -30,13 +30,15 @@ def test_settings_become_the_variables_that_a_server_reads(monkeypatch: pytest.M
     assert variables["OPENENV_DEBUG"] == "1"
     assert variables["OPENENV_ALLOWED_HOSTS"] == "a,b"
     assert variables["MAX_CONCURRENT_ENVS"] == "12"
-    assert variables_of({}, None)["MAX_CONCURRENT_ENVS"] == "3"
+    assert server_variables({}, None)["MAX_CONCURRENT_ENVS"] == "3"
     assert not {"UNRELATED", "OPENENV_TOKEN"} & variables.keys()
 
 
-def test_a_setting_without_a_variable_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="max_message_size_mb can't be set for a fleet"):
-        variables_of({"max_message_size_mb": 1}, None)
+def test_no_limit_reaches_a_server_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in server_variables({"max_message_size_mb": 1.5, "header_timeout_s": None}, None).items():
+        monkeypatch.setenv(name, value)
+    config = plan(ChainEnvironment).make_app().state.server.config
+    assert (config.max_message_size_mb, config.header_timeout_s) == (1.5, None)
 
 
 def test_secrets_are_not_in_the_repr() -> None:

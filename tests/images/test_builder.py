@@ -116,7 +116,7 @@ def test_the_tutorial_s_folder_is_built_from_above_its_server(tmp_path: Path, ta
     docker_engine.image_of("echo_env")
     with docker_engine.python_slim():
         command = ["docker", "build", "-t", tag, "-f", "server/Dockerfile", "."]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=240)
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=600)
     with GenericEnvClient(provider=LocalDockerProvider(tag)).sync() as client:
         client.reset()
         assert client.step({"code": "def f(): pass", "function_name": "f"}).reward == 1.0

@@ -40,7 +40,7 @@ def test_they_are_refused_before_torch_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     load_config(environment="catch").save(tmp_path / "run" / "config.yaml")
     command = [sys.executable, "-c", PROGRAM, *map(" ".join, MISTAKES)]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     *messages, loaded = ended.stdout.splitlines()
     assert loaded == "[]"

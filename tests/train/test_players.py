@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from tests.train.environments import CRASHING_SEEDS, DONE_AT_RESET_SEEDS
 
 from openenv.adapters.text import ActionText
-from openenv.core.env_server.action_unions import action_model
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError, ServerExecutionError
+from openenv.core.wire.actions import action_model
 from openenv.train.players import RandomPlayer, play_players
 from openenv.train.sessions import Sessions
 

@@ -69,7 +69,13 @@ def test_catch_on_a_server_that_runs_and_with_adapters(run: Run, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("example", "calls"), [("echo", 0.5), ("blackjack", 0.5), ("game_2048", 2.0), ("code_feedback", 0.5)]
+    ("example", "calls"),
+    [
+        ("echo", 0.5),
+        ("blackjack", 0.5),
+        ("game_2048", 2.0),
+        pytest.param("code_feedback", 0.5, marks=pytest.mark.needs("sandbox")),
+    ],
 )
 def test_an_example(run: Run, example: str, calls: float) -> None:
     assert_played(run(example), calls)

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
-from openenv.core.sandbox import Kind, Limits, SandboxPool
-from openenv.core.tasks import ListsTasks, Place
+from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool
+from openenv.core.tasks import TaskListing, TaskRef
 
 from ..models import MAX_ATTEMPTS, CodeAction, CodeFeedbackState, CodeObservation
 from .feedback import Verdict, judge
@@ -22,7 +22,7 @@ BROKEN = -0.5
 
 _MOST_ATTEMPTS = 1_000
 _READY = 2
-_LIMITS = Limits(
+_LIMITS = SandboxLimits(
     wall_s=20.0, cpu_s=20.0, memory_bytes=256 * 2**20, disk_bytes=16 * 2**20, output_bytes=4 * 2**20, disk_files=1_000
 )
 _FREE = "Hand in Python code that defines a function, with the function's name."
@@ -37,7 +37,7 @@ class _Attempt:
     solved: bool
 
 
-class CodeFeedbackEnvironment(ListsTasks, Environment[CodeAction, CodeObservation, CodeFeedbackState]):
+class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservation, CodeFeedbackState]):
     """Write a function that passes tests, of which some are shown. The reward is the share of them that passes.
 
     Code that does not define the function gets -0.5. Later attempts get what they add to the best one before. Code runs
@@ -152,7 +152,7 @@ class CodeFeedbackEnvironment(ListsTasks, Environment[CodeAction, CodeObservatio
         self._state = CodeFeedbackState.model_validate(snapshot["state"])
         self._over, self._text = snapshot["over"], snapshot["text"]
         if self._state.split is not None and self._state.index is not None:
-            self._task = self._tasks.make(Place(self._state.split, self._state.index), self._state.difficulty)
+            self._task = self._tasks.make(TaskRef(self._state.split, self._state.index), self._state.difficulty)
 
     @property
     def task_counts(self) -> dict[str, int]:

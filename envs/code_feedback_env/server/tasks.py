@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Self
 
 from openenv.core.exceptions import InvalidRequestError
-from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DIFFICULTIES
 from ..problems import PROBLEMS, Problem, Values
@@ -47,14 +47,14 @@ class CodeTask:
         return "\n".join([self.prompt, *(["For example:", *shown] if shown else [])])
 
 
-class TaskSource(ListsTasks):
+class TaskSource(TaskListing):
     """Tasks in splits. They never change, so that copies of an environment share them."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     @abstractmethod
-    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+    def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Make a task.
 
         Args:
@@ -74,7 +74,7 @@ class GeneratedTasks(TaskSource):
         """How many tasks each split has."""
         return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
 
-    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+    def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Make a task; of any difficulty where that is ``None``."""
         if difficulty is not None and difficulty not in DIFFICULTIES:
             known = ", ".join(DIFFICULTIES)
@@ -121,7 +121,7 @@ class TaskFile(TaskSource):
         """How many tasks each split has."""
         return {split: len(tasks) for split, tasks in self._splits.items()}
 
-    def make(self, place: Place, difficulty: str | None) -> CodeTask:
+    def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Read a task, which is as hard as it is."""
         if difficulty is not None:
             raise InvalidRequestError("The tasks come from a file: choose one by split and index, not by difficulty.")

@@ -7,7 +7,7 @@ from functools import cache
 from typing import cast
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox import Kind, Limits, SandboxPool
+from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool
 
 _MEBIBYTE = 2**20
 
@@ -23,7 +23,7 @@ class Settings:
         ready: Sandboxes that are kept ready.
     """
 
-    limits: Limits
+    limits: SandboxLimits
     kind: Kind
     packages: tuple[str, ...]
     ready: int
@@ -36,7 +36,7 @@ def settings() -> Settings:
         ConfigurationError: One has a value that can't be.
     """
     return Settings(
-        limits=Limits(
+        limits=SandboxLimits(
             wall_s=_number("CODING_WALL_S", 10.0),
             cpu_s=_number("CODING_CPU_S", 10.0),
             memory_bytes=int(_number("CODING_MEMORY_MB", 512) * _MEBIBYTE),

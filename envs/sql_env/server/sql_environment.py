@@ -13,7 +13,7 @@ from openenv.core.exceptions import (
     InvalidRequestError,
     ResetNeededError,
 )
-from openenv.core.tasks import ListsTasks, Place
+from openenv.core.tasks import TaskListing, TaskRef
 
 from ..models import (
     MAX_ANSWER_ROWS,
@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-class SqlEnvironment(ListsTasks, Environment[SqlAction, SqlObservation, SqlState]):
+class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlState]):
     """Answer a question about a SQLite database. The reward is 1.0 for the right answer, 0.0 for any other.
 
     Look at the tables, query them, and hand in the answer, which ends the episode. Statements may only read.
@@ -224,7 +224,7 @@ def _columns_of(task: SqlTask) -> dict[str, list[str]]:
     return columns
 
 
-def _answer_to(task: SqlTask, place: Place) -> Rows:
+def _answer_to(task: SqlTask, place: TaskRef) -> Rows:
     table = _trusted(task, task.reference, f"the reference of task {place.index} in {place.split}")
     if table.truncated:
         raise ConfigurationError(

@@ -8,7 +8,7 @@ from random import Random
 from typing import Self
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
-from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DATABASES, DIFFICULTIES
 from ..questions import QUESTIONS
@@ -39,14 +39,14 @@ class SqlTask:
     difficulty: str | None = None
 
 
-class TaskSource(ListsTasks):
+class TaskSource(TaskListing):
     """Tasks in splits. They never change, so that copies of an environment share them."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     @abstractmethod
-    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+    def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Make a task.
 
         Args:
@@ -67,7 +67,7 @@ class GeneratedTasks(TaskSource):
         """How many tasks each split has."""
         return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
 
-    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+    def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Make a task; what is ``None`` is left to chance."""
         _check("database", database, DATABASES)
         _check("difficulty", difficulty, DIFFICULTIES)
@@ -109,7 +109,7 @@ class TaskFile(TaskSource):
         """How many tasks each split has."""
         return {split: len(tasks) for split, tasks in self._splits.items()}
 
-    def make(self, place: Place, database: str | None, difficulty: str | None) -> SqlTask:
+    def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Read a task, which says itself what it is about."""
         if database is not None or difficulty is not None:
             raise InvalidRequestError(

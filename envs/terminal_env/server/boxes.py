@@ -7,12 +7,14 @@ from functools import cache
 from typing import cast
 
 from openenv.core.exceptions import SandboxUnavailableError
-from openenv.core.sandbox import Kind, Limits, SandboxPool, require_sandbox
+from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool, require_sandbox
 
 READY = 4
 """Sandboxes that are kept ready."""
 
-_LIMITS = Limits(wall_s=30.0, cpu_s=30.0, memory_bytes=512 * 2**20, output_bytes=32 * 1024, disk_bytes=32 * 2**20)
+_LIMITS = SandboxLimits(
+    wall_s=30.0, cpu_s=30.0, memory_bytes=512 * 2**20, output_bytes=32 * 1024, disk_bytes=32 * 2**20
+)
 
 
 def sandbox_kind() -> Kind:

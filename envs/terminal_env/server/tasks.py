@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
-from openenv.core.tasks import ListsTasks, Place, Splits, Task, read_tasks
+from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DIFFICULTIES
 from .families import FAMILIES
@@ -20,14 +20,14 @@ TASKS_PER_SPLIT = 10_000
 _MOST_FILE_BYTES = 2**20
 
 
-class TaskSource(ListsTasks):
+class TaskSource(TaskListing):
     """Tasks in splits. They never change, so that copies of an environment share them."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     @abstractmethod
-    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+    def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Make a task.
 
         Args:
@@ -48,7 +48,7 @@ class GeneratedTasks(TaskSource):
         """How many tasks each split has."""
         return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
 
-    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+    def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Make a task; what is ``None`` is left to chance."""
         _check_known("family", family, tuple(FAMILIES))
         _check_known("difficulty", difficulty, DIFFICULTIES)
@@ -81,7 +81,7 @@ class TaskFile(TaskSource):
         """How many tasks each split has."""
         return {split: len(tasks) for split, tasks in self._splits.items()}
 
-    def make(self, place: Place, family: str | None, difficulty: str | None) -> TerminalTask:
+    def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Read a task, which says itself what it is."""
         if family is not None or difficulty is not None:
             raise InvalidRequestError(

@@ -14,7 +14,7 @@ from openenv.core.exceptions import (
     SandboxFileError,
 )
 from openenv.core.sandbox import Execution, Kind, Sandbox
-from openenv.core.tasks import ListsTasks, Place
+from openenv.core.tasks import TaskListing, TaskRef
 
 from ..models import (
     MAX_STEPS,
@@ -38,7 +38,7 @@ _MOST_READ_BYTES = 64 * 1024
 _REPLACED = "All files are as they were at the start."
 
 
-class TerminalEnvironment(ListsTasks, Environment[TerminalAction, TerminalObservation, TerminalState]):
+class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObservation, TerminalState]):
     """Do a job in the shell of a sandbox. The reward, at the end, is the share of its checks that hold.
 
     The episode ends when the job is submitted, or after its last step. Where what has to stay as it is does not, all is
@@ -176,7 +176,7 @@ class TerminalEnvironment(ListsTasks, Environment[TerminalAction, TerminalObserv
         """
         state = TerminalState.model_validate(snapshot["state"])
         if snapshot["sandbox"] is not None and state.split is not None and state.index is not None:
-            self._task = self._tasks.make(Place(state.split, state.index), **snapshot["asked"])
+            self._task = self._tasks.make(TaskRef(state.split, state.index), **snapshot["asked"])
             self._sandbox = self._pool.take()
             unpack(self._sandbox, snapshot["sandbox"])
         self._state, self._asked, self._text = state, snapshot["asked"], snapshot["text"]

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from openenv.core.tasks import Place
+from openenv.core.tasks import TaskRef
 from terminal_env import RunAction, SubmitAction, TerminalAction, TerminalObservation
 from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.player import make_player, plan
@@ -72,6 +72,6 @@ def test_who_only_submits_gets_nothing(environment: TerminalEnvironment) -> None
 def test_every_task_is_understood_and_others_are_left_alone() -> None:
     tasks = GeneratedTasks()
     for index in range(200):
-        assert plan(tasks.make(Place("train", index), None, None).prompt)
+        assert plan(tasks.make(TaskRef("train", index), None, None).prompt)
     assert plan("Do something else.") == []
     assert make_player(1)(TerminalObservation(prompt="Do something else.")) == SubmitAction()

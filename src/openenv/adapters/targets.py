@@ -15,7 +15,8 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.serving import app_for
-from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes, environment_types
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 

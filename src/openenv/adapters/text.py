@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.reader import finite_values, members, resolved
 
 __all__ = ["ActionText", "Reading", "hidden_text_warning", "observation_fields", "observation_text"]
 
@@ -158,8 +159,8 @@ class ActionText:
     def __init__(self, action: type[BaseModel] | Mapping[str, Any], fallback: str | None = None) -> None:
         self._action_class = action if isinstance(action, type) else None
         self.schema: Mapping[str, Any] = action.model_json_schema() if isinstance(action, type) else action
-        members = _members(self.schema)
-        self.kinds = tuple(map(_agent_fields if len(members) == 1 else _kind_fields, members))
+        kinds = [member.schema for member in members(self.schema)]
+        self.kinds = tuple(map(_agent_fields if len(kinds) == 1 else _kind_fields, kinds))
         self.fields = {name: field for kind in self.kinds for name, field in kind.items()}
         self._payloads = _finite_payloads(self.fields) if len(self.kinds) == 1 else {}
         self.choices = tuple(self._payloads)
@@ -285,64 +286,22 @@ class _IllegalTextError(Exception):
     """A text is no action; turned into a `Reading` before it leaves this module."""
 
 
-def _members(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas of a union of actions, or the one of a single class."""
-    members: Sequence[Mapping[str, Any]] | None = schema.get("oneOf", schema.get("anyOf"))
-    if members is None:
-        return [schema]
-    definitions = {"$defs": schema.get("$defs", {})}
-    return [{**_resolved(member, schema), **definitions} for member in members]
-
-
 def _agent_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     properties = {name: field for name, field in schema.get("properties", {}).items() if name != "metadata"}
     required = [name for name in schema.get("required", ()) if name in properties]
-    return {name: _resolved(properties[name], schema) for name in required or properties}
+    return {name: resolved(properties[name], schema) for name in required or properties}
 
 
 def _kind_fields(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return what is filled in of one kind of several: with the fields that agents choose, what tells it apart."""
     chosen = _agent_fields(schema)
-    named = {name: _resolved(field, schema) for name, field in schema.get("properties", {}).items()}
+    named = {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
     return {name: field for name, field in named.items() if name in chosen or "const" in field}
-
-
-def _resolved(field: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow ``$ref`` and an ``anyOf`` with one alternative beside null; the field's own keys win."""
-    if "$ref" in field:
-        target: Any = root
-        for part in field["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        return {**_resolved(target, root), **{key: value for key, value in field.items() if key != "$ref"}}
-    alternatives = [option for option in field.get("anyOf", ()) if option.get("type") != "null"]
-    if len(alternatives) == 1:
-        return {**_resolved(alternatives[0], root), **{key: value for key, value in field.items() if key != "anyOf"}}
-    return field
-
-
-def _finite_values(field: Mapping[str, Any]) -> list[Any] | None:
-    if "const" in field:
-        return [field["const"]]
-    if "enum" in field:
-        return list(field["enum"])
-    if field.get("type") == "boolean":
-        return [False, True]
-    if field.get("type") == "integer":
-        bounds = _integer_bounds(field)
-        if bounds is not None and bounds[1] - bounds[0] < MAX_CHOICES:
-            return list(range(bounds[0], bounds[1] + 1))
-    return None
-
-
-def _integer_bounds(field: Mapping[str, Any]) -> tuple[int, int] | None:
-    low = field.get("minimum", field.get("exclusiveMinimum", 0) + 1 if "exclusiveMinimum" in field else None)
-    high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
-    return None if low is None or high is None else (int(low), int(high))
 
 
 def _finite_payloads(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return every action by its text, or nothing where there are too many to list."""
-    values = [_finite_values(field) for field in fields.values()]
+    values = [finite_values(field, MAX_CHOICES) for field in fields.values()]
     finite = [options for options in values if options is not None]
     if len(finite) < len(values) or prod(map(len, finite)) > MAX_CHOICES:
         return {}
@@ -390,7 +349,7 @@ def _checked_by_schema(payload: dict[str, Any], schema: Mapping[str, Any]) -> di
     problems = []
     told_apart_by = schema.get("discriminator", {}).get("propertyName")
     named = [] if told_apart_by is None else [told_apart_by]
-    for member in _members(schema):
+    for _, member in members(schema):
         try:
             return _checked_by_member(payload, {**member, "required": [*named, *member.get("required", ())]})
         except _IllegalTextError as error:
@@ -405,7 +364,7 @@ def _checked_by_member(payload: dict[str, Any], schema: Mapping[str, Any]) -> di
     if unknown or missing:
         raise _IllegalTextError(f"expected the keys {', '.join(properties)}; got {', '.join(payload) or 'none'}")
     for name, value in payload.items():
-        allowed = _finite_values(_resolved(properties[name], schema))
+        allowed = finite_values(resolved(properties[name], schema), MAX_CHOICES)
         if allowed is not None and value not in allowed:
             raise _IllegalTextError(f"{name}: expected one of {_value_text(allowed)}; got {_shortened(str(value))!r}")
     return payload
@@ -421,7 +380,7 @@ def _keys_text(fields: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _field_text(field: Mapping[str, Any]) -> str:
-    values = _finite_values(field)
+    values = finite_values(field, MAX_CHOICES)
     kind = "one of " + ", ".join(map(_value_text, values[:50])) if values else str(field.get("type", "any value"))
     return f"{kind}: {field['description']}" if field.get("description") else kind
 

@@ -8,12 +8,13 @@ from typing import Any
 from openenv.auto.fields import FieldAbout, fields_of
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.readme import Readme, read_readme
-from openenv.core.env_server.environment_types import EnvironmentTypes, environment_types
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.env_server.tool_schemas import ToolSignature, described_schema
 from openenv.core.env_server.tools import class_tools
 from openenv.core.env_server.types import State
+from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.generator import ToolSignature, described_schema
+from openenv.core.schema.reader import calls_tool, members
 
 _BESIDE = frozenset({"metadata", "done", "reward"})
 _OF_EVERY_STATE = frozenset({"episode_id", "step_count"})
@@ -178,14 +179,7 @@ def _json_default(default: Any) -> Any:
 
 def _actions(schema: Mapping[str, Any]) -> list[Part]:
     """The kinds of actions: several in a union; none where it only calls tools."""
-    definitions = schema.get("$defs", {})
-    members = schema.get("oneOf", schema.get("anyOf"))
-    if members is None:
-        properties = schema.get("properties", {})
-        only_tools = "tool_name" in properties and properties.get("type", {}).get("const") == "call_tool"
-        return [] if only_tools else [_titled(schema, _BESIDE)]
-    names = [member["$ref"].rpartition("/")[2] for member in members if "$ref" in member]
-    return [_part(name, {**definitions[name], "$defs": definitions}, _BESIDE) for name in names]
+    return [] if calls_tool(schema) else [_part(name, kind, _BESIDE) for name, kind in members(schema)]
 
 
 def _titled(schema: Mapping[str, Any], left_out: frozenset[str]) -> Part:

@@ -15,8 +15,9 @@ from openenv.auto.manifest import Manifest
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.environment_types import EnvironmentFactory, environment_types
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from openenv.core.documents import read_toml
-from openenv.core.env_server.importable import importing
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.import_guard import importing
 
 
 def module_path(folder: Path) -> tuple[str, Path]:

@@ -7,8 +7,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.containers.base import RuntimeProvider
-from openenv.core.env_server.importable import refuse_while_importing
 from openenv.core.exceptions import ProviderError
+from openenv.core.import_guard import refuse_while_importing
 
 if TYPE_CHECKING:
     import uvicorn
@@ -56,7 +56,8 @@ class InProcessProvider(RuntimeProvider):
         """
         import uvicorn
 
-        from openenv.core.env_server.app import uvicorn_settings
+        from openenv.core.env_server.operations.drain import DrainingServer, sessions_of
+        from openenv.core.env_server.serving import prepare, uvicorn_settings
 
         refuse_while_importing()
         if env_vars or kwargs:
@@ -65,12 +66,13 @@ class InProcessProvider(RuntimeProvider):
         if self._server is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
         app = self._make_app()
+        prepare(app)
         try:
             listener = socket.create_server((_HOST, port or 0), backlog=2048)
         except OSError as error:
             raise ProviderError(f"The server could not be started: {error}") from error
         settings = {**uvicorn_settings("warning", None, None), "log_config": None}  # the program's own log stays
-        self._server = uvicorn.Server(uvicorn.Config(app, **settings))
+        self._server = DrainingServer(uvicorn.Config(app, **settings), sessions_of(app))
         self._base_url = f"http://{_HOST}:{listener.getsockname()[1]}"
         self._thread = Thread(target=_serve, args=(self._server, listener), name="openenv-server", daemon=True)
         self._thread.start()

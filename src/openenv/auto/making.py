@@ -14,7 +14,7 @@ from openenv.auto.serving import app_for
 from openenv.core.containers.base import RuntimeProvider
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
 

@@ -15,10 +15,10 @@ from openenv.auto.importing import bare_names, import_file, import_from_folder, 
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.mcp_client import MCPToolClient
 from openenv.core.typed_client import client_for

@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

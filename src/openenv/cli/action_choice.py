@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.cli.action_form import ActionForm
-from openenv.core.env_server.derived_tools import tool_names
+from openenv.core.env_server.sessions.action_tools import tool_names
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.reader import calls_tool, constants, members
 
 _LIST_TOOLS, _CALL_TOOL = "list_tools", "call_tool"
 LIST_TOOLS = {"type": _LIST_TOOLS}
@@ -48,15 +49,9 @@ def action_kinds(schema: Mapping[str, Any], taken: frozenset[str] = frozenset())
         schema: The schema.
         taken: The names of tools beside them.
     """
-    definitions = schema.get("$defs", {})
-    members = schema.get("oneOf", schema.get("anyOf"))
-    if members is None:
-        classes = {} if _calls_tools(schema) else {schema.get("title", "Action"): schema}
-    else:
-        references = [member["$ref"].rpartition("/")[2] for member in members if "$ref" in member]
-        classes = {name: definitions[name] for name in references}
-    names = tool_names(list(classes), taken)  # agents call them the same
-    return [_kind(name, fields, definitions) for name, fields in zip(names, classes.values(), strict=True)]
+    kinds = {} if calls_tool(schema) else dict(members(schema))
+    names = tool_names(list(kinds), taken)  # agents call them the same
+    return [_kind(name, kind) for name, kind in zip(names, kinds.values(), strict=True)]
 
 
 def tool_kinds(tools: Sequence[Mapping[str, Any]]) -> list[Kind]:
@@ -66,7 +61,7 @@ def tool_kinds(tools: Sequence[Mapping[str, Any]]) -> list[Kind]:
 
 def refuses_listing(schema: Mapping[str, Any]) -> bool:
     """Whether ``LIST_TOOLS`` is no action by a JSON Schema, so that asking does nothing where there are no tools."""
-    if _calls_tools(schema):
+    if calls_tool(schema):
         return True
     return all(_refuses(kind.schema, kind.constants) for kind in action_kinds(schema))
 
@@ -181,17 +176,11 @@ def _fields_form(kind: Kind, console: Console) -> ActionForm:
     return ActionForm(kind.schema, console, left_out=() if kind.is_tool else ("metadata", *kind.constants))
 
 
-def _kind(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Kind:
-    constants = {key: value["const"] for key, value in schema.get("properties", {}).items() if "const" in value}
-    return Kind(name, schema.get("description", ""), {**schema, "$defs": definitions}, constants)
+def _kind(name: str, schema: Mapping[str, Any]) -> Kind:
+    return Kind(name, schema.get("description", ""), schema, constants(schema))
 
 
-def _calls_tools(schema: Mapping[str, Any]) -> bool:
-    properties = schema.get("properties", {})
-    return "tool_name" in properties and properties.get("type", {}).get("const") == _CALL_TOOL
-
-
-def _refuses(schema: Mapping[str, Any], constants: Mapping[str, Any]) -> bool:
+def _refuses(schema: Mapping[str, Any], fixed: Mapping[str, Any]) -> bool:
     missing = set(schema.get("required", ())) - {"type"}
     unknown = schema.get("additionalProperties") is False and "type" not in schema.get("properties", {})
-    return bool(missing) or unknown or constants.get("type", _LIST_TOOLS) != _LIST_TOOLS
+    return bool(missing) or unknown or fixed.get("type", _LIST_TOOLS) != _LIST_TOOLS

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import typer
 
 from openenv.core.addresses import is_any, is_loopback, reachable, url_of
-from openenv.core.env_server.security import TOKEN_VARIABLE, WayIn, needs_new_token, new_token
+from openenv.core.env_server.access.policy import TOKEN_VARIABLE, AuthRequirement, needs_new_token, new_token
+from openenv.core.env_server.settings import ServerConfig
 
 # An address that is kept for documentation: nobody is there, and nothing is sent.
 _SOMEWHERE = ("192.0.2.1", 9)
@@ -34,11 +35,11 @@ class Announcement:
     made: bool = False
     quiet: bool = False
 
-    def show(self, way_in: WayIn) -> None:
+    def show(self, auth_requirement: AuthRequirement) -> None:
         """Print it.
 
         Args:
-            way_in: What the server wants to be shown by peers from other machines.
+            auth_requirement: What the server wants to be shown by peers from other machines.
         """
         if self.quiet:
             return
@@ -49,17 +50,17 @@ class Announcement:
         typer.echo(f"  its API   {url}/docs")
         typer.echo("  stop it   Ctrl-C")
         if not is_loopback(self.host):
-            self._show_the_way(way_in)
+            self._show_the_way(auth_requirement)
 
-    def _show_the_way(self, way_in: WayIn) -> None:
+    def _show_the_way(self, auth_requirement: AuthRequirement) -> None:
         """Say how other machines reach it."""
         host = _address_for_others() if is_any(self.host) else self.host
         url = url_of(host, self.port, https=self.https)
         typer.echo()
         who = "Other machines reach" if is_any(self.host) else "You and other machines reach"
-        if way_in is WayIn.NOTHING:
+        if auth_requirement is AuthRequirement.NOTHING:
             typer.echo(f"{who} it at {url}; nobody is asked for a token.")
-        elif way_in is WayIn.TOKEN_OF_APPLICATION:
+        elif auth_requirement is AuthRequirement.TOKEN_OF_APPLICATION:
             typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
         elif not self.made:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
@@ -79,7 +80,7 @@ def make_token_for(host: str) -> bool:
     Returns:
         Whether one was made.
     """
-    if not needs_new_token(host, {}):
+    if not needs_new_token(host, ServerConfig.read()):
         return False
     os.environ[TOKEN_VARIABLE] = new_token()
     return True

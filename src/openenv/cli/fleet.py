@@ -16,8 +16,8 @@ from openenv.auto.package import EnvironmentPackage
 from openenv.cli.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
 from openenv.core.containers.resources import Resources
-from openenv.core.env_server.app import Looks
-from openenv.core.env_server.security import TOKEN_VARIABLE
+from openenv.core.env_server.access.policy import TOKEN_VARIABLE
+from openenv.core.env_server.serving import RunOptions
 from openenv.core.exceptions import OpenEnvError
 from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.cluster import ADDRESS_VARIABLE
@@ -66,7 +66,7 @@ def serve_fleet(
     host: str,
     port: int,
     options: FleetOptions,
-    looks: Looks,
+    run_options: RunOptions,
 ) -> None:
     """Serve an environment with a fleet: SIGTERM lets episodes end first, Ctrl-C does not, SIGHUP updates all servers.
 
@@ -75,7 +75,7 @@ def serve_fleet(
         host: Address to listen on.
         port: Port to listen on.
         options: What the fleet is to be.
-        looks: How its servers show themselves.
+        run_options: The log and the certificate of its servers.
     """
     is_shared = bool(os.environ.get(ADDRESS_VARIABLE))  # by machines of which clients must reach each one
     made = make_token_for(_ANY_ADDRESS if is_shared else host)
@@ -86,7 +86,7 @@ def serve_fleet(
         port=port,
         autoscaling=options.autoscaling,
         resources=options.resources,
-        **looks,
+        **run_options,
     )
     told: SimpleQueue[int] = SimpleQueue()
     try:
@@ -94,7 +94,7 @@ def serve_fleet(
         for number in (*_STOPPING, signal.SIGHUP):
             signal.signal(number, lambda number, _frame: told.put(number))
         bound, bound_port = fleet.bound
-        announcement = Announcement(fleet.name, bound, bound_port, looks["tls"] is not None, made)
+        announcement = Announcement(fleet.name, bound, bound_port, run_options["tls"] is not None, made)
         _announce(fleet, announcement, is_shared=is_shared)
         stopped_by = _serve_until_told(fleet, told)
     finally:
@@ -137,7 +137,7 @@ def _update(fleet: Fleet) -> None:
 
 def _announce(fleet: Fleet, announcement: Announcement, *, is_shared: bool) -> None:
     status = fleet.status()
-    announcement.show(fleet.way_in)
+    announcement.show(fleet.auth_requirement)
     typer.echo()
     servers = "1 server" if len(status.replicas) == 1 else f"{len(status.replicas)} servers"
     typer.echo(f"{servers} with {status.capacity:,} places for sessions: {fleet.address}/fleet")

@@ -4,7 +4,7 @@ import keyword
 import re
 import shutil
 import sys
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import packages_distributions
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from openenv._version import __version__
 from openenv.auto.names import class_prefix, environment_key
 
 SUFFIX = ".tmpl"
@@ -55,7 +56,7 @@ def write_scaffold(env_name: str, folder: Path) -> None:
         "prefix": class_prefix(env_name),
         "title": env_name.replace("_", " ").strip().title(),
         "image": env_name.replace("_", "-"),
-        "openenv_version": version("openenv-core"),
+        "openenv_version": __version__,
     }
     _write_files(files("openenv.cli") / "templates" / "environment", folder, values)
     for name in EMPTY_FOLDERS:

@@ -48,7 +48,9 @@ def _print(installed: list[EnvironmentPackage], here: list[EnvironmentPackage], 
 
 
 def _print_group(console: Console, title: str, rows: list[tuple[str, str, str, str]]) -> None:
-    table = Table("name", "version", "description and where it is", box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("name", "version", "description and where it is"):
+        table.add_column(heading, overflow="fold")
     for name, version, description, place in rows:
         about = Text(f"{description}\n" if description else "", overflow="fold")
         table.add_row(Text(name, style="bold cyan"), version, about.append(place, style="dim"))

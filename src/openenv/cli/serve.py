@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -18,13 +18,15 @@ from openenv.cli.announcement import Announcement, make_token_for
 from openenv.cli.completion import complete_environment
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import TrustRemoteCode, local_target
+from openenv.cli.server_settings import with_settings
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.core.containers.venv_cache import environment_for, variables_of
-from openenv.core.env_server.app import Looks, listen, run_app, run_workers
-from openenv.core.env_server.journal.stores import is_address
-from openenv.core.env_server.security import Access, way_in_of
-from openenv.core.env_server.settings import limit_variable
+from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
+from openenv.core.env_server.history.stores import is_address
+from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
+from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
+from openenv.core.exceptions import ConfigurationError
 
 STOP_GRACE_S = 10.0
 HERE = "."
@@ -33,8 +35,8 @@ SERVED = "OPENENV_SERVED"
 SERVED_APP = "OPENENV_SERVED_APP"
 """With ``--reload`` and ``--app``: its application."""
 
-SESSIONS, PROCESSES, JOURNAL, ACCESS = "Sessions", "Processes", "Journal", "Access"
-LOGS, MCP_SERVER, FLEET, PROGRAMS = "Logs and traces", "MCP server", "Fleet", "For programs that start this one"
+PROCESSES, ACCESS, LOGS = "Processes", "Access", "Logs and traces"
+MCP_SERVER, FLEET, PROGRAMS = "MCP server", "Fleet", "For programs that start this one"
 
 Target = Annotated[
     str,
@@ -93,9 +95,6 @@ Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=655
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
-MaxSessions = Annotated[
-    int | None, typer.Option(min=1, help="Sessions at once.  [default: the environment's]", rich_help_panel=SESSIONS)
-]
 LogLevel = Annotated[
     Literal["critical", "error", "warning", "info", "debug"],
     typer.Option(help="Least severe log message to show.", rich_help_panel=LOGS),
@@ -108,98 +107,7 @@ LogFormat = Annotated[
         rich_help_panel=LOGS,
     ),
 ]
-Telemetry = Annotated[
-    bool, typer.Option("--telemetry", help="Send OpenTelemetry traces where OTEL_* says.", rich_help_panel=LOGS)
-]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that serve the port together.", rich_help_panel=PROCESSES)]
-Isolation = Annotated[
-    Literal["none", "process"] | None,
-    typer.Option(
-        help="Whether environments run in processes of their own.  [default: none]",
-        show_default=False,
-        rich_help_panel=PROCESSES,
-    ),
-]
-SessionsPerProcess = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="With --isolation process: sessions that share one.  [default: 1]", rich_help_panel=PROCESSES
-    ),
-]
-MaxSessionsPerClient = Annotated[
-    int | None, typer.Option(min=1, help="Sessions at once for clients of one address.", rich_help_panel=SESSIONS)
-]
-MaxMessagesPerS = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001,
-        help="Messages in a second over one WebSocket, or from one address over HTTP.",
-        rich_help_panel=SESSIONS,
-    ),
-]
-MaxWaitS = Annotated[
-    float | None,
-    typer.Option(min=0, help="Longest wait in line for a session.  [default: 600]", rich_help_panel=SESSIONS),
-]
-ResetTimeoutS = Annotated[
-    float | None, typer.Option(min=0.001, help="Seconds that a reset may take.", rich_help_panel=SESSIONS)
-]
-StepTimeoutS = Annotated[
-    float | None, typer.Option(min=0.001, help="Seconds that a step may take.", rich_help_panel=SESSIONS)
-]
-ResumeWindowS = Annotated[
-    float | None,
-    typer.Option(
-        min=0, help="Seconds to keep the session of a lost connection.  [default: 30]", rich_help_panel=SESSIONS
-    ),
-]
-DrainS = Annotated[
-    float | None,
-    typer.Option(min=0, help="Seconds for episodes to end after SIGTERM.  [default: 5]", rich_help_panel=SESSIONS),
-]
-Journal = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|postgresql://...",
-        help="File, or database, from which sessions go on after the server was killed.  [default: none]",
-        show_default=False,
-        rich_help_panel=JOURNAL,
-    ),
-]
-JournalMaxAgeS = Annotated[
-    float | None,
-    typer.Option(
-        min=1, help="Seconds for which the journal keeps sessions.  [default: a week]", rich_help_panel=JOURNAL
-    ),
-]
-JournalMaxSizeMb = Annotated[
-    float | None, typer.Option(min=1, help="MiB that the journal may take.  [default: 1024]", rich_help_panel=JOURNAL)
-]
-Auth = Annotated[
-    Literal["token", "none"] | None,
-    typer.Option(
-        help="Whether peers from other machines need a token.  [default: token]",
-        show_default=False,
-        rich_help_panel=ACCESS,
-    ),
-]
-AllowedHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Further name that the server is known by; may be given again.", show_default=False, rich_help_panel=ACCESS
-    ),
-]
-AllowedOrigin = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Origin of a site whose pages may drive the server; may be given again.",
-        show_default=False,
-        rich_help_panel=ACCESS,
-    ),
-]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Tell clients where the environment raised.", rich_help_panel=LOGS)
-]
 SslCertfile = Annotated[
     str | None,
     typer.Option(help="Certificate to serve https and wss with.", show_default=False, rich_help_panel=ACCESS),
@@ -248,7 +156,9 @@ StopOnEof = Annotated[
 ]
 
 
+@with_settings
 def serve(
+    settings: dict[str, Any],
     environment: Target = HERE,
     port: Port = 8000,
     host: Host = "127.0.0.1",
@@ -256,31 +166,13 @@ def serve(
     app: App = None,
     venv: Venv = False,
     trust_remote_code: TrustRemoteCode = False,
-    max_sessions: MaxSessions = None,
     workers: Workers = 1,
-    isolation: Isolation = None,
-    sessions_per_process: SessionsPerProcess = None,
-    max_sessions_per_client: MaxSessionsPerClient = None,
-    max_messages_per_s: MaxMessagesPerS = None,
-    max_wait_s: MaxWaitS = None,
-    reset_timeout_s: ResetTimeoutS = None,
-    step_timeout_s: StepTimeoutS = None,
-    resume_window_s: ResumeWindowS = None,
-    drain_s: DrainS = None,
-    auth: Auth = None,
-    allowed_host: AllowedHost = None,
-    allowed_origin: AllowedOrigin = None,
     ssl_certfile: SslCertfile = None,
     ssl_keyfile: SslKeyfile = None,
     ssl_keyfile_password: SslKeyfilePassword = None,
-    journal: Journal = None,
-    journal_max_age_s: JournalMaxAgeS = None,
-    journal_max_size_mb: JournalMaxSizeMb = None,
     quiet: Quiet = False,
     log_level: LogLevel = "warning",
     log_format: LogFormat = None,
-    telemetry: Telemetry = False,
-    debug: Debug = False,
     mcp_server: McpServer = None,
     mcp_env: McpEnv = None,
     tasks: Tasks = None,
@@ -299,8 +191,6 @@ def serve(
         _check_reload(fd, workers)
     fleet_options = FleetOptions(replicas, min_replicas, max_replicas, replica_cpus, replica_memory)
     _check_fleet(fleet, fleet_options, alone=workers == 1 and not reload and fd is None)
-    if sessions_per_process is not None and (isolation or os.environ.get("OPENENV_ISOLATION")) != "process":
-        raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
     given = environment
     environment = local_target(given, trusted=trust_remote_code)
     if venv:
@@ -308,34 +198,11 @@ def serve(
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
         threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
-    limits = {
-        "max_sessions_per_client": max_sessions_per_client,
-        "max_messages_per_s": max_messages_per_s,
-        "max_wait_s": max_wait_s,
-        "reset_timeout_s": reset_timeout_s,
-        "step_timeout_s": step_timeout_s,
-        "resume_window_s": resume_window_s,
-        "drain_s": drain_s,
-        "journal_max_age_s": journal_max_age_s,
-        "journal_max_size_mb": journal_max_size_mb,
-    }
-    _hand_on(
-        MAX_CONCURRENT_ENVS=max_sessions,
-        OPENENV_ISOLATION=isolation,
-        OPENENV_SESSIONS_PER_PROCESS=sessions_per_process,
-        OPENENV_JOURNAL=journal and _journal_place(journal),
-        OPENENV_AUTH=auth,
-        OPENENV_ALLOWED_HOSTS=",".join(allowed_host) if allowed_host else None,
-        OPENENV_ALLOWED_ORIGINS=",".join(allowed_origin) if allowed_origin else None,
-        OPENENV_DEBUG="1" if debug else None,
-        **{limit_variable(name): value for name, value in limits.items()},
-    )
-    if stop_on_eof:  # whoever started this server is its client, and nobody is left to play on
-        os.environ.setdefault(limit_variable("drain_s"), "0")
-    if telemetry:
-        os.environ["OPENENV_TELEMETRY"] = "1"
+    _set_variables(settings)
+    if stop_on_eof:  # the program that started this server is its only client
+        os.environ.setdefault(SETTINGS["drain_s"].variable, "0")
     package = _target(environment, app, mcp_server, tasks, reward, mcp_env or [])
-    looks: Looks = {
+    run_options: RunOptions = {
         "log_level": log_level,
         "log_format": log_format,
         "tls": TLS.of(ssl_certfile, ssl_keyfile, ssl_keyfile_password),
@@ -343,34 +210,35 @@ def serve(
     if reload:
         if not isinstance(package, EnvironmentPackage):
             raise typer.BadParameter(f"--reload watches an environment's folder, and {package.name} has none.")
-        _hand_on(**{SERVED: package.target, SERVED_APP: app})
-        _serve_reloading(package, host, port, looks, quiet=quiet)
+        os.environ.update({SERVED: package.target} | ({} if app is None else {SERVED_APP: app}))
+        _serve_reloading(package, host, port, run_options, quiet=quiet)
         return
     if fleet is not None:
         by_name = isinstance(package, EnvironmentPackage) and app is None
-        serve_fleet(environment if by_name else package, host, port, fleet_options, looks)
+        serve_fleet(environment if by_name else package, host, port, fleet_options, run_options)
         return
-    _serve_here(package, _listener(host, port, fd), workers, looks, quiet=quiet)
+    _serve_here(package, _listener(host, port, fd), workers, run_options, quiet=quiet)
 
 
 def _serve_here(
     package: EnvironmentPackage | AdaptedEnvironment,
     listener: socket.socket,
     workers: int,
-    looks: Looks,
+    run_options: RunOptions,
     *,
     quiet: bool,
 ) -> None:
     with listener:
         bound, bound_port = listener.getsockname()[:2]
         made = make_token_for(bound)
-        announcement = Announcement(package.name, bound, bound_port, looks["tls"] is not None, made, quiet)
+        announcement = Announcement(package.name, bound, bound_port, run_options["tls"] is not None, made, quiet)
         if workers > 1:
-            run_workers(package.app, workers, listener, on_ready=announcement.show, **looks)
+            run_workers(package.app, workers, listener, on_ready=announcement.show, **run_options)
             return
         application = package.app()
-        announcement.show(way_in_of(application))
-        run_app(application, listener=listener, **looks)
+        prepare(application)
+        announcement.show(auth_requirement_of(application))
+        run_app(application, listener=listener, **run_options)
 
 
 def _check_fleet(fleet: str | None, options: FleetOptions, *, alone: bool) -> None:
@@ -414,11 +282,20 @@ def _target(
     return find_mcp_server(mcp_server, tasks, reward, mcp_env)
 
 
-def _hand_on(**variables: object) -> None:
-    """Hand options on to wherever the environment's application is made."""
-    for name, value in variables.items():
-        if value is not None:
-            os.environ[name] = str(value)
+def _set_variables(settings: dict[str, Any]) -> None:
+    """Pass settings on to the process that makes the environment's application, this one or another, as variables."""
+    if journal := settings.get("journal"):
+        settings["journal"] = _journal_place(journal)
+    isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
+    if isolation == "none" and "sessions_per_process" in settings:
+        raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
+    try:
+        for name, value in settings.items():
+            SETTINGS[name].kind.check(name, value)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint=SETTINGS[name].option) from None
+    os.environ.update(environment_variables(settings))
+    ServerConfig.read()
 
 
 def _journal_place(journal: str) -> str:
@@ -431,17 +308,19 @@ def _listener(host: str, port: int, fd: int | None) -> socket.socket:
     return listen(host, port) if fd is None else socket.socket(fileno=fd)
 
 
-def _serve_reloading(package: EnvironmentPackage, host: str, port: int, looks: Looks, *, quiet: bool) -> None:
+def _serve_reloading(
+    package: EnvironmentPackage, host: str, port: int, run_options: RunOptions, *, quiet: bool
+) -> None:
     with _listener(host, port, None) as listener:
         port = listener.getsockname()[1]
-    announcement = Announcement(package.name, host, port, looks["tls"] is not None, make_token_for(host), quiet)
-    announcement.show(Access.of({}).way_in)
+    announcement = Announcement(package.name, host, port, run_options["tls"] is not None, make_token_for(host), quiet)
+    announcement.show(AccessPolicy.of(ServerConfig.read()).auth_requirement)
     run_app(
         "openenv.cli.served:app",
         host=host,
         port=port,
         reload_dirs=[str(package.folder)],
-        **looks,
+        **run_options,
     )
 
 

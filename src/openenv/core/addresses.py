@@ -2,12 +2,47 @@
 
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # Addresses that stand for all of a machine's, and the one by which it reaches itself.
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _ANY_IN_URL = re.compile(r"(?:\w+://)?(?:\[(?=::\]))?(?P<host>0\.0\.0\.0|(?<=\[)::(?=\]))(?=[:/\]]|$)")
+_NAME = r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
+_PORT = r"(?::(?P<port>[0-9]{1,5}))?"
+_ORIGIN = re.compile(rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://{_NAME}{_PORT}")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+HOST_HEADER = re.compile(_NAME + _PORT)
+"""What the header ``Host`` of a request may hold."""
+
+
+class Origin(NamedTuple):
+    """The origin of a page in one form: lower case, the port spelled out.
+
+    Example:
+        >>> str(Origin.parse("HTTPS://Example.com:443"))
+        'https://example.com'
+    """
+
+    scheme: str
+    name: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read an origin; ``None`` where the text is none, such as ``null``."""
+        found = _ORIGIN.fullmatch(text)
+        if found is None:
+            return None
+        scheme = found["scheme"].lower()
+        port = int(found["port"]) if found["port"] else _DEFAULT_PORTS.get(scheme)
+        return cls(scheme, found["name"].lower(), port)
+
+    def __str__(self) -> str:
+        """Write the origin as browsers do, without the default port of its scheme."""
+        port = "" if self.port in (None, _DEFAULT_PORTS.get(self.scheme)) else f":{self.port}"
+        return f"{self.scheme}://{self.name}{port}"
 
 
 def url_of(host: str, port: int, *, https: bool = False) -> str:

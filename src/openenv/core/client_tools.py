@@ -12,11 +12,11 @@ from types import MethodType
 from typing import Any, cast
 
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
-from openenv.core.env_server.protocol import decode_action
-from openenv.core.env_server.tool_schemas import faults_text
 from openenv.core.exceptions import InvalidRequestError, RequestRejectedError
 from openenv.core.reset_check import without_unknown
+from openenv.core.schema.generator import faults_text
 from openenv.core.typed_client import TypedEnvClient
+from openenv.core.wire.actions import decode_action
 
 __all__ = ["EPISODE_OVER", "TRAINER_COLUMNS", "HiddenMethod", "ToolClient", "refusal_text", "task_columns"]
 

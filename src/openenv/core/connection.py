@@ -27,17 +27,17 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from openenv.core.addresses import is_on_this_machine
-from openenv.core.env_server.logs import HiddenCredentials
-from openenv.core.env_server.protocol import SESSIONS_HEADER, V1
-from openenv.core.env_server.session_ids import SESSION_HEADER
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
+    ErrorCode,
     InvalidAnswerError,
     OpenEnvError,
     ServerUnauthorizedError,
 )
+from openenv.core.wire.names import SESSION_HEADER, SESSIONS_HEADER, V1
+from openenv.core.wire.redaction import HiddenCredentials
 
 # With these a server closes that can't take what it was sent, and could not the next time either.
 _COMPLAINTS = frozenset(
@@ -434,5 +434,5 @@ def unauthorized(url: str, said: str | None) -> ServerUnauthorizedError:
     """Make the error for a server that answers 401, with what it says."""
     return ServerUnauthorizedError(
         said or f"The server at {url} asks for a token, or for another one: give token=... or set OPENENV_TOKEN.",
-        "UNAUTHORIZED",
+        ErrorCode.UNAUTHORIZED,
     )

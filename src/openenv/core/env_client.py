@@ -27,7 +27,6 @@ from openenv.core.bootstrap import Bootstrapping
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.connection import ConnectionSettings
 from openenv.core.containers.base import Provider, RuntimeProvider
-from openenv.core.env_server.pictures import Picture
 from openenv.core.exceptions import (
     ClientModeError,
     ConfigurationError,
@@ -47,6 +46,8 @@ from openenv.core.links import RESET, Link, timed_out
 from openenv.core.plain_values import plain_value
 from openenv.core.schemas import fetch_schemas
 from openenv.core.served_tasks import fetch_tasks
+from openenv.core.wire.messages import MessageType
+from openenv.core.wire.results import Picture
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
@@ -279,8 +280,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         forked = await link.fork(count, self._message_timeout_s)
         if isinstance(forked, list):
             return [self._forked_child(child) for child in forked]
-        _answer_data(forked, "forked")  # raises the error that it carries; none of them ends this session
-        raise invalid_answer("forked", forked)
+        _answer_data(forked, MessageType.FORKED)  # raises the error that it carries; none of them ends this session
+        raise invalid_answer(MessageType.FORKED, forked)
 
     def _child(self, link: Link | None = None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
@@ -408,7 +409,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), "observation", self._parse_result)
+        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), MessageType.OBSERVATION, self._parse_result)
 
     def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
         """Do one action.
@@ -428,7 +429,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
         data = to_json(self._step_payload(action), fallback=plain_value)
-        return self._exchange(b"step", data, "observation", self._parse_result)
+        return self._exchange(b"step", data, MessageType.OBSERVATION, self._parse_result)
 
     def state(self) -> Coroutine[Any, Any, StateT]:
         """Read where the episode stands.
@@ -439,7 +440,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
             InvalidAnswerError: What came is no answer, or does not fit the client's classes.
         """
-        return self._exchange(b"state", None, "state", self._parse_state)
+        return self._exchange(b"state", None, MessageType.STATE, self._parse_state)
 
     def render(self) -> Coroutine[Any, Any, Picture | None]:
         """Have the environment show where the episode stands.
@@ -453,7 +454,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ConnectionLostError: The connection went before the answer came.
             ResponseTimeoutError: No answer came within ``message_timeout_s``.
         """
-        return self._exchange(b"render", None, "picture", _read_picture)
+        return self._exchange(b"render", None, MessageType.PICTURE, _read_picture)
 
     def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
         """Return a facade with the same methods, blocking and typed so."""
@@ -657,7 +658,7 @@ def _answer_data(message: Any, expected: str) -> dict[str, Any]:
         if isinstance(data, dict):
             if kind == expected:
                 return data
-            if kind == "error":
+            if kind == MessageType.ERROR:
                 raise ServerError.from_frame(data)
     raise invalid_answer(expected, message)
 

@@ -27,6 +27,7 @@ from openenv.core.outbox import FULL_FRAME, Outbox
 from openenv.core.reconnecting import Outage, refused_error, retry_after_s
 from openenv.core.resending import MOST_RESENDS, Resending
 from openenv.core.v1_links import Terms, V1Link
+from openenv.core.wire.messages import MessageType
 
 if TYPE_CHECKING:
     from openenv.core.hubs import Hubs
@@ -43,7 +44,7 @@ _UNREADABLE = (
 # How long to try whether a server of a fleet can be reached again, before the fleet is asked for another one.
 _SAME_SERVER_TIMEOUT_S = 3.0
 # Types of answers that name a session, and are for the hub all the same.
-_OF_THE_CONNECTION = ("opened", "attached")
+_OF_THE_CONNECTION = (MessageType.OPENED, MessageType.ATTACHED)
 
 
 @dataclass(eq=False)
@@ -179,7 +180,7 @@ class Hub:
         data = message.get("data")
         forked = data.get("sessions") if isinstance(data, dict) else None
         if not isinstance(forked, list) or not all(self._is_new_session(one) for one in forked):
-            raise invalid_answer("forked", message)
+            raise invalid_answer(MessageType.FORKED, message)
         links = [V1Link(self, one["session"], Terms.of(data, one["token"])) for one in forked]
         for link in links:
             link.attached = attached
@@ -191,7 +192,7 @@ class Hub:
 
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
         """Take an answer that nobody waits for any more: sessions that it brings are ended."""
-        if isinstance(message, dict) and message.get("type") == "forked":
+        if isinstance(message, dict) and message.get("type") == MessageType.FORKED:
             with suppress(InvalidAnswerError):
                 for link in self.adopt(message, attached=attached):
                     link.drop()
@@ -410,7 +411,7 @@ class Hub:
         elif number in self._attaching:
             self._attached(self._attaching.pop(number), message)
         else:
-            return message.get("type") == "attached" or self._was_opened_by(number, message)
+            return message.get("type") == MessageType.ATTACHED or self._was_opened_by(number, message)
         return True
 
     def _was_opened_by(self, number: int, message: dict[str, Any]) -> bool:
@@ -425,7 +426,7 @@ class Hub:
         remaining_s = attaching.deadline_s - self.connection.loop.time()
         if delay_s is not None and remaining_s > 0:
             self._attach_later(attaching, min(delay_s, remaining_s))
-        elif message.get("type") == "attached":
+        elif message.get("type") == MessageType.ATTACHED:
             self._go_on(attaching.link, message)
         else:
             self._leaving.pop(attaching.link.session, None)
@@ -477,15 +478,15 @@ class Hub:
             InvalidAnswerError: It is neither.
         """
         kind = message.get("type") if isinstance(message, dict) else None
-        if kind == "error":
+        if kind == MessageType.ERROR:
             return V1Link(self, "", Terms(), refusal=message)
-        if kind == "opened" and isinstance(message.get("id"), int):
+        if kind == MessageType.OPENED and isinstance(message.get("id"), int):
             session = message.get("session")
             if isinstance(session, str) and session not in self._links:
                 link = self._links[session] = V1Link(self, session, Terms.of(message.get("data")))
                 link.opened_by = message["id"]
                 return link
-        raise invalid_answer("opened", message)
+        raise invalid_answer(MessageType.OPENED, message)
 
     def _is_new_session(self, forked: Any) -> bool:
         """Whether an entry of a fork's answer names a session that there is not yet."""

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from openenv.core.connection import Connection, ConnectionSettings, Placement, connect_to_server, open_connection
-from openenv.core.env_server.protocol import V1, WORKERS_HEADER
-from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, OpenEnvError
+from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, ErrorCode, OpenEnvError
 from openenv.core.hub import Hub
 from openenv.core.links import LegacyLink, Link
+from openenv.core.wire.names import V1, WORKERS_HEADER
 
 _WORKERS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 # A fleet knows of what happens at its servers a moment later: what it says of them may be tried again after a while,
@@ -247,4 +247,4 @@ def _was_refused_for_now(link: Link) -> bool:
     """Whether a server has had no place, or was about to end: another one of its fleet may have one."""
     refusal = link.refusal()
     data = refusal.get("data") if isinstance(refusal, dict) else None
-    return isinstance(data, dict) and data.get("code") == "CAPACITY_REACHED" and data.get("scope") != "client"
+    return isinstance(data, dict) and data.get("code") == ErrorCode.CAPACITY_REACHED and data.get("scope") != "client"

@@ -16,7 +16,8 @@ from openenv.core.background_loop import blocks_outside_loop
 from openenv.core.client_types import StepResult
 from openenv.core.containers.base import Provider
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.mcp_types import (
+from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
+from openenv.core.wire.mcp_types import (
     CallToolObservation,
     GenericMCPObservation,
     JsonRpcResponse,
@@ -24,8 +25,8 @@ from openenv.core.env_server.mcp_types import (
     Tool,
     tool_observation_class,
 )
-from openenv.core.env_server.types import Observation, State
-from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
+from openenv.core.wire.messages import MessageType
+from openenv.core.wire.types import Observation, State
 
 __all__ = ["GenericMCPObservation", "MCPClientBase", "MCPToolClient", "fetch_tools"]
 
@@ -116,7 +117,7 @@ class MCPClientBase(EnvClient[Any, Any, State]):
         if use_cache and self._tools is not None:
             return list(self._tools)
         request = _request(McpMethod.TOOLS_LIST, {})
-        listed = await self._exchange_async(b"mcp", request, "mcp", _read_tools)
+        listed = await self._exchange_async(b"mcp", request, MessageType.MCP, _read_tools)
         self._tools = listed or None  # an empty list may be a passing failure's
         return list(listed)
 
@@ -193,7 +194,7 @@ class MCPToolClient(MCPClientBase):
         if not isinstance(name, str):
             raise TypeError(f"Expected the tool's name first, as in call_tool('search', query='...'), got {name!r}.")
         request = _request(McpMethod.TOOLS_CALL, {"name": name, "arguments": arguments})
-        response = await self._exchange_async(b"mcp", request, "mcp", JsonRpcResponse.model_validate)
+        response = await self._exchange_async(b"mcp", request, MessageType.MCP, JsonRpcResponse.model_validate)
         if response.error is not None:
             raise ToolCallError(name, response.error.message, response.error.code, response.error.data)
         return _value(response.result)
@@ -227,7 +228,7 @@ async def fetch_tools(client: EnvClient[Any, Any, Any]) -> list[Tool]:
     """
     request = _request(McpMethod.TOOLS_LIST, {})
     try:
-        response = await client._exchange_async(b"mcp", request, "mcp", JsonRpcResponse.model_validate)
+        response = await client._exchange_async(b"mcp", request, MessageType.MCP, JsonRpcResponse.model_validate)
     except RequestRejectedError:  # it knows no such message
         return []
     return [] if response.error is not None else _listed(response)

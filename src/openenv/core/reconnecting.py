@@ -7,14 +7,16 @@ from typing import Any
 
 from openenv.core.answers import invalid_answer
 from openenv.core.connection import Connection, ConnectionSettings, connect_to_server
-from openenv.core.env_server.protocol import V1
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
+    ErrorCode,
     OpenEnvError,
     ServerError,
     ServerSessionError,
 )
+from openenv.core.wire.messages import MessageType
+from openenv.core.wire.names import V1
 
 # Bounds of the longest pause before an attempt, which doubles from one to the next.
 _FIRST_PAUSE_S = 0.05
@@ -25,7 +27,7 @@ _LEAST_ATTEMPTS = 8
 _STEADY_S = 5.0
 # With these, or with when to ask again, a server says that it may take the session up later; and how long to wait then,
 # where it does not say.
-_FOR_NOW = ("RATE_LIMITED", "CAPACITY_REACHED")
+_FOR_NOW = (ErrorCode.RATE_LIMITED, ErrorCode.CAPACITY_REACHED)
 _SHORTEST_DELAY_S, _USUAL_DELAY_S, _LONGEST_DELAY_S = 0.05, 1.0, 5.0
 # The random part of a pause keeps clients apart that have lost their server together.
 _random = SystemRandom()
@@ -120,7 +122,7 @@ class Outage:
 def retry_after_s(refusal: dict[str, Any]) -> float | None:
     """Return when to ask again for a session that the server does not take up for now; ``None`` for never."""
     data = refusal.get("data")
-    if refusal.get("type") != "error" or not isinstance(data, dict):
+    if refusal.get("type") != MessageType.ERROR or not isinstance(data, dict):
         return None
     delay_s = data.get("retry_after_s")
     if not isinstance(delay_s, int | float):
@@ -137,7 +139,7 @@ def refused_error(reason: str, refusal: dict[str, Any]) -> OpenEnvError:
     """
     data = refusal.get("data")
     if not isinstance(data, dict):
-        return invalid_answer("attached", refusal)
+        return invalid_answer(MessageType.ATTACHED, refusal)
     error = ServerError.from_frame(data)
     if not isinstance(error, ServerSessionError):
         return error

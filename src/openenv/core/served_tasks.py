@@ -11,7 +11,7 @@ from urllib.request import Request
 from openenv.core.connection import failure_text, server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
-from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ErrorCode, ServerExecutionError
 from openenv.core.reset_check import unknown_split_text
 from openenv.core.schemas import http_address
 
@@ -113,7 +113,7 @@ def _refusal(url: str, error: HTTPError) -> Exception:
         )
     if error.code in (400, 404):
         return ConfigurationError(f"Expected tasks at {url}, but: {said or repr(error)}.")
-    return ServerExecutionError(f"Expected tasks at {url}, but: {said or repr(error)}.", "EXECUTION_ERROR")
+    return ServerExecutionError(f"Expected tasks at {url}, but: {said or repr(error)}.", ErrorCode.EXECUTION_ERROR)
 
 
 def _row(task: Any, split: str, index: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any, Generic, Self, TypeVar, cast
 from openenv.core.background_loop import background_loop, wait_for
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.pictures import Picture
 from openenv.core.vector_client import SyncVectorEnv, VectorEnv
+from openenv.core.wire.results import Picture
 
 ResultT = TypeVar("ResultT")
 

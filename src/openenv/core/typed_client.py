@@ -7,11 +7,11 @@ from pydantic import BaseModel
 
 from openenv.core.client_types import ActT, ObsT, StateT, StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.action_unions import action_model
-from openenv.core.env_server.environment_types import environment_types, generic_arguments
-from openenv.core.env_server.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
+from openenv.core.environment_types import environment_types, generic_arguments
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 from openenv.core.plain_values import plain_value
+from openenv.core.wire.actions import action_model
+from openenv.core.wire.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -14,10 +14,11 @@ from pydantic_core import to_json
 
 from openenv.core.answers import Answer
 from openenv.core.connection import Connection
-from openenv.core.env_server.protocol import error_data
 from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError, OpenEnvError, RequestNotSentError
 from openenv.core.links import RESET, Link, fail, given_up, unsent
 from openenv.core.resending import MOST_RESENDS
+from openenv.core.wire.errors import error_data
+from openenv.core.wire.messages import MessageType
 
 if TYPE_CHECKING:
     from openenv.core.hub import Hub
@@ -278,7 +279,7 @@ class _Forking:
 
     def set_result(self, message: Any) -> None:
         """Take the sessions, or the message that says why there are none."""
-        if not isinstance(message, dict) or message.get("type") != "forked":
+        if not isinstance(message, dict) or message.get("type") != MessageType.FORKED:
             self._result.set_result(message)
             return
         try:
@@ -302,4 +303,4 @@ def _unsent(kind: bytes, loss: OpenEnvError) -> OpenEnvError:
 
 def _too_large(size: int, limit: int) -> dict[str, Any]:
     """Make the answer that the server would give."""
-    return {"type": "error", "data": error_data(MessageTooLargeError(size, limit))}
+    return {"type": MessageType.ERROR, "data": error_data(MessageTooLargeError(size, limit))}

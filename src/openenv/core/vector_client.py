@@ -25,6 +25,7 @@ from openenv.core.hubs import open_link
 from openenv.core.links import RESET, Link, given_up, timed_out
 from openenv.core.plain_values import plain_value
 from openenv.core.v1_links import V1Link
+from openenv.core.wire.messages import MessageType
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
@@ -387,7 +388,9 @@ class _SlotAnswer(Generic[ObsT]):
     def set_result(self, message: Any) -> None:
         """Take the answer."""
         try:
-            result: SlotResult[ObsT] = read_answer(self.link, message, "observation", self._batch.parsers[self.slot])
+            result: SlotResult[ObsT] = read_answer(
+                self.link, message, MessageType.OBSERVATION, self._batch.parsers[self.slot]
+            )
         except OpenEnvError as error:
             result = error
         except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots
@@ -461,7 +464,7 @@ class SyncVectorEnv(Generic[ActT, ObsT, StateT]):
 
 def _error_of(link: Link, refusal: Any) -> OpenEnvError | None:
     try:
-        read_answer(link, refusal, "opened", dict)
+        read_answer(link, refusal, MessageType.OPENED, dict)
     except OpenEnvError as error:
         return error
     return None

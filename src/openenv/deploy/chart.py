@@ -1,11 +1,11 @@
 """A Helm chart that renders the same objects as ``manifests.py`` writes, from values that can be changed."""
 
-from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from openenv._version import __version__
 from openenv.core.containers.kubernetes.parts import resources_of
 from openenv.deploy.settings import Affinity, DeploymentSettings, Egress
 from openenv.deploy.yaml_text import yaml_text
@@ -29,7 +29,7 @@ def write_chart(settings: DeploymentSettings, folder: Path) -> list[Path]:
         "description": f"Servers of the environment {settings.name}.",
         "type": "application",
         "version": "0.1.0",
-        "appVersion": version("openenv-core"),
+        "appVersion": __version__,
         "kubeVersion": ">=1.30.0-0",
     }
     for name, content in {"Chart.yaml": chart, "values.yaml": chart_values(settings)}.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from openenv.core.env_server.security import new_token
+from openenv.core.env_server.access.policy import new_token
 from openenv.core.exceptions import ConfigurationError, ProviderError
 
 logger = logging.getLogger(__name__)

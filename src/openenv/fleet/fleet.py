@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from openenv.core.addresses import is_loopback, url_of
 from openenv.core.containers.resources import Resources
-from openenv.core.env_server.app import listen
+from openenv.core.env_server.access.policy import AccessPolicy, AuthRequirement, new_token
 from openenv.core.env_server.logs import LogFormat
-from openenv.core.env_server.security import Access, WayIn, new_token
-from openenv.core.env_server.settings import ServerSettings, checked_mode
+from openenv.core.env_server.serving import listen
+from openenv.core.env_server.settings import SETTINGS, ServerConfig, ServerSettings
 from openenv.core.env_server.tls import TLS
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
 from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.cluster import Cluster
-from openenv.fleet.plan import ServerPlan, environment_of, name_of, variables_of
+from openenv.fleet.plan import ServerPlan, environment_of, name_of, server_variables
 from openenv.fleet.status import FleetStatus
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-JOURNAL_VARIABLE = "OPENENV_JOURNAL"
+JOURNAL_VARIABLE = SETTINGS["journal"].variable
 # What the address and all servers share for as long as the fleet runs.
 _FIXED = frozenset({"allowed_hosts", "allowed_origins", "auth", "journal", "token"})
 
@@ -104,7 +104,7 @@ class Fleet:
         self._log_format = log_format
         self._tls = tls
         self._settings = _with_absolute_journal(settings)
-        self._access = Access.of(settings)
+        self._access = AccessPolicy.of(ServerConfig.read(settings, max_sessions=max_sessions))
         self._cluster: Cluster | None = None
         self._listener: socket | None = None
         self._thread: _LoopThread | None = None
@@ -140,12 +140,12 @@ class Fleet:
     @property
     def token(self) -> str | None:
         """What clients show that do not come over loopback; ``None`` where nobody has to, or there is none."""
-        return self._access.token if self._access.asks_token else None
+        return self._access.token if self._access.requires_token else None
 
     @property
-    def way_in(self) -> WayIn:
+    def auth_requirement(self) -> AuthRequirement:
         """What clients have to show that do not come over loopback."""
-        return self._access.way_in
+        return self._access.auth_requirement
 
     def start(self) -> Self:
         """Start Ray where it is needed, then the servers; returns once all of them are ready.
@@ -215,6 +215,7 @@ class Fleet:
         self._max_sessions = self._max_sessions if max_sessions is None else max_sessions
         self._settings = {**self._settings, **settings}
         try:
+            self._config()  # refuses what makes no sense before any server is replaced
             thread.run(running.update(self._server_plan(self._cluster)))
         except BaseException:
             self._environment, self._max_sessions, self._settings = before
@@ -265,9 +266,13 @@ class Fleet:
     def _plan(self, cluster: Cluster) -> "FleetPlan":
         from openenv.fleet.running import FleetPlan
 
-        if not (cluster.is_own and is_loopback(self._host)) and self._access.asks_token and self._access.token is None:
+        if (
+            not (cluster.is_own and is_loopback(self._host))
+            and self._access.requires_token
+            and self._access.token is None
+        ):
             self._settings["token"] = new_token()
-            self._access = Access.of(self._settings)
+            self._access = AccessPolicy.of(self._config())
         server = self._server_plan(cluster)
         journal = server.variables.get(JOURNAL_VARIABLE)
         if journal is not None and "://" not in journal and cluster.nodes > 1:
@@ -279,18 +284,21 @@ class Fleet:
             server=server,
             address=self.address,
             access=self._access,
-            mode=checked_mode(None),
+            mode=self._config().mode,
             autoscaling=self._autoscaling,
             moves_sessions=journal is not None,
             **self._patience_s,
         )
+
+    def _config(self) -> ServerConfig:
+        return ServerConfig.read(self._settings, max_sessions=self._max_sessions)
 
     def _server_plan(self, cluster: Cluster) -> ServerPlan:
         resources = self._resources or Resources(cpus=None if cluster.is_own else 1)
         return ServerPlan(
             environment=self._environment,
             host=self._host if cluster.is_own else None,
-            variables=variables_of(self._settings, self._max_sessions),
+            variables=server_variables(self._settings, self._max_sessions),
             resources=resources,
             runtime_env=self._runtime_env,
             log_level=self._log_level,

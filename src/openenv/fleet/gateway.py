@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -17,13 +19,13 @@ from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.addresses import is_any, url_of
-from openenv.core.env_server.exposition import Family, Sample
-from openenv.core.env_server.operations import OperatorRoutes, Report
-from openenv.core.env_server.protocol import SESSIONS_HEADER
-from openenv.core.env_server.security import Access, answer_handshake, protect
-from openenv.core.env_server.session_ids import worker_of
+from openenv.core.env_server.access.guard import answer_handshake, protect
+from openenv.core.env_server.access.policy import AccessPolicy
+from openenv.core.env_server.operations.exposition import to_report
+from openenv.core.env_server.operations.routes import OperatorRoutes, Report
 from openenv.core.env_server.types import ServerMode
-from openenv.core.env_server.workers.relay import named_session
+from openenv.core.env_server.workers.forwarding import named_session
+from openenv.core.wire.names import SESSIONS_HEADER, worker_of
 from openenv.fleet.forwarding import Forwarding, no_server
 from openenv.fleet.replica import Replica
 from openenv.fleet.replicas import Placed, Replicas
@@ -53,7 +55,7 @@ class Gateway:
         self._describe = describe
         self._placements = _Placements(replicas)
 
-    def app(self, access: Access, mode: ServerMode) -> FastAPI:
+    def app(self, access: AccessPolicy, mode: ServerMode) -> FastAPI:
         """Build the application.
 
         Args:
@@ -91,19 +93,20 @@ class Gateway:
         for report in reports.values():
             if report is not None:  # what each server has room for is not what the fleet has
                 report["metrics"] = [family for family in report["metrics"] if family[0] != _CAPACITY]
-        return {**reports, "fleet": {"metrics": self._figures()}}
+        return {**reports, "fleet": {"metrics": to_report(self._figures())}}
 
-    def _figures(self) -> list[Family]:
+    def _figures(self) -> list[Metric]:
         status = self._describe()
         phases = Counter(replica.phase for replica in status.replicas)
-        replicas = [Sample("openenv_fleet_replicas", {"phase": phase}, phases[phase]) for phase in Phase]
-        placements = [Sample("openenv_fleet_placements_total", {}, self._placements.count)]
-        replaced = [Sample("openenv_fleet_replaced_total", {}, self._replicas.replaced)]
+        replicas = GaugeMetricFamily("openenv_fleet_replicas", "Servers of the fleet.", labels=["phase"])
+        for phase in Phase:
+            replicas.add_metric([phase], phases[phase])
+        placements, replaced = self._placements.count, self._replicas.replaced
         return [
-            Family(_CAPACITY, "gauge", "Sessions that may be open at once.", [Sample(_CAPACITY, {}, status.capacity)]),
-            Family("openenv_fleet_replicas", "gauge", "Servers of the fleet.", replicas),
-            Family("openenv_fleet_placements", "counter", "Handshakes answered with a server's address.", placements),
-            Family("openenv_fleet_replaced", "counter", "Servers replaced since they died or hung.", replaced),
+            GaugeMetricFamily(_CAPACITY, "Sessions that may be open at once.", status.capacity),
+            replicas,
+            CounterMetricFamily("openenv_fleet_placements", "Handshakes answered with a server's address.", placements),
+            CounterMetricFamily("openenv_fleet_replaced", "Servers replaced since they died or hung.", replaced),
         ]
 
     async def _hand_on(self, scope: Scope, receive: Receive, send: Send) -> None:

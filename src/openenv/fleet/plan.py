@@ -13,21 +13,19 @@ from openenv.auto.files import find_file, is_file
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.containers.resources import Resources
 from openenv.core.env_server.app import create_app
-from openenv.core.env_server.environment_types import EnvironmentFactory
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.logs import LogFormat
-from openenv.core.env_server.settings import ServerSettings, limit_variable
+from openenv.core.env_server.settings import SETTINGS, ServerSettings, environment_variables
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
 
 FOUND = (EnvironmentPackage, AdaptedEnvironment)
 """What ``find_target`` finds by a name."""
 
-SESSIONS_VARIABLE = "MAX_CONCURRENT_ENVS"
+SESSIONS_VARIABLE = SETTINGS["max_sessions"].variable
 _DEFAULT_SESSIONS = 64
 # Variables of the program that starts a fleet which its servers get too.
 _HANDED_ON = "OPENENV_"
-# Settings that have no variable; each environment's own application has them.
-_NOT_HERE = frozenset({"reset_observation_cls", "max_message_size_mb"})
 
 
 @dataclass(frozen=True)
@@ -100,30 +98,15 @@ def environment_of(given: Any) -> Any:
     return given
 
 
-def variables_of(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
-    """Write settings as environment variables, in which the servers of a fleet get them.
+def server_variables(settings: ServerSettings, max_sessions: int | None) -> dict[str, str]:
+    """Return the environment variables in which the servers of a fleet get their settings.
 
     Args:
         settings: The settings.
         max_sessions: Sessions at once of one server.
-
-    Raises:
-        ConfigurationError: One of them has no variable.
     """
-    unknown = settings.keys() & _NOT_HERE
-    if unknown:
-        raise ConfigurationError(
-            f"{', '.join(sorted(unknown))} can't be set for a fleet; set it in the environment's own application."
-        )
-    given: dict[str, Any] = {limit_variable(name): value for name, value in settings.items()}
-    given[SESSIONS_VARIABLE] = max_sessions
     own = {
         name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON) or name == SESSIONS_VARIABLE
     }
-    return own | {name: _written(value) for name, value in given.items() if value is not None}
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    return str(value) if isinstance(value, str | int | float | os.PathLike) else ",".join(value)
+    own |= environment_variables(settings)
+    return own if max_sessions is None else own | environment_variables({"max_sessions": max_sessions})

@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from openenv.core.env_server.operations import Report
+from openenv.core.env_server.operations.routes import Report
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.fleet.placement import Load
 from openenv.fleet.plan import ServerPlan

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 import ray
 import uvicorn
 
-from openenv.core.env_server.app import listen, uvicorn_settings
-from openenv.core.env_server.drain import DrainingServer, sessions_of
 from openenv.core.env_server.logs import of_worker
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
-from openenv.core.env_server.operations import Operations, Report
-from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.operations.drain import DrainingServer, sessions_of
+from openenv.core.env_server.operations.routes import Operations, Report
+from openenv.core.env_server.serving import listen, prepare, uvicorn_settings
+from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.fleet.placement import Load
 from openenv.fleet.plan import ServerPlan, name_of
@@ -84,6 +84,7 @@ class ReplicaServer:
         sessions = sessions_of(app)
         if sessions is None:
             raise ConfigurationError(f"Expected an application that create_app has made, got {type(app).__name__}.")
+        prepare(app)
         sessions.number_ids(self._number)
         operations: Operations = app.state.operations
         operations.join_workers(self._number)
@@ -146,7 +147,9 @@ class _ThreadServer(DrainingServer):
         agents: Its agents.
     """
 
-    def __init__(self, config: uvicorn.Config, sessions: Sessions, operations: Operations, agents: McpEndpoint) -> None:
+    def __init__(
+        self, config: uvicorn.Config, sessions: SessionManager, operations: Operations, agents: McpEndpoint
+    ) -> None:
         super().__init__(config, sessions)
         self.serving = Event()
         self.loop: asyncio.AbstractEventLoop

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ray.exceptions import RayError
 
-from openenv.core.env_server.operations import Report
+from openenv.core.env_server.operations.routes import Report
 from openenv.core.exceptions import ProviderError
 from openenv.fleet.background import BackgroundTasks
 from openenv.fleet.placement import granted, least_loaded

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 import uvicorn
 
-from openenv.core.env_server.app import uvicorn_settings
-from openenv.core.env_server.security import Access
+from openenv.core.env_server.access.policy import AccessPolicy
+from openenv.core.env_server.serving import uvicorn_settings
 from openenv.core.env_server.types import ServerMode
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.fleet.autoscaling import Autoscaling
@@ -48,7 +48,7 @@ class FleetPlan:
 
     server: ServerPlan
     address: str
-    access: Access
+    access: AccessPolicy
     mode: ServerMode
     autoscaling: Autoscaling | None
     moves_sessions: bool
@@ -68,7 +68,7 @@ class RunningFleet:
         self._plan = plan
         self._target = 0
         self._replicas = Replicas(plan.server, start_timeout_s=plan.start_timeout_s, hang_s=plan.hang_s, room=room)
-        self._forwarding = Forwarding(plan.access.token if plan.access.asks_token else None, plan.server.tls)
+        self._forwarding = Forwarding(plan.access.token if plan.access.requires_token else None, plan.server.tls)
         self._gateway = Gateway(self._replicas, self._forwarding, self.status)
         self._changing = asyncio.Lock()
         self._server: uvicorn.Server | None = None

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from json import JSONDecodeError
 from typing import Any, TypeVar
 
+from openenv._version import __version__
 from openenv.core.exceptions import HubError
 from openenv.hub.library import (
     DeviceCodeError,
@@ -44,7 +44,7 @@ class Hub:
     """
 
     def __init__(self, token: str | None = None, endpoint: str | None = None) -> None:
-        self.api = HfApi(endpoint, token, library_name="openenv", library_version=version("openenv-core"))
+        self.api = HfApi(endpoint, token, library_name="openenv", library_version=__version__)
         self.endpoint: str = self.api.endpoint
         self._token = token
 

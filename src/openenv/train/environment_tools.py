@@ -4,7 +4,7 @@ The environment's package is not needed: the server lists its tools with their s
 actions. A step-style environment has a tool for each kind of action, whether or not its server lists them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -13,12 +13,9 @@ from pydantic import BaseModel, ConfigDict
 
 from openenv.core.background_loop import wait_for
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.action_unions import action_members, action_model
-from openenv.core.env_server.derived_tools import tool_names
-from openenv.core.env_server.environment_types import generic_arguments
 from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions
-from openenv.core.env_server.protocol import decode_action
-from openenv.core.env_server.tool_schemas import described_schema
+from openenv.core.env_server.sessions.action_tools import tool_names
+from openenv.core.environment_types import generic_arguments
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -26,8 +23,11 @@ from openenv.core.exceptions import (
 )
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import MCPClientBase, fetch_tools
+from openenv.core.schema.generator import described_schema
+from openenv.core.schema.reader import Member, concerns_tools, constants, members
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
+from openenv.core.wire.actions import action_members, action_model, decode_action
 from openenv.train.contents import refusal_text
 from openenv.train.tool_methods import ToolForm
 
@@ -175,16 +175,16 @@ class EnvironmentTools:
             ConfigurationError: There are no tools at all.
         """
         as_models = not isinstance(client, GenericEnvClient)
-        members = _members(schema)
-        own = _own_tools(listed, members)
+        actions = _members(schema)
+        own = _own_tools(listed, actions)
         told = listed[len(own) :]
         if listed and not told:
-            members = {}  # it lists what agents can do, and no action is among it
-        models = _models(client, len(members)) if as_models else [None] * len(members)
-        tools = told or _described_tools(members, frozenset(tool.name for tool in own))
+            actions = {}  # it lists what agents can do, and no action is among it
+        models = _models(client, len(actions)) if as_models else [None] * len(actions)
+        tools = told or _described_tools(actions, frozenset(tool.name for tool in own))
         kinds = {
-            tool.name: ActionKind(tool, _constants(member), model, as_models)
-            for tool, member, model in zip(tools, members.values(), models, strict=True)
+            tool.name: ActionKind(tool, constants(action), model, as_models)
+            for tool, action, model in zip(tools, actions.values(), models, strict=True)
         }
         return cls([*own, *tools], kinds, as_models=as_models)
 
@@ -267,7 +267,7 @@ def calls_tools_only(schema: Mapping[str, Any]) -> bool:
     Args:
         schema: The actions' JSON Schema.
     """
-    return bool(dict(_named_members(schema, schema))) and not _members(schema)
+    return bool(_named_members(schema)) and not _members(schema)
 
 
 async def _action_schema(client: EnvClient[Any, Any, Any], listed: Sequence[Tool]) -> Mapping[str, Any]:
@@ -280,51 +280,31 @@ async def _action_schema(client: EnvClient[Any, Any, Any], listed: Sequence[Tool
     return schemas["action"]
 
 
-def _own_tools(listed: Sequence[Tool], members: Mapping[str, Any]) -> Sequence[Tool]:
+def _own_tools(listed: Sequence[Tool], actions: Mapping[str, Any]) -> Sequence[Tool]:
     """Return the tools of the environment's own. A server of ours lists those of its actions too, behind them."""
-    own = listed[: max(0, len(listed) - len(members))]
-    expected = tool_names(list(members), frozenset(tool.name for tool in own))
+    own = listed[: max(0, len(listed) - len(actions))]
+    expected = tool_names(list(actions), frozenset(tool.name for tool in own))
     return own if [tool.name for tool in listed[len(own) :]] == expected else listed
 
 
 def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the schemas of the kinds of actions by their classes' names; none where actions only call tools."""
-    found = dict(_named_members(schema, schema))
-    return {name: member for name, member in found.items() if not _concerns_tools(member)}
+    return {name: member for name, member in _named_members(schema) if not concerns_tools(member)}
 
 
-def _named_members(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    members = schema.get("oneOf", schema.get("anyOf"))
-    if members is None:
-        if "properties" in schema or "title" in schema:
-            yield str(schema.get("title", "Action")), {**schema, "$defs": root.get("$defs", {})}
-        return
-    for member in members:
-        name = str(member.get("$ref", "")).rpartition("/")[2]
-        found = root.get("$defs", {}).get(name, member)
-        if "oneOf" in found or "anyOf" in found or not name:
-            yield from _named_members(found, root)
-        else:
-            yield name, {**found, "$defs": root.get("$defs", {})}
+def _named_members(schema: Mapping[str, Any]) -> list[Member]:
+    """List the kinds of actions; none where the server publishes no schema of them."""
+    return [member for member in members(schema) if "properties" in member.schema or "title" in member.schema]
 
 
-def _concerns_tools(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("properties", {}).get("type", {})
-    return isinstance(kind, Mapping) and kind.get("const") in (_CALL_TOOL, "list_tools")
-
-
-def _constants(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: field["const"] for key, field in schema.get("properties", {}).items() if "const" in field}
-
-
-def _described_tools(members: Mapping[str, Mapping[str, Any]], taken: frozenset[str]) -> list[Tool]:
+def _described_tools(actions: Mapping[str, Mapping[str, Any]], taken: frozenset[str]) -> list[Tool]:
     """Make the tools of actions that a server does not list."""
-    names = tool_names(list(members), taken)
-    return [_described_tool(name, member) for name, member in zip(names, members.values(), strict=True)]
+    names = tool_names(list(actions), taken)
+    return [_described_tool(name, action) for name, action in zip(names, actions.values(), strict=True)]
 
 
 def _described_tool(name: str, schema: Mapping[str, Any]) -> Tool:
-    hidden = {_METADATA, *_constants(schema)}
+    hidden = {_METADATA, *constants(schema)}
     chosen = {key: field for key, field in schema.get("properties", {}).items() if key not in hidden}
     required = [key for key in schema.get("required", ()) if key in chosen]
     described = described_schema({**schema, "properties": chosen, "required": required})
@@ -341,5 +321,5 @@ def _models(client: EnvClient[Any, Any, Any], count: int) -> list[type[BaseModel
         action_class = action_model((generic_arguments(type(client), EnvClient) or (None,))[0])
     if action_class is None or takes_tool_actions(action_class):
         return [None] * count
-    members: list[type[BaseModel] | None] = list(action_members(action_class))
-    return members if len(members) == count else [None] * count
+    classes: list[type[BaseModel] | None] = list(action_members(action_class))
+    return classes if len(classes) == count else [None] * count

@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from openenv.core.env_server.mcp_types import Tool
+from openenv.core.schema.reader import target
 
 __all__ = ["ToolForm", "ToolParameter", "hint_of", "hint_schema"]
 
@@ -275,23 +276,15 @@ def _plain(schema: Any, root: Schema, above: tuple[str, ...]) -> dict[str, Any]:
         return {} if schema else {"not": {}}
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        target = None if reference in above else _target(reference, root)
-        if target is None:
+        found = None if reference in above else target(reference, root)
+        if found is None:
             return dict(schema)
         beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain({**target, **beside}, root, (*above, reference))
+        return _plain({**found, **beside}, root, (*above, reference))
     merged = _merged(schema)
     told = {key: value for key, value in merged.items() if key != "title" and not key.startswith("x-")}
     plain = {key: _plain_part(key, value, root, above) for key, value in told.items()}
     return _with_nullable(_with_union(_with_choices(plain)))
-
-
-def _target(reference: str, root: Schema) -> Schema | None:
-    """Find what a reference names; ``None`` for nothing."""
-    found: Any = root
-    for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
 
 
 def _merged(schema: Schema) -> Schema:

@@ -6,11 +6,12 @@ from typing import Any
 
 from openenv.adapters.targets import AdaptedEnvironment, find_adapted
 from openenv.adapters.text import hidden_text_warning
-from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.execution import Runner, place_for
-from openenv.core.env_server.outcomes import Outcome, outcome_of
-from openenv.core.env_server.protocol import outcome_json
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.runner import LocalRunner, executor_for, finished
+from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import RequestError
+from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.results import Outcome, outcome_of
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.report import Report, run_check
 
@@ -60,12 +61,12 @@ ADAPTED_CHECKS = (
 
 
 async def _with_runner(
-    environment: AdaptedEnvironment, check: Callable[[Runner, EnvironmentTypes], Awaitable[list[Finding]]]
+    environment: AdaptedEnvironment, check: Callable[[LocalRunner, EnvironmentTypes], Awaitable[list[Finding]]]
 ) -> list[Finding]:
     factory = EnvironmentFactory(environment.source)
     remedy = "Mend what its error says; `openenv serve` would tell its clients the same."
     try:
-        runner = await Runner.make(factory, place_for(environment.environment_class, factory.name))
+        runner = await LocalRunner.make(factory, executor_for(environment.environment_class, factory.name))
         try:
             return await check(runner, environment.types())
         finally:
@@ -75,7 +76,7 @@ async def _with_runner(
         return [fail(f"{error.message}{cause}", remedy)]
 
 
-async def _check_reset(runner: Runner, types: EnvironmentTypes) -> list[Finding]:
+async def _check_reset(runner: LocalRunner, types: EnvironmentTypes) -> list[Finding]:
     outcome = await _reset(runner)
     remedy = "Have the environment return what its types promise."
     if not isinstance(outcome.observation, types.observation):
@@ -89,7 +90,7 @@ async def _check_reset(runner: Runner, types: EnvironmentTypes) -> list[Finding]
     return [] if hidden is None else [warn(hidden, "Agents see an observation's fields; metadata is for trainers.")]
 
 
-async def _check_seeds(runner: Runner, types: EnvironmentTypes) -> list[Finding]:
+async def _check_seeds(runner: LocalRunner, types: EnvironmentTypes) -> list[Finding]:
     first, second = [outcome_json(await _reset(runner)) for _ in range(2)]
     if first == second:
         return []
@@ -97,6 +98,6 @@ async def _check_seeds(runner: Runner, types: EnvironmentTypes) -> list[Finding]
     return [warn(f"two resets with seed {_SEED} gave different observations", remedy)]
 
 
-async def _reset(runner: Runner) -> Outcome:
-    answer: Any = await runner.reset({"seed": _SEED})
+async def _reset(runner: LocalRunner) -> Outcome:
+    answer: Any = await finished(runner.reset({"seed": _SEED}))
     return outcome_of(answer)

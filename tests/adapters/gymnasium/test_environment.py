@@ -15,7 +15,7 @@ from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumEnvironment, GymnasiumVectorEnv, environment_class
 from openenv.adapters.ids import read_id
 from openenv.adapters.targets import find_adapted
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
 
 pytestmark = pytest.mark.timeout(180)

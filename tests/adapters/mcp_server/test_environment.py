@@ -18,7 +18,6 @@ from tests.servers import RunningServer
 from openenv.adapters.mcp_server import McpServerEnvironment, McpServerObservation, ToolCall
 from openenv.adapters.mcp_server.environment import split_command
 from openenv.core import MCPToolClient
-from openenv.core.env_server.environment_types import environment_types
 from openenv.core.env_server.mcp_types import (
     CallToolAction,
     CallToolObservation,
@@ -26,6 +25,7 @@ from openenv.core.env_server.mcp_types import (
     ListToolsObservation,
     ToolErrorType,
 )
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentFailedError,

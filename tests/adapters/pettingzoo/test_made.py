@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from openenv.adapters.pettingzoo import environment_class
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 

@@ -136,9 +136,12 @@ class TestIsolation:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            ({"isolation": "thread"}, "Expected the isolation .* 'none' or 'process', got 'thread'"),
-            ({"isolation": "process", "sessions_per_process": 0}, "number above 0, got 0"),
-            ({"isolation": "process", "sessions_per_process": -1}, "number above 0, got -1"),
+            (
+                {"isolation": "thread"},
+                r"Expected isolation \(OPENENV_ISOLATION\) to be 'none' or 'process', got 'thread'",
+            ),
+            ({"isolation": "process", "sessions_per_process": 0}, "sessions_per_process to be 1 or above, got 0"),
+            ({"isolation": "process", "sessions_per_process": -1}, "sessions_per_process to be 1 or above, got -1"),
             ({"sessions_per_process": 2}, 'it needs isolation="process"'),
             ({"isolation": "none", "sessions_per_process": 2}, 'it needs isolation="process"'),
         ],
@@ -151,7 +154,7 @@ class TestIsolation:
         monkeypatch.setenv("OPENENV_SESSIONS_PER_PROCESS", "many")
         self.build()  # says nothing of isolation
         monkeypatch.setenv("OPENENV_ISOLATION", "process")
-        with pytest.raises(ConfigurationError, match=r"OPENENV_SESSIONS_PER_PROCESS.* got many"):
+        with pytest.raises(ConfigurationError, match=r"OPENENV_SESSIONS_PER_PROCESS to be a whole number, got 'many'"):
             self.build()
         self.build(sessions_per_process=2)
         self.build(isolation="none")

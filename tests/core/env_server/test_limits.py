@@ -12,7 +12,7 @@ from tests.environments import Add, HangingAsyncEnvironment, Total
 from tests.servers import RunningServer, V1Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.exceptions import ConfigurationError
 
@@ -42,24 +42,24 @@ class TestSettings:
     @pytest.mark.parametrize("value", [0, -1, float("nan")])
     def test_what_is_to_be_above_0(self, name: str, value: float) -> None:
         with pytest.raises(ConfigurationError, match=f"Expected {name} to be above 0"):
-            Limits(**{name: value})  # type: ignore[arg-type]
+            ServerConfig(**{name: value})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("name", ["journal_max_age_s", "journal_max_size_mb"])
     @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
     def test_what_has_to_be_above_0_and_has_an_end(self, name: str, value: float) -> None:
         with pytest.raises(ConfigurationError, match=f"Expected {name} to be above 0, got"):
-            Limits(**{name: value})  # type: ignore[arg-type]
+            ServerConfig(**{name: value})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("name", ["resume_window_s", "max_wait_s", "drain_s"])
     @pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
     def test_what_may_be_0(self, name: str, value: float) -> None:
-        assert getattr(Limits(**{name: 0}), name) == 0
+        assert getattr(ServerConfig(**{name: 0}), name) == 0  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match=f"Expected {name} to be 0 or above"):
-            Limits(**{name: value})  # type: ignore[arg-type]
+            ServerConfig(**{name: value})  # type: ignore[arg-type]
 
     def test_fewer_than_one_session_for_a_client(self) -> None:
         with pytest.raises(ConfigurationError, match="max_sessions_per_client to be 1 or above"):
-            Limits(max_sessions_per_client=0)
+            ServerConfig(max_sessions_per_client=0)
 
     def test_the_environment_stands_in_for_keywords(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENENV_MAX_SESSIONS_PER_CLIENT", "3")

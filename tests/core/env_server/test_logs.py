@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from tests.servers import PROGRAMS, V1Wire, Wire
 
-from openenv.core.env_server.logs import HiddenCredentials, JsonFormatter, TextFormatter, log_config, of_worker
+from openenv.core.env_server.logs import JsonFormatter, TextFormatter, log_config, of_worker
+from openenv.core.wire.redaction import HiddenCredentials
 
 SESSION_ID = "1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11"
 HANDSHAKE = (

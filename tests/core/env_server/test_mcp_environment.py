@@ -14,7 +14,8 @@ import openenv.core.env_server
 from openenv import Action, Observation, State, tool
 from openenv.core.env_server import mcp_environment
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.environment_types import environment_method, environment_types
+from openenv.core.env_server.execution.introspection import environment_method
+from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.mcp_environment import MCPEnvironment, get_server_tools
 from openenv.core.env_server.mcp_types import (
     CallToolAction,
@@ -23,6 +24,7 @@ from openenv.core.env_server.mcp_types import (
     ListToolsObservation,
     ToolErrorType,
 )
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -164,10 +166,11 @@ async def test_the_toolbox_unwraps_results_and_hears_of_progress() -> None:
     sessions = app.state.sessions
     session = await sessions.open()
     await session.reset({})
-    added = await sessions.toolbox.call(session, "add", {"a": 3})
+    added = await session.tools.call("add", {"a": 3})
     assert (added.value, added.text, added.content[0]["type"]) == (5, "5", "text")
     told: list[tuple[float, str]] = []
-    await sessions.toolbox.call(session, "report", {}, on_progress=lambda *progress: told.append(progress))
+    with progress_listener(lambda *progress: told.append(progress)):
+        await session.tools.call("report", {})
     assert told == [(0.25, "a quarter")]
     await sessions.close_all()
 

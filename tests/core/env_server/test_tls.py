@@ -99,6 +99,12 @@ def test_the_origin_of_its_own_pages_has_the_scheme_https(server: RunningServer,
             assert answer.status_code == status
 
 
+def test_the_cookie_of_a_session_travels_encrypted_only(server: RunningServer, files: Files) -> None:
+    with server.http(verify=ssl.create_default_context(cafile=files.authority)) as http:
+        answer = http.post(f"https://127.0.0.1:{server.port}/reset")
+    assert "secure" in [attribute.strip().lower() for attribute in answer.headers["set-cookie"].split(";")]
+
+
 def test_a_server_may_end_while_a_client_that_has_said_goodbye_is_still_there(
     server: RunningServer, files: Files
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.tool_environments import GuessAction, HintAction, Notes, Site, Word, WordWithTools
 
 from openenv import Action, Environment, Observation, State, ToolResult, tool
-from openenv.core.env_server.environment_types import environment_method, environment_types
+from openenv.core.env_server.execution.introspection import environment_method
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
     CallToolAction,
@@ -22,6 +22,7 @@ from openenv.core.env_server.mcp_types import (
     ListToolsAction,
     ToolErrorType,
 )
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
 
@@ -355,7 +356,6 @@ class TestClasses:
         other = copy.deepcopy(notes)
         call(other, "write", path="a", text="two")
         assert (notes.read("a"), other.read("a")) == ("one", "two")
-        assert (notes.state.step_count, other.state.step_count) == (0, 1)
 
 
 def tool_named(name: str) -> type[Environment[Any, Any, Any]]:
@@ -421,86 +421,30 @@ class TestSteps:
 
 
 class TestState:
-    def test_it_names_the_episode_and_counts_its_steps(self, notes: Notes) -> None:
-        assert notes.state == State()
-        notes.reset(episode_id="mine")  # type: ignore[call-arg]  # which this reset does not take itself
+    def test_a_class_without_one_says_nothing(self, notes: Notes) -> None:
         call(notes, "write", path="a", text="b")
-        call(notes, "zip")
-        notes.step(ListToolsAction())
-        assert notes.state == State(episode_id="mine", step_count=2)
-        notes.reset(3)
         assert notes.state == State()
 
-    def test_before_the_first_reset(self) -> None:
-        assert Notes().state == State()
+    def test_methods_of_authors_stay_as_they_are(self) -> None:
+        assert Notes.reset.__qualname__ == "Notes.reset"
 
-    def test_a_step_of_several_classes_is_one_step_of_the_same_episode(self) -> None:
+    def test_a_step_of_several_classes_answers_tools_once(self) -> None:
         class Base(Environment[Action, Observation, State]):
             def reset(self, seed: int | None = None) -> Observation:
                 return Observation()
 
             def step(self, action: Action) -> Observation:
-                if action.metadata.get("fails"):
-                    raise ValueError("it failed")
-                return Observation()
+                return Observation(reward=1.0)
 
             @tool
-            def act(self) -> None:
-                self.step(Action())
+            def act(self) -> float | None:
+                return self.step(Action()).reward
 
         class Derived(Base):
-            def reset(self, seed: int | None = None) -> Observation:
-                return super().reset(seed)
-
             def step(self, action: Action) -> Observation:
                 return super().step(action)
 
-        environment: Any = Derived()
-        environment.reset(episode_id="mine")
-        environment.step(Action())
-        assert environment.state == State(episode_id="mine", step_count=1)
-        call(environment, "act")
-        with pytest.raises(ValueError, match="it failed"):
-            environment.step(Action(metadata={"fails": True}))
-        assert environment.state == State(episode_id="mine", step_count=3)
-
-    async def test_async_steps_too(self) -> None:
-        class Base(Environment[Action, Observation, State]):
-            async def reset(self, seed: int | None = None) -> Observation:
-                return Observation()
-
-            async def step(self, action: Action) -> Observation:
-                return Observation()
-
-            @tool
-            async def look(self) -> None: ...
-
-        class Derived(Base):
-            async def reset(self, seed: int | None = None) -> Observation:
-                return await super().reset(seed)
-
-            async def step_async(self, action: Action) -> Observation:
-                return await self.step(action)
-
-        environment: Any = Derived()
-        await environment.reset(episode_id="mine")
-        await environment.step_async(Action())
-        await environment.step_async(CallToolAction(tool_name="look"))
-        assert environment.state == State(episode_id="mine", step_count=2)
-
-    def test_a_reset_that_takes_the_name_gets_it(self) -> None:
-        class Named(Environment):
-            def reset(self, seed: int | None = None, episode_id: str | None = None) -> Observation:
-                return Observation(metadata={"name": episode_id})
-
-            @tool
-            def look(self) -> None: ...
-
-        environment = Named()
-        assert environment.reset(1, "mine").metadata == {"name": "mine"}
-        assert environment.state.episode_id == "mine"
-        assert environment.reset(episode_id="other").metadata == {"name": "other"}
-        assert environment.state.episode_id == "other"
+        assert call(Derived(), "act").result == 1.0
 
     def test_snapshots_need_a_state_of_their_own(self) -> None:
         class Kept(Notes):

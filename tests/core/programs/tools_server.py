@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 from openenv.core.env_server.app import create_fastapi_app, listen, run_app, run_workers
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.environment_types import environment_types
 from tests import tool_environments
 
 

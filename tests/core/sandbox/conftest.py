@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from openenv.core.sandbox import Limits, Sandbox
+from openenv.core.sandbox import Sandbox, SandboxLimits
 
-LIMITS = Limits(
+LIMITS = SandboxLimits(
     wall_s=3.0,
     cpu_s=3.0,
     memory_bytes=160 * 2**20,
@@ -30,12 +30,12 @@ def started() -> Started:
 
 
 @pytest.fixture
-def limits() -> Limits:
+def limits() -> SandboxLimits:
     return LIMITS
 
 
 @pytest.fixture
-def sandbox(limits: Limits) -> Iterator[Sandbox]:
+def sandbox(limits: SandboxLimits) -> Iterator[Sandbox]:
     """A sandbox that must be of use after whatever the test has done in it."""
     with Sandbox(limits) as sandbox:
         yield sandbox

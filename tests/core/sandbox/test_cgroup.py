@@ -14,7 +14,7 @@ from tests.core.sandbox.conftest import Started
 from tests.core.sandbox.waiting import until
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox import Limits, Sandbox, cgroup
+from openenv.core.sandbox import Sandbox, SandboxLimits, cgroup
 
 pytestmark = pytest.mark.needs("sandbox")
 
@@ -40,7 +40,7 @@ def groups_in(place: Path) -> list[Path]:
     return list(place.glob("sandbox-*"))
 
 
-def test_a_sandbox_is_in_a_group_with_its_limit(place: Path, limits: Limits, started: Started) -> None:
+def test_a_sandbox_is_in_a_group_with_its_limit(place: Path, limits: SandboxLimits, started: Started) -> None:
     with Sandbox(limits) as sandbox:
         (group,) = groups_in(place)
         files = [group / name for name in ("memory.limit_in_bytes", "memory.max")]
@@ -53,7 +53,7 @@ def test_a_sandbox_is_in_a_group_with_its_limit(place: Path, limits: Limits, sta
     _wait_until_removed(group, limits)
 
 
-def test_memory_that_the_kernel_holds_counts_too(place: Path, limits: Limits) -> None:
+def test_memory_that_the_kernel_holds_counts_too(place: Path, limits: SandboxLimits) -> None:
     """What waits in sockets is nobody's address space."""
     code = """
 import socket
@@ -68,7 +68,7 @@ while True:
         except BlockingIOError:
             pass
 """
-    with Sandbox(Limits(memory_bytes=64 * 2**20, disk_bytes=2**20, open_files=4096)) as sandbox:
+    with Sandbox(SandboxLimits(memory_bytes=64 * 2**20, disk_bytes=2**20, open_files=4096)) as sandbox:
         assert sandbox.python(code).exit_code != 0
         after = sandbox.python("print(1)")
         assert after.stdout == "1\n" or (after.files_lost and sandbox.python("print(1)").stdout == "1\n")
@@ -76,7 +76,7 @@ while True:
     _wait_until_removed(group, limits)
 
 
-def test_many_are_made_at_once(place: Path, limits: Limits) -> None:
+def test_many_are_made_at_once(place: Path, limits: SandboxLimits) -> None:
     processes = [subprocess.Popen(["sleep", "60"]) for _ in range(60)]
     with ThreadPoolExecutor(6) as threads:
         made = list(threads.map(lambda process: cgroup.confine(process.pid, limits), processes))
@@ -86,7 +86,7 @@ def test_many_are_made_at_once(place: Path, limits: Limits) -> None:
     assert sorted(groups_in(place)) == sorted(group for group in made if group is not None)
 
 
-def test_a_process_that_has_ended_has_none(place: Path, limits: Limits) -> None:
+def test_a_process_that_has_ended_has_none(place: Path, limits: SandboxLimits) -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     with pytest.raises(ProcessLookupError):
@@ -94,7 +94,9 @@ def test_a_process_that_has_ended_has_none(place: Path, limits: Limits) -> None:
     assert groups_in(place) == []
 
 
-def test_a_place_that_is_no_group_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limits: Limits) -> None:
+def test_a_place_that_is_no_group_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limits: SandboxLimits
+) -> None:
     monkeypatch.setenv(cgroup.VARIABLE, str(tmp_path))
     started = time.time()
     with pytest.raises(ConfigurationError, match=r"OPENENV_SANDBOX_CGROUP.*leave the variable out"):
@@ -111,7 +113,7 @@ def _removed(place: Path) -> bool:
     return groups_in(place) == []
 
 
-def _wait_until_removed(group: Path, limits: Limits) -> None:
+def _wait_until_removed(group: Path, limits: SandboxLimits) -> None:
     for _ in range(100):
         if not group.exists():
             return

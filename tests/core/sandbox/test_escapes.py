@@ -9,7 +9,7 @@ import pytest
 from tests.core.sandbox.attacks import SYSCALL, attempt
 
 from openenv.core.exceptions import SandboxFileError
-from openenv.core.sandbox import Limits, Sandbox
+from openenv.core.sandbox import Sandbox, SandboxLimits
 
 pytestmark = pytest.mark.needs("sandbox")
 
@@ -45,7 +45,7 @@ tried("hostname", lambda: __import__("socket").gethostname())
 
 def test_nothing_can_be_written_but_its_own_disk(sandbox: Sandbox, tmp_path: Path) -> None:
     outside = tmp_path / "here"
-    folders = ["/", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/etc", "/dev", "/proc", "/packages", "/supervisor"]
+    folders = ["/", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/etc", "/dev", "/proc", "/packages", "/init"]
     files = ["/etc/passwd", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/1/mem", str(outside)]
     code = f"""
 import os
@@ -238,7 +238,7 @@ tried("own", lambda: sorted(os.listdir("/proc/self/fd"))[:3])
     assert [line for line in lines[1:-1] if not line.endswith("PermissionError")] == []
 
 
-def test_variables_of_the_server_are_not_there(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_server_are_not_there(limits: SandboxLimits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_TOKEN", "a-secret-of-the-server")
     with Sandbox(limits) as sandbox:
         shown = sandbox.shell("env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'").stdout
@@ -313,7 +313,7 @@ print(next(line.split()[4:6] for line in open("/proc/self/limits") if line.start
     assert lines == ["raise: ValueError", "['1', '1']"]
 
 
-def test_a_sandbox_does_not_see_another(limits: Limits) -> None:
+def test_a_sandbox_does_not_see_another(limits: SandboxLimits) -> None:
     with Sandbox(limits) as one, Sandbox(limits) as other:
         one.shell("echo secret > /work/x; echo secret > /tmp/x; echo secret > /dev/shm/x")
         seen = other.shell("cat /work/x /tmp/x /dev/shm/x; ls -d /proc/[0-9]* | wc -l")

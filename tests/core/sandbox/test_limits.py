@@ -1,15 +1,15 @@
 import pytest
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox import Limits
+from openenv.core.sandbox import SandboxLimits
 
 
 def test_limits_can_not_be_changed() -> None:
-    limits = Limits()
+    limits = SandboxLimits()
     with pytest.raises(AttributeError):
         limits.wall_s = 5  # type: ignore[misc]
-    assert Limits() == limits
-    assert hash(Limits()) == hash(limits)
+    assert SandboxLimits() == limits
+    assert hash(SandboxLimits()) == hash(limits)
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_limits_can_not_be_changed() -> None:
 )
 def test_a_limit_that_can_not_be(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        Limits(**{name: value})  # type: ignore[arg-type]
+        SandboxLimits(**{name: value})  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -12,12 +13,12 @@ from tests.core.sandbox.conftest import Started
 from tests.core.sandbox.waiting import until
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox import Limits, SandboxPool
+from openenv.core.sandbox import SandboxLimits, SandboxPool
 
 pytestmark = pytest.mark.needs("sandbox")
 
 
-def test_a_sandbox_is_handed_out_once(limits: Limits, started: Started) -> None:
+def test_a_sandbox_is_handed_out_once(limits: SandboxLimits, started: Started) -> None:
     with SandboxPool(2, limits) as pool:
         pool.warm()
         until(lambda: pool.ready == 2)
@@ -29,7 +30,7 @@ def test_a_sandbox_is_handed_out_once(limits: Limits, started: Started) -> None:
     assert started() == []
 
 
-def test_many_take_at_once(limits: Limits) -> None:
+def test_many_take_at_once(limits: SandboxLimits) -> None:
     with SandboxPool(2, limits) as pool, ThreadPoolExecutor(8) as threads:
         taken = list(threads.map(lambda _: pool.take(), range(8)))
         assert list(threads.map(lambda sandbox: sandbox.python("print(1)").stdout, taken)) == ["1\n"] * 8
@@ -37,7 +38,7 @@ def test_many_take_at_once(limits: Limits) -> None:
             sandbox.close()
 
 
-def test_a_sandbox_outlives_the_thread_that_took_it(limits: Limits) -> None:
+def test_a_sandbox_outlives_the_thread_that_took_it(limits: SandboxLimits) -> None:
     with SandboxPool(1, limits) as pool:
         taken = []
         thread = threading.Thread(target=lambda: taken.append(pool.take()))
@@ -49,7 +50,7 @@ def test_a_sandbox_outlives_the_thread_that_took_it(limits: Limits) -> None:
         sandbox.close()
 
 
-def test_one_that_died_while_it_waited_is_not_handed_out(limits: Limits, started: Started) -> None:
+def test_one_that_died_while_it_waited_is_not_handed_out(limits: SandboxLimits, started: Started) -> None:
     with SandboxPool(1, limits) as pool:
         pool.warm()
         until(lambda: pool.ready == 1)
@@ -61,7 +62,7 @@ def test_one_that_died_while_it_waited_is_not_handed_out(limits: Limits, started
             assert (execution.stdout, execution.files_lost) == ("1\n", False)
 
 
-def test_a_pool_of_none_starts_each_when_it_is_taken(limits: Limits) -> None:
+def test_a_pool_of_none_starts_each_when_it_is_taken(limits: SandboxLimits) -> None:
     with SandboxPool(0, limits) as pool:
         pool.warm()
         with pool.take() as sandbox:
@@ -69,7 +70,7 @@ def test_a_pool_of_none_starts_each_when_it_is_taken(limits: Limits) -> None:
         assert pool.ready == 0
 
 
-def test_a_fork_has_a_pool_of_its_own(limits: Limits) -> None:
+def test_a_fork_has_a_pool_of_its_own(limits: SandboxLimits) -> None:
     with SandboxPool(1, limits) as pool:
         pool.warm()
         until(lambda: pool.ready == 1)
@@ -84,7 +85,7 @@ def test_a_fork_has_a_pool_of_its_own(limits: Limits) -> None:
             assert not sandbox.python("1").files_lost
 
 
-def test_a_closed_pool_gives_none(limits: Limits, started: Started) -> None:
+def test_a_closed_pool_gives_none(limits: SandboxLimits, started: Started) -> None:
     pool = SandboxPool(1, limits)
     pool.warm()
     pool.close()
@@ -119,3 +120,20 @@ def test_what_can_not_be_kept_ready_is_told_to_whoever_takes_one(caplog: pytest.
         with pytest.raises(ConfigurationError, match="pip install no-such-package"):
             pool.take()
         until(lambda: not set(threading.enumerate()) - before)
+
+
+def test_a_pool_fills_again_after_an_error_that_nobody_expects(
+    limits: SandboxLimits, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SandboxPool(1, limits) as pool:
+        with monkeypatch.context() as broken:
+            broken.setattr("openenv.core.sandbox.pool.Sandbox", _raise_key_error)
+            pool.warm()
+            until(lambda: "No sandbox could be kept ready" in caplog.text)
+            until(lambda: all(thread.name != "openenv-sandbox-pool" for thread in threading.enumerate()))
+        pool.warm()
+        until(lambda: pool.ready == 1)
+
+
+def _raise_key_error(*_arguments: object) -> NoReturn:
+    raise KeyError("unexpected")

@@ -75,8 +75,8 @@ def test_it_ends_with_the_server_however_that_ends() -> None:
 
 STARTING = """
 import sys
-from openenv.core.sandbox import Limits, SandboxPool
-pool = SandboxPool(100, Limits(disk_bytes=int(sys.argv[1])))
+from openenv.core.sandbox import SandboxLimits, SandboxPool
+pool = SandboxPool(100, SandboxLimits(disk_bytes=int(sys.argv[1])))
 pool.warm()
 print("started", flush=True)
 pool._fill()
@@ -137,8 +137,8 @@ except OSError:
     print(count < 12)
 """
 ATTEMPTS = f"""
-from openenv.core.sandbox import Limits, Sandbox
-with Sandbox(Limits(processes=8, wall_s=3)) as sandbox:
+from openenv.core.sandbox import SandboxLimits, Sandbox
+with Sandbox(SandboxLimits(processes=8, wall_s=3)) as sandbox:
     for code in ("import os; print(os.getuid(), os.path.exists('/root'))", {BOMB!r}):
         print(sandbox.python(code).stdout, end="")
     print(sandbox.shell("touch /usr/x /etc/x; mount -t tmpfs x /work; cat /proc/1/environ; echo $?").stdout, end="")

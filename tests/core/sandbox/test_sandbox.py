@@ -8,7 +8,7 @@ from tests.core.sandbox.conftest import Started
 from tests.core.sandbox.waiting import until
 
 from openenv.core.exceptions import ConfigurationError, SandboxFileError
-from openenv.core.sandbox import Execution, Limits, Sandbox
+from openenv.core.sandbox import Execution, Sandbox, SandboxLimits
 
 pytestmark = pytest.mark.needs("sandbox")
 
@@ -34,7 +34,7 @@ def test_variables_stay_and_the_last_value_is_shown_on_demand(sandbox: Sandbox) 
 def test_what_is_raised_shows_the_code_and_none_of_ours(sandbox: Sandbox) -> None:
     execution = sandbox.python("def f():\n    return 1 / 0\nf()")
     assert execution.exit_code == 1
-    assert "supervisor" not in execution.stderr
+    assert "/init" not in execution.stderr
     assert "guest" not in execution.stderr
     assert execution.stderr.splitlines()[1:] == [
         '  File "<step 1>", line 3, in <module>',
@@ -121,8 +121,8 @@ def test_files_are_shared_by_all(sandbox: Sandbox) -> None:
         sandbox.read_file("a/d")
 
 
-def test_a_shorter_time_can_be_asked_for_and_no_longer_one(limits: Limits) -> None:
-    with Sandbox(Limits(wall_s=0.5)) as sandbox:
+def test_a_shorter_time_can_be_asked_for_and_no_longer_one(limits: SandboxLimits) -> None:
+    with Sandbox(SandboxLimits(wall_s=0.5)) as sandbox:
         for wall_s, says in ((0.2, "0.2 s"), (60.0, "0.5 s")):
             execution = sandbox.run(["sleep", "60"], wall_s=wall_s)
             assert (execution.exit_code, execution.timed_out) == (124, True)
@@ -145,7 +145,7 @@ def test_a_sandbox_that_is_killed_from_outside_is_replaced(sandbox: Sandbox, cal
 
 
 def test_a_first_process_that_hangs_is_replaced() -> None:
-    with Sandbox(Limits(wall_s=0.1)) as sandbox:
+    with Sandbox(SandboxLimits(wall_s=0.1)) as sandbox:
         first = inside(psutil.Process())
         first.suspend()
         execution = sandbox.python("1")
@@ -155,7 +155,7 @@ def test_a_first_process_that_hangs_is_replaced() -> None:
         until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_closed_sandbox_says_so(limits: Limits) -> None:
+def test_a_closed_sandbox_says_so(limits: SandboxLimits) -> None:
     sandbox = Sandbox(limits)
     sandbox.close()
     sandbox.close()
@@ -183,7 +183,7 @@ def test_a_command_must_be_one(sandbox: Sandbox) -> None:
         sandbox.run([])
 
 
-def test_nothing_is_left_behind(limits: Limits, started: Started) -> None:
+def test_nothing_is_left_behind(limits: SandboxLimits, started: Started) -> None:
     me = psutil.Process()
     Sandbox(limits).close()
     files, threads = me.num_fds(), me.num_threads()

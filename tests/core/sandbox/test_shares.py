@@ -4,7 +4,7 @@ import pytest
 from tests.core.sandbox.attacks import attempt
 
 from openenv.core.exceptions import SandboxFileError
-from openenv.core.sandbox import Limits, Sandbox
+from openenv.core.sandbox import Sandbox, SandboxLimits
 
 pytestmark = pytest.mark.needs("sandbox")
 
@@ -22,7 +22,7 @@ def test_a_fork_bomb_ends_with_its_step(sandbox: Sandbox) -> None:
     )  # 1, the interpreter, this pipe's
 
 
-def test_no_more_processes_than_allowed(sandbox: Sandbox, limits: Limits) -> None:
+def test_no_more_processes_than_allowed(sandbox: Sandbox, limits: SandboxLimits) -> None:
     code = """
 import os, time
 count = 0
@@ -121,7 +121,7 @@ def test_too_many_open_files_are_refused(sandbox: Sandbox) -> None:
     assert sandbox.python("print(len(held) > 50)").stdout == "True\n"
 
 
-def test_output_is_bounded_while_it_comes(sandbox: Sandbox, limits: Limits) -> None:
+def test_output_is_bounded_while_it_comes(sandbox: Sandbox, limits: SandboxLimits) -> None:
     for execution in (
         sandbox.python("import sys\nfor _ in range(5000): print('x' * 10_000); sys.stderr.write('y' * 10_000)"),
         sandbox.shell("yes | head -c 50000000; yes | head -c 50000000 >&2"),
@@ -153,8 +153,8 @@ def test_a_loop_without_end_is_ended(sandbox: Sandbox) -> None:
     assert sandbox.read_file("kept") == b"kept"
 
 
-def test_time_of_the_processor_is_limited_for_all_together(limits: Limits) -> None:
-    with Sandbox(Limits(wall_s=20, cpu_s=0.3)) as sandbox:
+def test_time_of_the_processor_is_limited_for_all_together(limits: SandboxLimits) -> None:
+    with Sandbox(SandboxLimits(wall_s=20, cpu_s=0.3)) as sandbox:
         code = "import os\nos.fork(); os.fork()\nwhile True: pass"
         execution = sandbox.python(code)
         assert "CPU" in execution.stopped

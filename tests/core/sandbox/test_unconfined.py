@@ -8,11 +8,11 @@ import pytest
 from tests.core.sandbox.conftest import Started
 from tests.core.sandbox.waiting import until
 
-from openenv.core.sandbox import Limits, Sandbox
+from openenv.core.sandbox import Sandbox, SandboxLimits
 
 
 @pytest.fixture
-def unconfined(limits: Limits) -> Iterator[Sandbox]:
+def unconfined(limits: SandboxLimits) -> Iterator[Sandbox]:
     with Sandbox(limits, kind="none") as sandbox:
         yield sandbox
         assert sandbox.python("print('the next step')").stdout == "the next step\n"
@@ -33,7 +33,7 @@ def test_what_is_started_ends(unconfined: Sandbox, started: Started) -> None:
     assert not unconfined.python(code).interpreter_lost
     assert unconfined.python("while True: pass", wall_s=0.2).timed_out
     unconfined.shell("(setsid sleep 60 &)")
-    (first,) = [child for child in started() if "supervisor" in " ".join(child.cmdline())]
+    (first,) = [child for child in started() if "guest.init" in " ".join(child.cmdline())]
     until(lambda: len(first.children(recursive=True)) == 1)
 
 
@@ -44,7 +44,7 @@ def test_memory_and_variables_are_kept(unconfined: Sandbox, monkeypatch: pytest.
         assert "a-secret" not in sandbox.shell("env").stdout
 
 
-def test_the_folder_goes_with_it(limits: Limits) -> None:
+def test_the_folder_goes_with_it(limits: SandboxLimits) -> None:
     with Sandbox(limits, kind="none") as sandbox:
         folder = Path(sandbox.run(["pwd"]).stdout.strip())
         sandbox.write_file("a/b", "x")

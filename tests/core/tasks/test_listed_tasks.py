@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
-from openenv.core.tasks import ListsTasks, Place, Task, read_tasks
+from openenv.core.tasks import Task, TaskListing, TaskRef, read_tasks
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3))
 TASK = st.dictionaries(st.text(), JSON, max_size=3).map(lambda task: {**task, "prompt": str(task)})
 ROW = {"prompt": [{"role": "user", "content": "Äpfel?\u2028'''"}], "answers": ["4", "5"]}
 
 
-class Listed(ListsTasks):
+class Listed(TaskListing):
     """Has so many tasks."""
 
     def __init__(self, **counts: int) -> None:
@@ -108,7 +108,7 @@ class TestChoice:
             chosen = tasks.choose_task(split, index, seed)
         except InvalidRequestError:  # TaskNotFoundError is one
             return
-        assert chosen in (Place("train", 0), Place("train", 1), Place("test", 0))
+        assert chosen in (TaskRef("train", 0), TaskRef("train", 1), TaskRef("test", 0))
         assert type(chosen.index) is int
 
     @pytest.mark.parametrize(

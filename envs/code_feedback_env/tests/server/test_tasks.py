@@ -6,7 +6,7 @@ import pytest
 
 from code_feedback_env.server.tasks import SHOWN_TESTS, TESTS, GeneratedTasks, TaskFile, task_source
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
-from openenv.core.tasks import Place
+from openenv.core.tasks import TaskRef
 
 TASK = {
     "prompt": "Write a function twice(x) that returns 2 * x.",
@@ -17,10 +17,10 @@ TASK = {
 
 def test_a_place_has_one_task_and_others_have_others() -> None:
     tasks = GeneratedTasks()
-    made = [tasks.make(Place("train", index), None) for index in range(60)]
-    assert [tasks.make(Place("train", index), None) for index in range(60)] == made
+    made = [tasks.make(TaskRef("train", index), None) for index in range(60)]
+    assert [tasks.make(TaskRef("train", index), None) for index in range(60)] == made
     assert len({task.prompt for task in made}) > 40
-    assert tasks.make(Place("test", 0), None) != made[0]
+    assert tasks.make(TaskRef("test", 0), None) != made[0]
     for task in made:
         assert len(task.tests) == TESTS
         assert sum(test.shown for test in task.tests) == SHOWN_TESTS
@@ -30,13 +30,13 @@ def test_a_place_has_one_task_and_others_have_others() -> None:
 def test_a_difficulty_can_be_asked_for() -> None:
     tasks = GeneratedTasks()
     names = {
-        difficulty: {tasks.make(Place("train", index), difficulty).function_name for index in range(60)}
+        difficulty: {tasks.make(TaskRef("train", index), difficulty).function_name for index in range(60)}
         for difficulty in ("easy", "medium", "hard")
     }
     assert names["easy"].isdisjoint(names["medium"] | names["hard"])
     assert "spiral" in names["hard"]
     with pytest.raises(InvalidRequestError, match="Expected difficulty to be one of easy, medium, hard, got 'odd'"):
-        tasks.make(Place("train", 0), "odd")
+        tasks.make(TaskRef("train", 0), "odd")
 
 
 def test_ones_own_tasks(tmp_path: Path) -> None:
@@ -44,13 +44,13 @@ def test_ones_own_tasks(tmp_path: Path) -> None:
     file.write_text(json.dumps(TASK) + "\n")
     tasks = TaskFile(file)
     assert tasks.task_counts == {"train": 1}
-    task = tasks.make(Place("train", 0), None)
+    task = tasks.make(TaskRef("train", 0), None)
     assert task.text.split("\n") == [TASK["prompt"], "For example:", "twice(1) returns 2"]
     assert [test.expected for test in task.tests] == [2, "aa"]
     # Who lists tasks may be the agent.
     assert tasks.list_tasks("train") == [{"split": "train", "index": 0}]
     with pytest.raises(InvalidRequestError):
-        tasks.make(Place("train", 0), "easy")
+        tasks.make(TaskRef("train", 0), "easy")
     with pytest.raises(TaskNotFoundError):
         tasks.choose_task("train", 1, None)
     assert task_source(str(file)) is task_source(str(file))

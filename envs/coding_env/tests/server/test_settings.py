@@ -2,11 +2,11 @@ import pytest
 
 from coding_env.server.settings import settings, shared_pool
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox import Limits
+from openenv.core.sandbox import SandboxLimits
 
 
 def test_the_defaults() -> None:
-    assert settings().limits == Limits()
+    assert settings().limits == SandboxLimits()
     assert (settings().kind, settings().packages, settings().ready) == ("auto", (), 2)
 
 
@@ -24,7 +24,7 @@ def test_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setenv(name, value)
     read = settings()
-    assert read.limits == Limits(
+    assert read.limits == SandboxLimits(
         wall_s=1.5, cpu_s=3, memory_bytes=100 * 2**20, output_bytes=10, processes=4, disk_bytes=2 * 2**20
     )
     assert (read.kind, read.packages, read.ready) == ("none", ("pydantic", "pyyaml"), 0)

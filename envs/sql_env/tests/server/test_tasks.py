@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
-from openenv.core.tasks import Place
+from openenv.core.tasks import TaskRef
 from sql_env import SubmitAction
 from sql_env.models import DATABASES, DIFFICULTIES
 from sql_env.server.sql_environment import SqlEnvironment
@@ -35,9 +35,9 @@ def written(folder: Path, *tasks: object, name: str = "tasks.jsonl") -> Path:
 
 def test_a_place_is_a_task_and_splits_share_none() -> None:
     tasks = GeneratedTasks()
-    assert tasks.make(Place("train", 7), None, None) == GeneratedTasks().make(Place("train", 7), None, None)
+    assert tasks.make(TaskRef("train", 7), None, None) == GeneratedTasks().make(TaskRef("train", 7), None, None)
     made = {
-        split: {tasks.make(Place(split, index), None, None).data for index in range(40)}
+        split: {tasks.make(TaskRef(split, index), None, None).data for index in range(40)}
         for split in tasks.list_splits()
     }
     assert list(made) == ["train", "validation", "test"]
@@ -49,14 +49,14 @@ def test_a_place_is_a_task_and_splits_share_none() -> None:
 @pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_database_and_difficulty_can_be_chosen(database: str, difficulty: str) -> None:
-    task = GeneratedTasks().make(Place("test", 3), database, difficulty)
+    task = GeneratedTasks().make(TaskRef("test", 3), database, difficulty)
     assert (task.database, task.difficulty) == (database, difficulty)
 
 
 @pytest.mark.parametrize(("database", "difficulty"), [("bank", None), (None, "trivial"), (5, None), (None, ["easy"])])
 def test_others_are_refused(database: object, difficulty: object) -> None:
     with pytest.raises(InvalidRequestError, match=r"Expected (database|difficulty) to be one of"):
-        GeneratedTasks().make(Place("train", 0), database, difficulty)  # type: ignore[arg-type]  # clients send anything
+        GeneratedTasks().make(TaskRef("train", 0), database, difficulty)  # type: ignore[arg-type]  # clients send anything
 
 
 def test_tasks_of_a_file_are_played(folder: Path) -> None:
@@ -144,6 +144,6 @@ def test_copies_share_the_tasks(folder: Path) -> None:
 
 
 def test_a_database_file_is_not_copied(folder: Path, workers: Workers) -> None:
-    task = TaskFile(written(folder, {**TASK, "database": "file.db"})).make(Place("train", 0), None, None)
+    task = TaskFile(written(folder, {**TASK, "database": "file.db"})).make(TaskRef("train", 0), None, None)
     assert task.data == folder.resolve() / "file.db"
     assert workers.query(task.data, task.reference, 10).rows == [[3]]

@@ -30,6 +30,7 @@ def listener() -> Iterator[socket.socket]:
         yield made
 
 
+@pytest.mark.needs("sandbox")
 @pytest.mark.parametrize(
     ("ending", "isolation"),
     [(signal.SIGKILL, "none"), (signal.SIGKILL, "process"), (signal.SIGTERM, "none"), (signal.SIGHUP, "none")],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
-from openenv.core.tasks import Place
+from openenv.core.tasks import TaskRef
 from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.server.task_format import ProgramCheck
 from terminal_env.server.tasks import GeneratedTasks, TaskFile
@@ -18,17 +18,17 @@ TASK: dict[str, Any] = {
 
 def test_a_place_has_one_task_and_others_have_others() -> None:
     tasks = GeneratedTasks()
-    made = [tasks.make(Place("train", index), None, None) for index in range(100)]
-    assert [tasks.make(Place("train", index), None, None) for index in range(100)] == made
+    made = [tasks.make(TaskRef("train", index), None, None) for index in range(100)]
+    assert [tasks.make(TaskRef("train", index), None, None) for index in range(100)] == made
     assert {(task.family, task.difficulty) for task in made} == {(f, d) for f in FAMILIES for d in DIFFICULTIES}
-    assert tasks.make(Place("test", 0), None, None) != made[0]
+    assert tasks.make(TaskRef("test", 0), None, None) != made[0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_file_that_the_agent_gets_tells_what_is_right(family: str) -> None:
     for index in range(20):
         for difficulty in DIFFICULTIES:
-            task = GeneratedTasks().make(Place("train", index), family, difficulty)
+            task = GeneratedTasks().make(TaskRef("train", index), family, difficulty)
             assert (task.family, task.difficulty) == (family, difficulty)
             told = "\n".join([task.prompt, task.setup, *task.files.values()])
             for check in task.checks:
@@ -41,9 +41,9 @@ def test_no_file_that_the_agent_gets_tells_what_is_right(family: str) -> None:
 def test_what_is_not_there_is_refused() -> None:
     tasks = GeneratedTasks()
     with pytest.raises(InvalidRequestError, match=r"Expected family to be one of config, files, .* got 'odd'"):
-        tasks.make(Place("train", 0), "odd", None)
+        tasks.make(TaskRef("train", 0), "odd", None)
     with pytest.raises(InvalidRequestError, match="Expected difficulty to be one of"):
-        tasks.make(Place("train", 0), None, "odd")
+        tasks.make(TaskRef("train", 0), None, "odd")
 
 
 def test_ones_own_tasks_with_a_folder_of_files(tmp_path: Path) -> None:
@@ -51,11 +51,11 @@ def test_ones_own_tasks_with_a_folder_of_files(tmp_path: Path) -> None:
     (tmp_path / "box" / "deep" / "a.txt").write_text("hello")
     (tmp_path / "tasks.jsonl").write_text(json.dumps(TASK | {"folder": "box", "files": {"b.txt": "b"}}) + "\n")
     tasks = TaskFile(tmp_path / "tasks.jsonl")
-    task = tasks.make(Place("train", 0), None, None)
+    task = tasks.make(TaskRef("train", 0), None, None)
     assert task.files == {"b.txt": "b", "deep/a.txt": "hello"}
     assert tasks.list_tasks("train") == [{"split": "train", "index": 0}]
     with pytest.raises(InvalidRequestError):
-        tasks.make(Place("train", 0), "logs", None)
+        tasks.make(TaskRef("train", 0), "logs", None)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
-from openenv.core.env_server.tools import AuthoredTool
+from openenv.core.env_server.tools import MethodTool
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -34,7 +34,7 @@ from openenv.core.exceptions import (
     ResetNeededError,
     TaskNotFoundError,
 )
-from openenv.core.tasks import DEFAULT_SPLIT, ListsTasks, Splits, Task, read_tasks
+from openenv.core.tasks import DEFAULT_SPLIT, Splits, Task, TaskListing, read_tasks
 
 __all__ = ["McpServerEnvironment", "McpServerObservation"]
 
@@ -65,7 +65,7 @@ class McpServerObservation(CallToolObservation):
     prompt: str = ""
 
 
-class McpServerEnvironment(ListsTasks, Environment[CallToolAction, McpServerObservation, State]):
+class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObservation, State]):
     """The tools of an MCP server, with tasks and a reward function beside.
 
     A server can't be reset, so each episode gets a process of its own. A process that ends by itself costs its episode,
@@ -112,7 +112,7 @@ class McpServerEnvironment(ListsTasks, Environment[CallToolAction, McpServerObse
         self._start_timeout_s = start_timeout_s
         self._process: ServerProcess | None = None
         self._tools: dict[str, Tool] = {}
-        self._final: AuthoredTool | None = None
+        self._final: MethodTool | None = None
         self._task: Task | None = None
         self._calls: list[ToolCall] = []
         self._playing = False
@@ -246,7 +246,7 @@ class McpServerEnvironment(ListsTasks, Environment[CallToolAction, McpServerObse
             return _failed(action, ToolErrorType.EXECUTION_ERROR, _text_of(result))
         return McpServerObservation(tool_name=action.tool_name, result=_result_of(result))
 
-    async def _submit(self, final: AuthoredTool, action: CallToolAction) -> McpServerObservation:
+    async def _submit(self, final: MethodTool, action: CallToolAction) -> McpServerObservation:
         assert self._reward is not None
         try:
             answer = final.signature.checked(action.arguments)["answer"]
@@ -293,11 +293,11 @@ def submit(answer: str) -> None:
     """
 
 
-def _final_tool(tools: Mapping[str, Tool]) -> AuthoredTool:
+def _final_tool(tools: Mapping[str, Tool]) -> MethodTool:
     """Make the tool that ends an episode, under a name that the server has not taken."""
     for name in _FINAL_NAMES:
         if name not in tools:
-            return AuthoredTool(submit, name, is_method=False)
+            return MethodTool(submit, name, is_method=False)
     raise EnvironmentFailedError(f"The MCP server has tools named {', '.join(_FINAL_NAMES)}; none is left to end with.")
 
 

@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.session import ProgressFnT
 from pydantic import BaseModel, ValidationError
 
-import openenv
+from openenv._version import __version__
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentProcessEndedError
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class ServerProcess:
         await asyncio.wait({self._life})
 
     async def _live(self) -> None:
-        info = types.Implementation(name="openenv", version=openenv.__version__)
+        info = types.Implementation(name="openenv", version=__version__)
         async with (
             # Not sys.stderr, which a program may have replaced by what is no file.
             stdio_client(self._parameters, errlog=sys.__stderr__ or sys.stderr) as (reads, writes),

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from openenv.core.env_server.execution import Raised, ThreadPlace
+from openenv.core.env_server.execution.runner import Raised, ThreadExecutor
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
 
@@ -97,7 +97,7 @@ async def reward_of(
 
 async def _in_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a thread of its own: those of ``asyncio.to_thread`` are few, and all sessions share them."""
-    place = ThreadPlace("reward")
+    place = ThreadExecutor("reward")
     try:
         return await place.run(function, *arguments)
     except Raised as raised:

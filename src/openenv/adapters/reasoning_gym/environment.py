@@ -10,7 +10,7 @@ from openenv.adapters.reasoning_gym.models import AnswerAction, ReasoningObserva
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.exceptions import ResetNeededError
-from openenv.core.tasks import ListsTasks
+from openenv.core.tasks import TaskListing
 
 if TYPE_CHECKING:
     from reasoning_gym.dataset import ProceduralDataset
@@ -21,7 +21,7 @@ __all__ = ["ReasoningEnvironment"]
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class ReasoningEnvironment(ListsTasks, Environment[AnswerAction, ReasoningObservation, ReasoningState]):
+class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObservation, ReasoningState]):
     """A dataset of reasoning-gym: a reset asks a question, the one step answers it, the score is the reward.
 
     ``environment_for`` makes one of an id, after checks that this class does not repeat.

@@ -13,7 +13,7 @@ from openenv.adapters.skyrl.tasks import check_task, messages_of
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 from openenv.core.exceptions import InvalidRequestError, ResetNeededError
-from openenv.core.tasks import ListsTasks, Splits, Task, read_tasks
+from openenv.core.tasks import Splits, Task, TaskListing, read_tasks
 
 __all__ = ["ConversationObservation", "ReplyAction", "SkyRLEnvironment", "SkyRLState"]
 
@@ -45,7 +45,7 @@ class SkyRLState(State):
     metrics: dict[str, Any] = Field(default_factory=dict, description="the environment's own metrics of the episode")
 
 
-class SkyRLEnvironment(ListsTasks, Environment[ReplyAction, ConversationObservation, SkyRLState]):
+class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObservation, SkyRLState]):
     """A text environment of SkyRL-Gym: a reset gives the prompt, a step is a reply.
 
     ``environment_for`` makes one of an id, after checks that this class does not repeat.

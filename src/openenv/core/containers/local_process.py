@@ -15,8 +15,8 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.containers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.containers.log_echo import LogEcho
 from openenv.core.containers.venv_cache import environment_for, variables_of
-from openenv.core.env_server.importable import refuse_while_importing
 from openenv.core.exceptions import ProviderError, ServerEndedError
+from openenv.core.import_guard import refuse_while_importing
 from openenv.core.process_end import how_ended
 
 HOST = "127.0.0.1"

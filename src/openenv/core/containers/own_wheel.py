@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-import openenv
+from openenv._version import PACKAGE_FOLDER
 from openenv.core.exceptions import ProviderError
 
 DISTRIBUTION = "openenv-core"
@@ -77,7 +77,7 @@ def _installed() -> Distribution:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """Give each file of the packages, in order, with its path in the wheel."""
-    home = Path(openenv.__file__).parents[1]
+    home = PACKAGE_FOLDER.parent
     for package in _PACKAGES:
         for file in sorted((home / package).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:

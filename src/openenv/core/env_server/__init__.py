@@ -1,4 +1,4 @@
-"""Serving an environment. Names are handed out on first use, so that a client never loads the server's libraries."""
+"""Server of an environment. Names are imported on first use, so that a client never loads the server's libraries."""
 
 from typing import TYPE_CHECKING
 
@@ -18,55 +18,10 @@ if TYPE_CHECKING:
     from openenv.core.env_server.interfaces import TaskProvider as TaskProvider
     from openenv.core.env_server.interfaces import Transform as Transform
     from openenv.core.env_server.mcp_environment import MCPEnvironment as MCPEnvironment
-    from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
-    from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
-    from openenv.core.env_server.mcp_types import CallToolObservation as CallToolObservation
-    from openenv.core.env_server.mcp_types import JsonRpcError as JsonRpcError
-    from openenv.core.env_server.mcp_types import JsonRpcErrorCode as JsonRpcErrorCode
-    from openenv.core.env_server.mcp_types import JsonRpcRequest as JsonRpcRequest
-    from openenv.core.env_server.mcp_types import JsonRpcResponse as JsonRpcResponse
-    from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
-    from openenv.core.env_server.mcp_types import ListToolsObservation as ListToolsObservation
-    from openenv.core.env_server.mcp_types import McpMethod as McpMethod
-    from openenv.core.env_server.mcp_types import Tool as Tool
-    from openenv.core.env_server.mcp_types import ToolError as ToolError
-    from openenv.core.env_server.mcp_types import ToolErrorType as ToolErrorType
     from openenv.core.env_server.serialization import deserialize_action as deserialize_action
     from openenv.core.env_server.serialization import serialize_observation as serialize_observation
     from openenv.core.env_server.tools import ToolResult as ToolResult
     from openenv.core.env_server.tools import tool as tool
-    from openenv.core.env_server.types import Action as Action
-    from openenv.core.env_server.types import BaseMessage as BaseMessage
-    from openenv.core.env_server.types import CodeExecResult as CodeExecResult
-    from openenv.core.env_server.types import ConcurrencyConfig as ConcurrencyConfig
-    from openenv.core.env_server.types import EnvironmentMetadata as EnvironmentMetadata
-    from openenv.core.env_server.types import GetTaskRangeRequest as GetTaskRangeRequest
-    from openenv.core.env_server.types import GetTaskRequest as GetTaskRequest
-    from openenv.core.env_server.types import HealthResponse as HealthResponse
-    from openenv.core.env_server.types import HealthStatus as HealthStatus
-    from openenv.core.env_server.types import ListTasksRequest as ListTasksRequest
-    from openenv.core.env_server.types import NumTasksRequest as NumTasksRequest
-    from openenv.core.env_server.types import Observation as Observation
-    from openenv.core.env_server.types import ResetRequest as ResetRequest
-    from openenv.core.env_server.types import ResetResponse as ResetResponse
-    from openenv.core.env_server.types import SchemaResponse as SchemaResponse
-    from openenv.core.env_server.types import ServerCapacityStatus as ServerCapacityStatus
-    from openenv.core.env_server.types import ServerMode as ServerMode
-    from openenv.core.env_server.types import SessionInfo as SessionInfo
-    from openenv.core.env_server.types import State as State
-    from openenv.core.env_server.types import StepRequest as StepRequest
-    from openenv.core.env_server.types import StepResponse as StepResponse
-    from openenv.core.env_server.types import WSCloseMessage as WSCloseMessage
-    from openenv.core.env_server.types import WSErrorCode as WSErrorCode
-    from openenv.core.env_server.types import WSErrorResponse as WSErrorResponse
-    from openenv.core.env_server.types import WSIncomingMessage as WSIncomingMessage
-    from openenv.core.env_server.types import WSMCPMessage as WSMCPMessage
-    from openenv.core.env_server.types import WSMCPResponse as WSMCPResponse
-    from openenv.core.env_server.types import WSObservationResponse as WSObservationResponse
-    from openenv.core.env_server.types import WSResetMessage as WSResetMessage
-    from openenv.core.env_server.types import WSStateMessage as WSStateMessage
-    from openenv.core.env_server.types import WSStateResponse as WSStateResponse
-    from openenv.core.env_server.types import WSStepMessage as WSStepMessage
     from openenv.core.exceptions import ConcurrencyConfigurationError as ConcurrencyConfigurationError
     from openenv.core.exceptions import EnvironmentFactoryError as EnvironmentFactoryError
     from openenv.core.exceptions import IllegalActionError as IllegalActionError
@@ -74,6 +29,51 @@ if TYPE_CHECKING:
     from openenv.core.exceptions import SessionCapacityError as SessionCapacityError
     from openenv.core.exceptions import SessionCreationError as SessionCreationError
     from openenv.core.exceptions import SessionNotFoundError as SessionNotFoundError
+    from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
+    from openenv.core.wire.mcp_types import CallToolAction as CallToolAction
+    from openenv.core.wire.mcp_types import CallToolObservation as CallToolObservation
+    from openenv.core.wire.mcp_types import JsonRpcError as JsonRpcError
+    from openenv.core.wire.mcp_types import JsonRpcErrorCode as JsonRpcErrorCode
+    from openenv.core.wire.mcp_types import JsonRpcRequest as JsonRpcRequest
+    from openenv.core.wire.mcp_types import JsonRpcResponse as JsonRpcResponse
+    from openenv.core.wire.mcp_types import ListToolsAction as ListToolsAction
+    from openenv.core.wire.mcp_types import ListToolsObservation as ListToolsObservation
+    from openenv.core.wire.mcp_types import McpMethod as McpMethod
+    from openenv.core.wire.mcp_types import Tool as Tool
+    from openenv.core.wire.mcp_types import ToolError as ToolError
+    from openenv.core.wire.mcp_types import ToolErrorType as ToolErrorType
+    from openenv.core.wire.messages import WSCloseMessage as WSCloseMessage
+    from openenv.core.wire.messages import WSErrorCode as WSErrorCode
+    from openenv.core.wire.messages import WSErrorResponse as WSErrorResponse
+    from openenv.core.wire.messages import WSIncomingMessage as WSIncomingMessage
+    from openenv.core.wire.messages import WSMCPMessage as WSMCPMessage
+    from openenv.core.wire.messages import WSMCPResponse as WSMCPResponse
+    from openenv.core.wire.messages import WSObservationResponse as WSObservationResponse
+    from openenv.core.wire.messages import WSResetMessage as WSResetMessage
+    from openenv.core.wire.messages import WSStateMessage as WSStateMessage
+    from openenv.core.wire.messages import WSStateResponse as WSStateResponse
+    from openenv.core.wire.messages import WSStepMessage as WSStepMessage
+    from openenv.core.wire.types import Action as Action
+    from openenv.core.wire.types import BaseMessage as BaseMessage
+    from openenv.core.wire.types import CodeExecResult as CodeExecResult
+    from openenv.core.wire.types import ConcurrencyConfig as ConcurrencyConfig
+    from openenv.core.wire.types import EnvironmentMetadata as EnvironmentMetadata
+    from openenv.core.wire.types import GetTaskRangeRequest as GetTaskRangeRequest
+    from openenv.core.wire.types import GetTaskRequest as GetTaskRequest
+    from openenv.core.wire.types import HealthResponse as HealthResponse
+    from openenv.core.wire.types import HealthStatus as HealthStatus
+    from openenv.core.wire.types import ListTasksRequest as ListTasksRequest
+    from openenv.core.wire.types import NumTasksRequest as NumTasksRequest
+    from openenv.core.wire.types import Observation as Observation
+    from openenv.core.wire.types import ResetRequest as ResetRequest
+    from openenv.core.wire.types import ResetResponse as ResetResponse
+    from openenv.core.wire.types import SchemaResponse as SchemaResponse
+    from openenv.core.wire.types import ServerCapacityStatus as ServerCapacityStatus
+    from openenv.core.wire.types import ServerMode as ServerMode
+    from openenv.core.wire.types import SessionInfo as SessionInfo
+    from openenv.core.wire.types import State as State
+    from openenv.core.wire.types import StepRequest as StepRequest
+    from openenv.core.wire.types import StepResponse as StepResponse
 else:
     _PACKAGE = "openenv.core.env_server"
 

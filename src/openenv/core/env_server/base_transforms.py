@@ -1,4 +1,4 @@
-"""Transforms to build others from."""
+"""Transforms: one that changes nothing, and one that applies several."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ ObsT = TypeVar("ObsT", bound=BaseModel)
 
 
 class NullTransform(Transform[ObsT]):
-    """Leaves every observation as it is."""
+    """Transform that leaves every observation unchanged."""
 
     def __call__(self, observation: ObsT) -> ObsT:
         """Return the observation itself."""
@@ -19,17 +19,17 @@ class NullTransform(Transform[ObsT]):
 
 
 class CompositeTransform(Transform[ObsT]):
-    """Applies several transforms, one after another.
+    """Transform that applies several transforms, one after another.
 
     Args:
-        transforms: The transforms, the first one first.
+        transforms: The transforms, in order.
     """
 
     def __init__(self, transforms: Sequence[Transform[Any]]) -> None:
         self.transforms = list(transforms)
 
     def __call__(self, observation: ObsT) -> ObsT:
-        """Return what the last transform makes of it."""
+        """Return the result of the last transform."""
         for transform in self.transforms:
             observation = transform(observation)
         return observation

@@ -1,15 +1,13 @@
-"""What an environment's author writes against."""
+"""Interfaces for authors of environments: ``Environment``, ``Transform``, ``TaskProvider`` and others."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, cast
 
-from pydantic import BaseModel
-from typing_extensions import TypeVar
-
 from openenv.core.env_server.tools import equip, required_without_tools
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.environment_types import ActT, ObsT, StateT, TypedEnvironment
+from openenv.core.wire.types import Action, EnvironmentMetadata, Observation, State
 
 __all__ = [
     "Action",
@@ -23,24 +21,19 @@ __all__ = [
     "Transform",
 ]
 
-# The defaults are for a class with tools alone, which names no types.
-ActT = TypeVar("ActT", bound=BaseModel, default=Action)
-ObsT = TypeVar("ObsT", bound=BaseModel, default=Observation)
-StateT = TypeVar("StateT", bound=BaseModel, default=State)
-
 
 class Transform(ABC, Generic[ObsT]):
-    """A change applied to every observation before it leaves the environment."""
+    """Change that is applied to every observation before it leaves the environment."""
 
     @abstractmethod
     def __call__(self, observation: ObsT) -> ObsT:
         """Return the observation to send in place of ``observation``."""
 
 
-class Environment(ABC, Generic[ActT, ObsT, StateT]):
-    """A world with episodes: ``reset`` starts one, ``step`` plays it, ``state`` says where it stands.
+class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
+    """Environment with episodes: ``reset`` starts one, ``step`` executes an action, ``state`` describes it.
 
-    Subclass it with the types of the action, the observation and the state; nothing else declares them::
+    Subclass it with the types of the action, the observation and the state, which declare them::
 
         class CounterEnvironment(Environment[Add, Total, State]):
             def reset(self, seed: int | None = None) -> Total: ...
@@ -50,7 +43,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
             def state(self) -> State: ...
 
     ``reset`` may take any subset of ``seed``, ``episode_id`` and further task parameters; it is passed only what its
-    signature accepts. ``step`` takes the action and, if it likes, ``timeout_s``. Both return one of
+    signature accepts. ``step`` takes the action and, optionally, ``timeout_s``. Both return one of
 
     - an observation, which carries its own ``reward`` and ``done`` if it has such fields;
     - ``(observation, info)`` from ``reset``;
@@ -67,10 +60,10 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = False
-    """Whether instances share nothing, so that a server may hold many of them at once."""
+    """Whether instances are independent, so that a server may hold many at once."""
 
     REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
-    """Whether every instance in a server must run in one and the same thread."""
+    """Whether all instances in a server must run in the same thread."""
 
     BLOCKING: ClassVar[bool] = True
     """Whether calls may take longer than some microseconds. ``False`` runs them on the event loop, which is fastest."""
@@ -82,12 +75,12 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """Whether ``step`` takes ``ListToolsAction`` and ``CallToolAction``; a class with tools has it set."""
 
     SHOWS_STATE: ClassVar[bool] = False
-    """Whether agents may read ``state`` over MCP: only where it tells no more than the observations do."""
+    """Whether agents may read ``state`` over MCP: only for a state that reveals no more than the observations."""
 
-    # Authors often leave out super().__init__(), so both have a value on the class.
+    # Authors often omit super().__init__(), so both have a default on the class.
     transform: Transform[Any] | None = None
     rubric: Callable[..., Any] | None = None
-    # Whom report_progress tells: set from outside, for the time of a call.
+    # Receiver of report_progress, set from outside for the time of a call.
     _progress_listener: Callable[[float, str], object] | None = None
 
     def __init__(self, transform: Transform[ObsT] | None = None, rubric: Callable[..., Any] | None = None) -> None:
@@ -117,15 +110,15 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
     @required_without_tools
     def step(self, action: ActT, *args: Any, **kwargs: Any) -> Any:
-        """Do one action.
+        """Execute an action.
 
         Args:
             action: The action, already validated against its type.
-            *args: ``timeout_s: float | None``, the seconds that the caller grants.
+            *args: ``timeout_s: float | None``, the caller's time limit in seconds.
             **kwargs: Further values that the caller sends over HTTP.
 
         Returns:
-            One of the forms that the class lists.
+            One of the forms that the class documents.
 
         Raises:
             IllegalActionError: The rules refuse the action. The episode goes on as if it had not been sent.
@@ -134,45 +127,45 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     @property
     @required_without_tools
     def state(self) -> StateT:
-        """Where the episode stands."""
+        """State of the episode."""
         raise NotImplementedError
 
     async def reset_async(self, *args: Any, **kwargs: Any) -> Any:
-        """Start a new episode from async code; override it where a reset awaits something."""
+        """Start a new episode from async code; override it if a reset awaits something."""
         result = self.reset(*args, **kwargs)
         return await result if isawaitable(result) else result
 
     async def step_async(self, action: ActT, *args: Any, **kwargs: Any) -> Any:
-        """Do one action from async code; override it where a step awaits something."""
+        """Execute an action from async code; override it if a step awaits something."""
         result = self.step(action, *args, **kwargs)
         return await result if isawaitable(result) else result
 
     def task_tools(self) -> Iterable[Callable[..., Any]]:
         """Return further tools, for the present task alone: functions, described by their signatures and docstrings.
 
-        Also called before the first reset, when there is no task and so nothing to return.
+        Also called before the first reset, when there is no task; return nothing then.
         """
         return ()
 
     def report_progress(self, fraction: float, message: str = "") -> None:
-        """Tell whoever called a tool how far it is; nothing happens where nobody listens.
+        """Report the progress of a tool to its caller; does nothing for a caller that wants no reports.
 
         Args:
-            fraction: How much is done, from 0 to 1; less or more counts as these.
-            message: What is being done.
+            fraction: Part of the work that is done, clipped to 0 to 1.
+            message: Description of the current work.
         """
-        listener = self._progress_listener  # which may be taken away meanwhile, where this runs in a thread
+        listener = self._progress_listener  # read once: another thread may remove it meanwhile
         if listener is not None:
             listener(min(max(0.0, float(fraction)), 1.0), str(message))
 
-    def close(self) -> None:  # most environments hold nothing
-        """Release what the instance holds. Called once, when its session ends."""
+    def close(self) -> None:  # most environments have nothing to release
+        """Release the instance's resources. Called once, when its session ends."""
 
     def snapshot(self) -> Any:
-        """Return all that the instance's future depends on, for ``restore``; optional, and may be ``async``.
+        """Return the complete state of the instance, for ``restore``; optional, and may be ``async``.
 
-        With both, a session can be forked and survives the server's process, whether or not the environment does the
-        same again from the same seed; without them, it is copied or replayed::
+        With both methods, a session can be forked and survives the server's process, even if the environment is not
+        deterministic for a seed; without them, it is copied or replayed::
 
             def snapshot(self) -> Any:
                 return {"board": self._board, "random": self._random.getstate()}
@@ -184,17 +177,17 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
         Returns:
             Bytes, or whatever JSON can hold: ``None``, booleans, numbers, strings, lists, and dicts with strings for
-            keys. What comes to ``restore`` is what JSON makes of it, as in the example: tuples come as lists, and the
-            keys of dicts as strings.
+            keys. ``restore`` gets the value after a round trip through JSON, as in the example: tuples become lists,
+            and keys of dicts become strings.
         """
         raise NotImplementedError(f"{type(self).__name__} has no snapshot()")
 
     def restore(self, snapshot: Any) -> None:
-        """Take up what ``snapshot`` returned, in an instance that was just made and never reset; may be ``async``."""
+        """Restore a snapshot in an instance that was just made and never reset; may be ``async``."""
         raise NotImplementedError(f"{type(self).__name__} has no restore()")
 
     def render(self) -> Any:
-        """Show the current position to a person; ``None`` for nothing.
+        """Return a picture of the current state for people; ``None`` for no picture.
 
         Returns:
             Text, where colours are those of a terminal; HTML; SVG; the bytes of a PNG, JPEG, GIF or WebP image; or an
@@ -203,12 +196,12 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return None
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Say what the environment is. The default knows no more than the class's name."""
+        """Return a description of the environment; by default only the class's name."""
         name = type(self).__name__
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
-        """Return HTML that shows a serialized observation; for a web page to play on, which no server has yet."""
+        """Return HTML that shows a serialized observation; for an interactive web page, which no server has yet."""
         return None
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -241,7 +234,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
 
 class TaskProvider(Protocol):
-    """The optional methods by which an environment lists its tasks. Each may also be ``async``."""
+    """Optional methods with which an environment lists its tasks. Each may also be ``async``."""
 
     def list_splits(self) -> list[Any]:
         """Return the names of the splits, or a dict or model with ``name`` and ``type`` for each."""
@@ -252,11 +245,11 @@ class TaskProvider(Protocol):
         ...
 
     def num_tasks(self, split: str) -> int:
-        """Return how many tasks a split has."""
+        """Return the number of tasks in a split."""
         ...
 
     def get_task(self, split: str, index: int) -> Any:
-        """Return one task. Raises ``IndexError`` where there is none."""
+        """Return one task. Raises ``IndexError`` for an unknown index."""
         ...
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[Any]:
@@ -265,21 +258,21 @@ class TaskProvider(Protocol):
 
 
 class Message(TypedDict):
-    """One turn of a conversation."""
+    """Message of a conversation."""
 
     role: str
     content: str
 
 
 class ModelTokenizer(Protocol):
-    """What OpenEnv needs of a language model's tokenizer."""
+    """Tokenizer of a language model, with the methods that OpenEnv needs."""
 
     def apply_chat_template(
         self, conversation: list[Message], tokenize: bool = True, return_tensors: str | None = None, **kwargs: Any
     ) -> Any:
-        """Turn a conversation into text or token ids."""
+        """Return a conversation as text or token ids."""
         ...
 
     def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str:
-        """Turn token ids into text."""
+        """Return token ids as text."""
         ...

@@ -1,7 +1,7 @@
-"""How a server's log is written: as lines for people, or as a JSON object a line for machines.
+"""Log of a server: lines of text for people, or one JSON object per line for machines.
 
-Records that concern a session name it, as ``extra={"session": ...}``, by what ``sessions.public_name`` makes of its
-id: a log is read by many, and an id may be all that a client needs to take a session over.
+Records of a session have ``extra={"session": ...}`` with the ``public_name`` of its id, never the id: an id may be all
+that a client needs to take over a session.
 """
 
 import json
@@ -10,19 +10,17 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from openenv.core.env_server.session_ids import AGENT_HEADER, ORS_HEADER, SESSION_HEADER, public_name
+from openenv.core.wire.names import public_name
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
-# Attributes of a record that are fields of the log where they are there.
+# Attributes of a record that become fields of the log, if the record has them.
 _FIELDS = ("session", "code")
-_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "X-API-Key", SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
-_CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
 _NAMED_SESSION = re.compile(r"(session_id=)([^&\s\"']+)")
-# What they log below warnings has the names of agents' connections, and what is said on them.
+# Below warnings, these loggers write the ids of agents' connections and the messages on them.
 _WITH_SECRETS = ("mcp", "sse_starlette")
-# What uvicorn makes warnings and errors of, the first one with a traceback, although a client did it. The last one it
-# says of handshakes that were refused, too.
+# Uvicorn's warnings and errors about faults of clients, the first one with a traceback. Uvicorn logs the last one for
+# denied handshakes, too.
 _CLIENTS_FAULTS = (
     "Invalid UTF-8 sequence received from client.",
     "Invalid HTTP request received.",
@@ -32,12 +30,12 @@ _CLIENTS_FAULTS = (
 
 
 def log_config(level: str, form: LogFormat | None = None) -> dict[str, Any]:
-    """Describe the log of a server process, for ``logging.config.dictConfig`` and uvicorn.
+    """Return the log configuration of a server process, for ``logging.config.dictConfig`` and uvicorn.
 
     Args:
         level: Least severe level that is written, ``debug`` to ``critical``.
-        form: How to write it. By default as text, but where the program has set up logging already, its own handlers
-            stay and get the server's records too.
+        form: Format of the log. The default is text; if the program has set up logging already, its own handlers stay
+            and get the server's records too.
     """
     level = level.upper()
     config: dict[str, Any] = {
@@ -63,13 +61,13 @@ def _severity(level: str) -> int:
 
 
 def of_worker(config: dict[str, Any], worker: str) -> dict[str, Any]:
-    """Describe the same log for one worker of several, whose number its records then carry."""
+    """Return the log configuration for one worker of several, whose records include its number."""
     formatters = {name: {**formatter, "worker": worker} for name, formatter in config.get("formatters", {}).items()}
     return {**config, "formatters": formatters}
 
 
 class ClientsFaults(logging.Filter):
-    """Takes what clients do wrong for what it is: of interest, but no fault of the server's.
+    """Filter that lowers records about faults of clients to the level ``INFO``.
 
     Args:
         level: Least severe level that is written.
@@ -80,26 +78,15 @@ class ClientsFaults(logging.Filter):
         self._level = _severity(level)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether to write a record, once its level is right."""
+        """Return whether to write a record, after correcting its level."""
         if record.name.startswith("uvicorn") and record.getMessage().startswith(_CLIENTS_FAULTS):
             record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
             record.exc_info = record.exc_text = None
         return record.levelno >= self._level
 
 
-class HiddenCredentials(logging.Filter):
-    """Takes credentials out of records: ``websockets`` logs each handshake's headers, at either end, when it debugs."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record through, one of a header with credentials without them."""
-        arguments = record.args
-        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
-            record.args = (arguments[0], "[redacted]")
-        return True
-
-
 class TextFormatter(logging.Formatter):
-    """A line a record: time, level, logger, message, and what else there is to tell.
+    """Formatter of one line per record: time, level, logger, message, and further fields.
 
     Args:
         worker: Number of this worker, if it is one of several.
@@ -110,7 +97,7 @@ class TextFormatter(logging.Formatter):
         self._worker = worker
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
-        """Write the line; a traceback comes after it."""
+        """Return the line; a traceback follows it."""
         record.message = _without_ids(record.message)
         facts = _facts(record, self._worker).items()
         told = ", ".join(f"{name} {value}" for name, value in facts if name == "worker" or value not in record.message)
@@ -118,7 +105,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A JSON object a record, in one line.
+    """Formatter of one JSON object per record, in one line.
 
     Args:
         worker: Number of this worker, if it is one of several.
@@ -129,7 +116,7 @@ class JsonFormatter(logging.Formatter):
         self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write the object: ``time``, ``level``, ``logger``, ``message``, and those further fields that there are."""
+        """Return the object: ``time``, ``level``, ``logger``, ``message``, and the record's further fields."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -148,5 +135,5 @@ def _facts(record: logging.LogRecord, worker: str | None) -> dict[str, str]:
 
 
 def _without_ids(message: str) -> str:
-    """Shorten the ids of sessions in addresses, as uvicorn writes them."""
+    """Shorten the ids of sessions in addresses that uvicorn logs."""
     return _NAMED_SESSION.sub(lambda found: found[1] + public_name(found[2]), message)

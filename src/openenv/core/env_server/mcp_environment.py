@@ -1,4 +1,4 @@
-"""Environments whose tools are those of a ``FastMCP`` server, as many existing ones are written."""
+"""Environments whose tools are those of a ``FastMCP`` server, for code written for the public package."""
 
 import asyncio
 import logging
@@ -12,9 +12,10 @@ from typing import Any, ClassVar, TypeVar
 
 from mcp import McpError
 
-from openenv.core.env_server.disclosure import message_of, without_secrets
 from openenv.core.env_server.interfaces import Environment, Transform
-from openenv.core.env_server.mcp_types import (
+from openenv.core.env_server.tools import MethodTool, call_tool, class_tools
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.mcp_types import (
     LONGEST_TOOL_NAME,
     RESERVED_TOOL_NAMES,
     CallToolAction,
@@ -25,9 +26,8 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
-from openenv.core.env_server.tools import AuthoredTool, call_tool, class_tools
-from openenv.core.env_server.types import Observation, ServerMode, State
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.redaction import message_of, redact
+from openenv.core.wire.types import Observation, ServerMode, State
 
 try:
     from fastmcp import Client, FastMCP
@@ -41,13 +41,13 @@ T = TypeVar("T")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 MCP_TOOL_CALL_TIMEOUT = 30.0
-"""Seconds that a tool gets where the step grants no others."""
+"""Default timeout of a tool, in seconds, for a step without a timeout."""
 
-_TIMED_OUT = 408  # what MCP's client library raises where it waited too long
+_TIMED_OUT = 408  # code of the timeout error of MCP's client library
 
 
 def get_server_tools(mcp_server: "FastMCP[Any]") -> dict[str, Any]:
-    """Return the tools of a ``FastMCP`` server, by their names.
+    """Return the tools of a ``FastMCP`` server by name.
 
     Args:
         mcp_server: The server.
@@ -56,10 +56,10 @@ def get_server_tools(mcp_server: "FastMCP[Any]") -> dict[str, Any]:
 
 
 class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
-    """An environment that offers the tools of a ``FastMCP`` server. New ones use ``@tool`` instead.
+    """Environment with the tools of a ``FastMCP`` server. New environments use ``@tool`` instead.
 
-    ``step`` lists and calls the tools; any other action goes to ``_step_impl``. What a tool gives is the ``result`` of
-    a ``CallToolObservation``, without a reward; a subclass that overrides ``step`` can add one.
+    ``step`` lists and calls the tools; any other action goes to ``_step_impl``. A tool's result is the ``result`` of a
+    ``CallToolObservation``, without a reward; a subclass that overrides ``step`` can add a reward.
 
     Args:
         mcp_server: The server.
@@ -67,7 +67,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
     Attributes:
         mcp_server: The server; ``None`` once the environment is closed.
-        mcp_client: A client of it; the same.
+        mcp_client: A client of the server; ``None`` once the environment is closed.
 
     Raises:
         ConfigurationError: A tool has a reserved name.
@@ -88,8 +88,8 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     OFFERS_TOOLS: ClassVar[bool] = True
 
     CODE_SANDBOX: ClassVar[str | None] = None
-    """Where ``execute_code`` runs, which refuses by default. ``"none"`` is in this process, with all its rights: only
-    for a machine that is itself the sandbox."""
+    """Sandbox of ``execute_code``, which is disabled by default. ``"none"`` runs code in this process, with all its
+    rights: only for a machine that is itself the sandbox."""
 
     def __init__(self, mcp_server: "FastMCP[Any]", transform: Transform[Any] | None = None) -> None:
         super().__init__(transform)
@@ -102,13 +102,13 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         self.mcp_server: FastMCP[Any] | None = mcp_server
         self.mcp_client: Client[Any] | None = Client(mcp_server)
         self._mode = os.environ.get("OPENENV_MODE", ServerMode.SIMULATION).lower()
-        self._tools_by_mode: dict[str, dict[str, tuple[AuthoredTool, Callable[..., Any]]]] = {}
+        self._tools_by_mode: dict[str, dict[str, tuple[MethodTool, Callable[..., Any]]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse a second kind of tools.
+        """Reject a class that has tools of its own.
 
         Raises:
-            ConfigurationError: The class has tools of its own.
+            ConfigurationError: The class has tools marked with ``@tool``.
         """
         super().__init_subclass__(**kwargs)
         if class_tools(cls) or cls.task_tools is not Environment.task_tools:
@@ -119,22 +119,22 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
     @abstractmethod
     def _step_impl(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """Do an action that concerns no tools.
+        """Execute an action that neither lists nor calls tools.
 
         Args:
             action: The action.
-            timeout_s: Seconds that the caller grants.
+            timeout_s: The caller's time limit in seconds.
             **kwargs: Further values that the caller sends over HTTP.
         """
 
     def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """List tools, call one, or do another action."""
+        """List tools, call one, or execute another action."""
         if isinstance(action, ListToolsAction | CallToolAction):
             return _run(self._answer(action, timeout_s))
         return self._step_impl(action, timeout_s=timeout_s, **kwargs)
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """As ``step``, on the event loop; another action is done in a thread."""
+        """As ``step``, on the event loop; other actions run in a thread."""
         if isinstance(action, ListToolsAction | CallToolAction):
             return await self._answer(action, timeout_s)
         result = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
@@ -144,17 +144,17 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         """Register a function as a tool.
 
         Args:
-            mode: ``"simulation"`` or ``"production"`` for one that is there in this mode (``OPENENV_MODE``) only, and
-                may have the name of another one of the other mode.
+            mode: ``"simulation"`` or ``"production"`` for a tool of this mode (``OPENENV_MODE``) only; a tool of the
+                other mode may have the same name.
 
         Raises:
-            ConfigurationError: There is no such mode; the decorator, where the name is reserved.
+            ConfigurationError: The mode is unknown; raised by the decorator, the name is reserved.
         """
         if mode is not None and mode not in set(ServerMode):
             raise ConfigurationError(f"Expected simulation, production or None as a tool's mode, got {mode!r}.")
 
         def register(function: FunctionT) -> FunctionT:
-            authored = AuthoredTool(function, is_method=False)
+            authored = MethodTool(function, is_method=False)
             if mode is None:
                 self._server.tool(function)
             else:
@@ -165,7 +165,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
     @asynccontextmanager
     async def mcp_session(self) -> "AsyncIterator[Client[Any]]":
-        """Connect to the server, for the time of a block.
+        """Connect to the server for the time of a block.
 
         Raises:
             RuntimeError: The environment is closed.
@@ -181,15 +181,15 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         return self.CODE_SANDBOX == "none"
 
     def get_callables(self) -> dict[str, Callable[..., Any]]:
-        """Return the tools as functions, by their names; each takes keyword arguments and returns the tool's value."""
+        """Return the tools as functions by name; each takes keyword arguments and returns the tool's value."""
         tools = _run(self._listed()).tools
         return {tool.name: _Callable(self, tool.name) for tool in tools}
 
     def execute_code(self, code: str) -> Observation:
-        """Run Python code that has the tools as functions.
+        """Run Python code that can call the tools as functions.
 
         Args:
-            code: The code; what it assigns to ``result`` is the metadata's ``result``, what it raises its ``error``.
+            code: The code. Its variable ``result`` becomes the metadata's ``result``, an exception the ``error``.
 
         Raises:
             ConfigurationError: ``CODE_SANDBOX`` does not allow it.
@@ -204,11 +204,11 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         try:
             exec(code, names)  # noqa: S102  # which the author has allowed in so many words
         except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
-            return Observation(metadata={"error": without_secrets(message_of(error))})
+            return Observation(metadata={"error": redact(message_of(error))})
         return Observation(metadata={"result": names.get("result")})
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Release the server."""
         self.mcp_client = self.mcp_server = None
 
     @property
@@ -216,7 +216,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         assert self.mcp_server is not None
         return self.mcp_server
 
-    def _mode_tools(self) -> dict[str, tuple[AuthoredTool, Callable[..., Any]]]:
+    def _mode_tools(self) -> dict[str, tuple[MethodTool, Callable[..., Any]]]:
         return self._tools_by_mode.get(self._mode, {})
 
     async def _answer(self, action: CallToolAction | ListToolsAction, timeout_s: float | None) -> Observation:
@@ -231,7 +231,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
             async with self.mcp_session() as client:
                 listed = await client.list_tools()
         except (FastMCPError, McpError, RuntimeError) as error:
-            failure = {"error": without_secrets(str(error)), "error_type": "list_tools_failed"}
+            failure = {"error": redact(str(error)), "error_type": "list_tools_failed"}
             return ListToolsObservation(tools=[], metadata=failure)
         tools = [
             Tool(name=one.name, description=one.description or "", input_schema=one.inputSchema)
@@ -253,7 +253,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
                     name, action.arguments, timeout=timeout_s, progress_handler=self._pass_on_progress
                 )
         except (FastMCPError, McpError, RuntimeError) as error:
-            return _failed(name, _kind_of(error), without_secrets(str(error)))
+            return _failed(name, _kind_of(error), redact(str(error)))
         return CallToolObservation(tool_name=name, result=result)
 
     async def _pass_on_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -262,7 +262,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
 
 class _Callable:
-    """One tool as a function."""
+    """Function that calls one tool."""
 
     def __init__(self, environment: MCPEnvironment, name: str) -> None:
         self._environment = environment
@@ -296,7 +296,7 @@ async def _resolved(result: Any) -> Any:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, here or, where this thread runs an event loop already, in another thread."""
+    """Run a coroutine to its end, in this thread or, if it already runs an event loop, in another one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,8 +1,8 @@
-"""What a server counts while it serves.
+"""Metrics of a server process.
 
-One ``Metrics`` belongs to one process of a server. Whoever has something to count adds to a plain attribute of it
-(``metrics.resumed += 1``); names, labels and the text that Prometheus reads are made only when somebody asks, in
-``exposition.py``. A step costs some 20 µs in all, so what it pays for being counted is the worth of two clock readings.
+Code counts in plain attributes of ``Metrics`` (``metrics.resumed += 1``); names, labels and the text for Prometheus are
+built per scrape, in ``operations/exposition.py``. A step takes about 20 µs in all, so counting it must not cost more
+than two clock readings.
 """
 
 from bisect import bisect_left
@@ -14,17 +14,17 @@ BOUNDS_S = (
     *(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
-"""Upper bounds of a histogram's buckets, in seconds: from steps of microseconds to those that ask a language model."""
+"""Upper bounds of a histogram's buckets, in seconds: from steps of microseconds to those that call a language model."""
 
 INLINE_STEPS_TIMED = 7
-"""Of the steps that run inline, which take microseconds, one in so many is timed: that alone would cost 0.3 µs each.
+"""Sampling interval for the duration of inline steps, which take microseconds: timing costs 0.3 µs.
 
-A prime, since sessions that step together would otherwise always have the same ones of them timed.
+A prime, since otherwise the samples would come from the same sessions whenever sessions step together.
 """
 
 
 class Transport(StrEnum):
-    """How a client speaks to its session."""
+    """Transport of a session's client."""
 
     V1 = "v1"
     LEGACY = "legacy"
@@ -34,39 +34,39 @@ class Transport(StrEnum):
 
 
 class Ending(StrEnum):
-    """Why a session ended."""
+    """Reason for the end of a session."""
 
     CLOSED = "closed"
-    """Its client closed it."""
+    """The client closed the session."""
     DISCONNECTED = "disconnected"
-    """Its socket went, and with it the session; or its client said goodbye."""
+    """The session ended with its socket, or the client closed the socket on purpose."""
     AWAY = "away"
-    """Its client did not come back within the resume window."""
+    """The client did not resume the session within the resume window."""
     IDLE = "idle"
-    """Nobody asked anything of it for too long."""
+    """The idle timeout passed without a request."""
     REPLACED = "replaced"
-    """It made room for another session."""
+    """The session was evicted for another session, or resumed by another server."""
     FAILED = "failed"
-    """The server could not serve it any more."""
+    """The server failed on the session."""
     SHUTDOWN = "shutdown"
-    """The server ended."""
+    """The server shut down."""
 
 
 RECOVERY_FAILURES = (
     *("incomplete", "unrepeatable", "different", "environment", "elsewhere", "no_place", "unreadable", "other"),
 )
-"""Why a session could not be rebuilt, in this order: the journal lacks some of it, or holds what can't be repeated; the
-environment did something else this time, or is another one; another server took it up; every place was taken; the
-journal can't be read."""
+"""Reasons for a failed recovery, in this order: the journal is incomplete; a request can't be repeated; an answer
+differs; the environment is another one; another server resumed the session; no slot is free; the journal can't be
+read; any other reason."""
 
 
 class Histogram:
-    """How long something took, each time.
+    """Histogram of durations.
 
     Attributes:
-        counts: How many times it took at most the bound of the same index in ``BOUNDS_S``, and more than the one
-            before; at the end, how many times it took longer than any bound.
-        total_s: All those times together, in seconds.
+        counts: Number of durations up to the bound of the same index in ``BOUNDS_S`` and above the bound before; the
+            last count is of durations above all bounds.
+        total_s: Sum of the durations, in seconds.
 
     Example:
         >>> histogram = Histogram()
@@ -83,11 +83,11 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many times."""
+        """Number of durations."""
         return sum(self.counts)
 
     def observe(self, duration_s: float) -> None:
-        """Note one more time, in seconds."""
+        """Record a duration, in seconds."""
         self.counts[bisect_left(BOUNDS_S, duration_s)] += 1
         self.total_s += duration_s
 
@@ -97,31 +97,31 @@ def _none() -> int:
 
 
 class Metrics:
-    """The figures of one process of a server, all of them since it started unless they say otherwise.
+    """Counts and gauges of one server process; counts since its start.
 
     Attributes:
         opened: Sessions opened, by ``Transport``.
         closed: Sessions that ended, by ``Ending``.
-        steps: Steps that gave an observation.
-        step_times: How long they took, from a step's turn to its observation; where steps run inline on the event loop,
-            how long one in ``INLINE_STEPS_TIMED`` took.
-        reset_times: How long each reset took that gave an observation.
-        errors: Requests answered with an error, by its code.
-        frames_in: Frames that came over WebSockets.
-        frames_out: Frames that left over WebSockets.
-        characters_in: Characters of the former, which are bytes as far as they are ASCII.
-        characters_out: Characters of the latter.
-        resumed: Sessions that a further socket of their client took up, while they were alive.
-        recovered: Sessions rebuilt from the journal.
-        recoveries_failed: Times that a session could not be rebuilt, by one of ``RECOVERY_FAILURES``.
-        forked: Sessions that were opened as forks of others.
-        journal_commits: Times that the journal wrote what it had gathered.
-        journal_seconds: Time that this took, in seconds.
-        journal_failing: Whether the journal can't be written now, so that sessions go on without it.
-        journal_replaced: Times that the journal was removed or replaced by others and made anew.
-        waiting: Clients that wait in line for a place now.
-        draining: Whether the server takes no new sessions any more, because it is about to end.
-        count_queued: Counts the requests that wait now for others of their session.
+        steps: Steps that returned an observation.
+        step_times: Durations of these steps, from the step's turn to its observation; of steps that run inline on the
+            event loop, one in ``INLINE_STEPS_TIMED``.
+        reset_times: Durations of resets that returned an observation.
+        errors: Requests answered with an error, by error code.
+        frames_in: WebSocket frames received.
+        frames_out: WebSocket frames sent.
+        characters_in: Characters in received frames; equal to bytes for ASCII.
+        characters_out: Characters in sent frames.
+        resumed: Live sessions resumed on another socket of their client.
+        recovered: Sessions recovered from the journal.
+        recoveries_failed: Failed recoveries, by one of ``RECOVERY_FAILURES``.
+        forked: Sessions opened as forks.
+        journal_commits: Commits of the journal.
+        journal_seconds: Time spent in commits of the journal, in seconds.
+        journal_failing: Whether the journal can't be written now; sessions continue without it.
+        journal_replaced: Times that another process removed or replaced the journal, and a new one was created.
+        waiting: Requests in the queue for a slot now.
+        draining: Whether the server refuses new sessions because it is shutting down.
+        count_queued: Returns the number of requests that wait now for another request of their session.
     """
 
     def __init__(self) -> None:

@@ -6,10 +6,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.mcp_types import TOOL_ACTIONS, names_tool_action, takes_tool_actions
-from openenv.core.env_server.outcomes import outcome_of
-from openenv.core.env_server.protocol import outcome_json
-from openenv.core.env_server.types import Action
+from openenv.core.wire.actions import names_tool_action, takes_tool_actions
+from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.mcp_types import TOOL_ACTIONS
+from openenv.core.wire.results import outcome_of
+from openenv.core.wire.types import Action
 
 ActT = TypeVar("ActT", bound=BaseModel)
 
@@ -19,8 +20,8 @@ def deserialize_action(data: Mapping[str, Any], action_cls: type[ActT]) -> ActT 
 
     Args:
         data: The fields.
-        action_cls: The action's class. With ``Action`` itself, or one of the two that list and call tools, fields
-            whose ``type`` is that of either make that one.
+        action_cls: The action's class. With ``Action``, ``ListToolsAction`` or ``CallToolAction``, fields with the
+            ``type`` of one of the latter two make an action of that class.
 
     Raises:
         pydantic.ValidationError: The fields do not fit the class.
@@ -31,13 +32,13 @@ def deserialize_action(data: Mapping[str, Any], action_cls: type[ActT]) -> ActT 
 
 
 def serialize_observation(observation: BaseModel) -> dict[str, Any]:
-    """Turn an observation into what a client receives.
+    """Return an observation in the form that a client receives.
 
     Args:
-        observation: Any pydantic model; ``reward``, ``done`` and ``metadata`` are read where it has them.
+        observation: Any pydantic model; its ``reward``, ``done`` and ``metadata`` are read if it has them.
 
     Returns:
-        ``{"observation": ..., "reward": ..., "done": ...}``, with ``"metadata"`` where there is any.
+        ``{"observation": ..., "reward": ..., "done": ...}``, with ``"metadata"`` if there is any.
 
     Raises:
         EnvironmentFailedError: Some value has no form in JSON.

@@ -1,62 +1,37 @@
-"""What can be set by keyword, or in the environment, wherever a server is built."""
+"""Settings of a server, each listed once, in ``ServerConfig``.
 
+Each field holds its default, its bound, its environment variable, its option of ``openenv serve`` and the help of that
+option. A keyword argument wins over the variable, the variable over the default. ``openenv serve`` and fleets pass
+settings on as variables, see ``environment_variables``.
+"""
+
+import math
 import os
-from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Literal, Protocol, Self, TypedDict
 
-from pydantic import BaseModel
-
-from openenv.core.env_server.limits import MEBIBYTE, Limits
-from openenv.core.env_server.types import ConcurrencyConfig, ServerMode
+from openenv.core.addresses import Origin
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.types import ConcurrencyConfig, ServerMode
 
-DEFAULT_MAX_MESSAGE_MB = Limits.max_message_bytes / MEBIBYTE
+MEBIBYTE = 1024 * 1024
+NO_LIMIT = "none"
+"""Value of a variable that stands for the keyword argument ``None``."""
+
+Group = Literal["Sessions", "Processes", "Journal", "Access", "Logs and traces"]
+
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class ServerSettings(TypedDict, total=False):
-    """What can be set by keyword, beside the public parameters, wherever a server is built.
+    """Keyword arguments that build a server, beside the public ones; ``ServerConfig`` describes each.
 
-    Attributes:
-        reset_observation_cls: Class of the observation after a reset, where it differs.
-        reset_timeout_s: Seconds that a reset may take; ``None``, the default, for no limit.
-        step_timeout_s: Seconds that a step may take; ``None``, the default, for no limit.
-        resume_window_s: Seconds for which a session is kept whose client has lost its connection; 30 by default, 0 for
-            none. It needs a client that speaks v1 of the wire.
-        max_message_size_mb: Longest message that is read, in MiB; 16 by default.
-        max_sessions_per_client: Sessions that clients from one address may have open at once; any number by default.
-        max_messages_per_s: Messages that may come over one WebSocket, or from one address over HTTP, in a second; any
-            number by default.
-        max_wait_s: Longest time that a client may wait in line for a place, in seconds; 600 by default, 0 for none.
-        header_timeout_s: Seconds within which the head of an HTTP request or the handshake of a WebSocket has to come;
-            20 by default, ``None`` for any number. It needs ``serve`` or ``openenv serve``, as the next one.
-        body_timeout_s: Seconds within which the body of an HTTP request has to come, and one more for each KiB of it;
-            30 by default, ``None`` for any number.
-        drain_s: Seconds that the episodes under way get to end once the server is told to end by SIGTERM; 5 by default,
-            0 for none. It needs ``serve`` or ``openenv serve``.
-        telemetry: Whether to send OpenTelemetry traces where the variables ``OTEL_*`` say; by default whether
-            ``OPENENV_TELEMETRY`` is 1. It needs the extra ``telemetry``.
-        isolation: ``"process"`` runs the environments in processes of their own, ``"none"`` in the server's; by default
-            what ``OPENENV_ISOLATION`` says, else ``"none"``.
-        sessions_per_process: With ``isolation="process"``, how many sessions share a process; by default what
-            ``OPENENV_SESSIONS_PER_PROCESS`` says, else 1.
-        journal: File that sessions of v1 are taken down in, so that they outlive the server's process; or, for servers
-            that share it, the address of a database, ``postgresql://USER@HOST/DATABASE``. By default what
-            ``OPENENV_JOURNAL`` says, else none.
-        journal_max_age_s: Seconds for which the journal keeps what sessions did; a week by default.
-        journal_max_size_mb: How large the journal may become, in MiB; 1024 by default. Beyond that, what ended sessions
-            did is removed first.
-        token: What peers from other machines must show; by default what ``OPENENV_TOKEN`` says. Without one, none of
-            them is answered.
-        auth: ``"none"`` asks nobody for a token; by default what ``OPENENV_AUTH`` says, else ``"token"``.
-        allowed_hosts: Further names that the server is known by, as in ``["env.example.com", "*.internal"]``; by
-            default what ``OPENENV_ALLOWED_HOSTS`` says, parted by commas.
-        allowed_origins: Origins of other sites whose pages may drive the server, as in ``["https://example.com"]``;
-            by default what ``OPENENV_ALLOWED_ORIGINS`` says, parted by commas.
-        debug: Whether clients are told where an environment raised, and paths and secrets that its message has; by
-            default what ``OPENENV_DEBUG`` says.
+    ``None`` is the same as an argument that is not given, unless it stands for "no limit".
     """
 
-    reset_observation_cls: type[BaseModel] | None
     reset_timeout_s: float | None
     step_timeout_s: float | None
     resume_window_s: float
@@ -80,152 +55,507 @@ class ServerSettings(TypedDict, total=False):
     debug: bool | None
 
 
-# Limits for which an environment variable stands in, as OPENENV_DRAIN_S; ``openenv serve`` hands its options on so.
-_FROM_ENVIRONMENT: dict[str, type[float] | type[int]] = {
-    "reset_timeout_s": float,
-    "step_timeout_s": float,
-    "resume_window_s": float,
-    "max_sessions_per_client": int,
-    "max_messages_per_s": float,
-    "max_wait_s": float,
-    "header_timeout_s": float,
-    "body_timeout_s": float,
-    "drain_s": float,
-    "journal_max_age_s": float,
-    "journal_max_size_mb": float,
-}
+class Kind(Protocol):
+    """Kind of a setting: the values that it accepts, and their form in a variable."""
+
+    @property
+    def optional(self) -> bool:
+        """Whether ``None`` is a value of its own, "no limit"."""
+
+    def parse(self, text: str, variable: str) -> Any:
+        """Read the value of a variable; ``None`` for an empty variable that counts as unset.
+
+        Raises:
+            ConfigurationError: The text is not of this kind.
+        """
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return a value in the form that the configuration keeps.
+
+        Args:
+            name: Name of the setting, for the message.
+            value: The value, never ``None`` unless the kind is optional.
+
+        Raises:
+            ConfigurationError: The value is of another kind, or out of bounds.
+        """
 
 
-def limits_of(settings: ServerSettings, config: ConcurrencyConfig) -> Limits:
-    """Read what a server grants: what is set by keyword, else by an environment variable, else by default.
+@dataclass(frozen=True)
+class Number:
+    """Number with a lower bound.
+
+    Attributes:
+        minimum: The lower bound.
+        exclusive: Whether the number has to be above the bound.
+        whole: Whether the number has no fraction.
+        optional: Whether ``None`` and infinity stand for "no limit".
+    """
+
+    minimum: float = 0
+    exclusive: bool = False
+    whole: bool = False
+    optional: bool = False
+
+    def parse(self, text: str, variable: str) -> float | None:
+        """See ``Kind``."""
+        if self.optional and text == NO_LIMIT:
+            return None
+        try:
+            return int(text) if self.whole else float(text)
+        except ValueError:
+            raise ConfigurationError(f"Expected {variable} to be {self._name}, got {text!r}.") from None
+
+    def check(self, name: str, value: Any) -> Any:
+        """See ``Kind``."""
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, int if self.whole else int | float):
+            raise ConfigurationError(f"Expected {name} to be {self._name}, got {value!r}.")
+        is_high_enough = value > self.minimum if self.exclusive else value >= self.minimum
+        if not is_high_enough or (value == math.inf and not self.optional):  # NaN compares as too low
+            raise ConfigurationError(f"Expected {name} to be {self._bound}got {value}.")
+        return value
+
+    @property
+    def _name(self) -> str:
+        return "a whole number" if self.whole else "a number"
+
+    @property
+    def _bound(self) -> str:
+        bound = f"above {self.minimum}" if self.exclusive else f"{self.minimum} or above"
+        return f"{bound}, or None for no limit; " if self.optional else f"{bound}, "
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Flag, on or off; 1 or 0 in a variable."""
+
+    optional: bool = field(default=False, init=False)
+
+    def parse(self, text: str, variable: str) -> bool | None:
+        """See ``Kind``."""
+        if text not in ("0", "1", ""):
+            raise ConfigurationError(f"Expected {variable} to be 0 or 1, got {text!r}.")
+        return text == "1" if text else None
+
+    def check(self, name: str, value: Any) -> bool:
+        """See ``Kind``."""
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"Expected {name} to be True or False, got {value!r}.")
+        return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Choice of one of a few words.
+
+    Attributes:
+        words: The words.
+    """
+
+    words: tuple[str, ...]
+    optional: bool = field(default=False, init=False)
+
+    def parse(self, text: str, variable: str) -> str | None:
+        """See ``Kind``."""
+        return text or None
+
+    def check(self, name: str, value: Any) -> str:
+        """See ``Kind``."""
+        if value not in self.words:
+            words = " or ".join(map(repr, self.words))
+            raise ConfigurationError(f"Expected {name} ({SETTINGS[name].variable}) to be {words}, got {value!r}.")
+        return str(value)
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text.
+
+    Attributes:
+        check_text: Returns the normalized text, or raises ``ConfigurationError``.
+    """
+
+    check_text: Callable[[str], str]
+    optional: bool = field(default=False, init=False)
+
+    def parse(self, text: str, variable: str) -> str | None:
+        """See ``Kind``."""
+        return text or None
+
+    def check(self, name: str, value: Any) -> str:
+        """See ``Kind``."""
+        text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+        if not isinstance(text, str):  # the value itself may be a secret
+            raise ConfigurationError(f"Expected {name} to be a text, got a value of type {type(value).__name__}.")
+        return self.check_text(text)
+
+
+@dataclass(frozen=True)
+class TextList:
+    """List of texts; commas separate them in a variable.
+
+    Attributes:
+        check_text: Returns a normalized text, or raises ``ConfigurationError``.
+    """
+
+    check_text: Callable[[str], str]
+    optional: bool = field(default=False, init=False)
+
+    def parse(self, text: str, variable: str) -> Sequence[str]:
+        """See ``Kind``."""
+        return text.split(",")
+
+    def check(self, name: str, value: Any) -> tuple[str, ...]:
+        """See ``Kind``."""
+        if isinstance(value, str):
+            raise ConfigurationError(f"Expected {name} to be a list, as in [{value!r}], got {value!r}.")
+        return tuple(self.check_text(text.strip()) for text in value if text.strip())
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Setting: one field of ``ServerConfig`` with its variable, its option and its help.
+
+    Attributes:
+        name: Name of the field.
+        default: Its default.
+        kind: Kind of its values.
+        group: Heading in the help of ``openenv serve``.
+        help: Description in that help.
+        keyword: Argument of ``create_app`` and of the other functions that build a server.
+        variable: Environment variable.
+        option: Option of ``openenv serve``; ``None`` where the command has none.
+        metavar: Placeholder of the option's value in the help, where its type is not enough.
+        shown_default: The default in words, where the value is not enough.
+    """
+
+    name: str
+    default: Any
+    kind: Kind
+    group: Group
+    help: str
+    keyword: str
+    variable: str
+    option: str | None
+    metavar: str | None = None
+    shown_default: str | None = None
+
+    def is_value(self, value: Any) -> bool:
+        """Whether a value sets anything; ``None`` does only if it stands for "no limit"."""
+        return value is not None or self.kind.optional
+
+    @property
+    def default_text(self) -> str:
+        """Return the default as help and documentation show it."""
+        if self.shown_default is not None:
+            return self.shown_default
+        if self.default in (None, ()):
+            return "none"
+        if isinstance(self.default, bool):
+            return "on" if self.default else "off"
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+
+
+_DERIVED = "derived from the field's name"
+
+
+def _setting(
+    default: Any,
+    kind: Kind,
+    group: Group,
+    help: str,  # noqa: A002  # the word of argparse and typer
+    *,
+    option: str | None = _DERIVED,
+    is_secret: bool = False,
+    **more: str,
+) -> Any:
+    """Declare a field of ``ServerConfig``."""
+    metadata = {"kind": kind, "group": group, "help": help, "option": option, **more}
+    return field(default=default, metadata=metadata, repr=not is_secret)
+
+
+def _described(declared: "Field[Any]") -> Setting:
+    """Return the setting that a field declares, with the attributes that follow from its name."""
+    name, given = declared.name, dict(declared.metadata)
+    given["option"] = f"--{name.replace('_', '-')}" if given["option"] is _DERIVED else given["option"]
+    return Setting(
+        **{"name": name, "default": declared.default, "keyword": name, "variable": f"OPENENV_{name.upper()}", **given}
+    )
+
+
+def check_mode(text: str) -> ServerMode:
+    """Return the mode of a name.
 
     Raises:
-        ConfigurationError: Some limit is too low, or an environment variable is no number.
+        ConfigurationError: The mode is unknown.
     """
-    given: dict[str, Any] = {name: settings[name] for name in _FROM_ENVIRONMENT if name in settings}  # type: ignore[literal-required]
-    for name, kind in _FROM_ENVIRONMENT.items():
-        text = os.environ.get(limit_variable(name))
-        if name not in given and text is not None:
-            given[name] = _number(text, kind, limit_variable(name))
-    given["max_message_bytes"] = message_bytes(_max_message_size_mb(settings))
-    return Limits(max_sessions=config.max_concurrent_envs, idle_timeout_s=config.session_timeout, **given)
+    try:
+        return ServerMode(text.lower())
+    except ValueError:
+        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {text!r}.") from None
 
 
-def _max_message_size_mb(settings: ServerSettings) -> float:
-    variable = limit_variable("max_message_size_mb")
-    if "max_message_size_mb" in settings:
-        return settings["max_message_size_mb"]
-    text = os.environ.get(variable)
-    return DEFAULT_MAX_MESSAGE_MB if text is None else _number(text, float, variable)
+def _check_token(token: str) -> str:
+    if _TOKEN.fullmatch(token):
+        return token
+    raise ConfigurationError(
+        "Expected the token (OPENENV_TOKEN) to be one or more letters, digits and signs of ASCII without spaces, since "
+        "it travels in an HTTP header; it is something else."
+    )
 
 
-def limit_variable(name: str) -> str:
-    """Return the environment variable that stands in for a limit.
+def _check_host(host: str) -> str:
+    name = host.strip("[]").lower()
+    if _HOST.fullmatch(name):
+        return name
+    raise ConfigurationError(
+        f"Expected an allowed host to be a name without scheme and port, as in env.example.com or *.example.com, got "
+        f"{host!r}."
+    )
+
+
+def _check_origin(text: str) -> str:
+    origin = Origin.parse(text)
+    if origin is None:
+        raise ConfigurationError(
+            f"Expected an allowed origin to be a scheme, a name and perhaps a port, as in https://example.com, got "
+            f"{text!r}."
+        )
+    return str(origin)
+
+
+_COUNT = Number(1, whole=True)
+_COUNT_OR_NONE = Number(1, whole=True, optional=True)
+_ABOVE_0 = Number(exclusive=True)
+_ABOVE_0_OR_NONE = Number(exclusive=True, optional=True)
+_SECONDS = Number()
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Every setting of a server. Times are in seconds; ``None`` is no limit.
+
+    Raises:
+        ConfigurationError: A value is out of bounds; the message says which.
+    """
+
+    max_sessions: int = _setting(
+        1,
+        _COUNT,
+        "Sessions",
+        "Sessions at once.",
+        keyword="max_concurrent_envs",
+        variable="MAX_CONCURRENT_ENVS",
+        shown_default="the environment's",
+    )
+    idle_timeout_s: float | None = _setting(
+        None,
+        _ABOVE_0_OR_NONE,
+        "Sessions",
+        "Seconds without a request after which a session is closed.",
+        keyword="concurrency_config",
+        option=None,
+    )
+    max_sessions_per_client: int | None = _setting(
+        None, _COUNT_OR_NONE, "Sessions", "Sessions at once for clients of one address."
+    )
+    max_messages_per_s: float | None = _setting(
+        None, _ABOVE_0_OR_NONE, "Sessions", "Messages in a second over one WebSocket, or from one address over HTTP."
+    )
+    max_message_size_mb: float = _setting(
+        16.0, _ABOVE_0, "Sessions", "Longest message that is read, in MiB.", option=None
+    )
+    max_wait_s: float = _setting(600.0, _SECONDS, "Sessions", "Longest wait in line for a session.")
+    reset_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a reset may take.")
+    step_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a step may take.")
+    resume_window_s: float = _setting(30.0, _SECONDS, "Sessions", "Seconds to keep the session of a lost connection.")
+    header_timeout_s: float | None = _setting(
+        20.0,
+        _ABOVE_0_OR_NONE,
+        "Sessions",
+        "Seconds for the head of an HTTP request, or the handshake of a WebSocket.",
+        option=None,
+    )
+    body_timeout_s: float | None = _setting(
+        30.0,
+        _ABOVE_0_OR_NONE,
+        "Sessions",
+        "Seconds for the body of an HTTP request, and one more for each KiB of it.",
+        option=None,
+    )
+    drain_s: float = _setting(5.0, _SECONDS, "Sessions", "Seconds for episodes to end after SIGTERM.")
+    isolation: Literal["none", "process"] = _setting(
+        "none", Choice(("none", "process")), "Processes", "Whether environments run in processes of their own."
+    )
+    sessions_per_process: int = _setting(1, _COUNT, "Processes", "With --isolation process: sessions that share one.")
+    journal: str | None = _setting(
+        None,
+        Text(str),
+        "Journal",
+        "File, or database, from which sessions go on after the server was killed.",
+        metavar="FILE|postgresql://...",
+        is_secret=True,  # an address may hold a password
+    )
+    journal_max_age_s: float = _setting(
+        7 * 24 * 3600.0,
+        _ABOVE_0,
+        "Journal",
+        "Seconds for which the journal keeps sessions.",
+        shown_default="a week",
+    )
+    journal_max_size_mb: float = _setting(1024.0, _ABOVE_0, "Journal", "MiB that the journal may take.")
+    token: str | None = _setting(
+        None,
+        Text(_check_token),
+        "Access",
+        "What peers from other machines must show.",
+        option=None,  # other users of the machine can read a command line
+        is_secret=True,
+    )
+    auth: Literal["token", "none"] = _setting(
+        "token", Choice(("token", "none")), "Access", "Whether peers from other machines need a token."
+    )
+    allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        TextList(_check_host),
+        "Access",
+        "Further name that the server is known by; may be given again.",
+        option="--allowed-host",
+    )
+    allowed_origins: tuple[str, ...] = _setting(
+        (),
+        TextList(_check_origin),
+        "Access",
+        "Origin of a site whose pages may drive the server; may be given again.",
+        option="--allowed-origin",
+    )
+    mode: ServerMode = _setting(  # noqa: RUF009  # a declaration, as the others
+        ServerMode.SIMULATION, Text(check_mode), "Access", "production serves agents only.", option=None
+    )
+    telemetry: bool = _setting(False, Flag(), "Logs and traces", "Send OpenTelemetry traces where OTEL_* says.")
+    debug: bool = _setting(False, Flag(), "Logs and traces", "Tell clients where the environment raised.")
+
+    def __post_init__(self) -> None:
+        for setting in SETTINGS.values():
+            value = getattr(self, setting.name)
+            if value is not None or setting.default is not None:
+                object.__setattr__(self, setting.name, setting.kind.check(setting.name, value))
+
+    @classmethod
+    def read(cls, settings: ServerSettings | None = None, **public: Any) -> Self:
+        """Read every setting: the keyword argument, else the environment variable, else the default.
+
+        Args:
+            settings: The keyword arguments.
+            **public: The public parameters, by the names of their fields: ``max_sessions``, ``idle_timeout_s`` and
+                ``mode``. ``None`` counts as not given.
+
+        Raises:
+            ConfigurationError: A value is out of bounds or not of its kind, or two contradict each other.
+            TypeError: There is no such keyword argument.
+        """
+        given = {**(settings or {}), **{name: value for name, value in public.items() if value is not None}}
+        if unknown := given.keys() - SETTINGS.keys():
+            raise _unknown_settings(unknown)
+        values = {name: value for name, value in given.items() if SETTINGS[name].is_value(value)}
+        if values.get("journal") == "":  # as where its variable is empty
+            del values["journal"]
+        isolation = values.get("isolation") or os.environ.get(SETTINGS["isolation"].variable)
+        if isolation != "process":
+            if "sessions_per_process" in values:
+                raise ConfigurationError(
+                    'sessions_per_process says how to share a process; it needs isolation="process".'
+                )
+            values["sessions_per_process"] = cls.sessions_per_process  # its variable may be set nevertheless
+        for name, setting in SETTINGS.items():
+            text = os.environ.get(setting.variable)
+            if name not in values and text is not None:
+                value = setting.kind.parse(text, setting.variable)
+                if setting.is_value(value):
+                    values[name] = value
+        return cls(**values)
+
+    @classmethod
+    def of_concurrency(
+        cls, max_sessions: int | None, concurrency: ConcurrencyConfig | None, settings: ServerSettings
+    ) -> Self:
+        """Read every setting, with the two public ways to set the number of sessions.
+
+        Args:
+            max_sessions: The argument ``max_concurrent_envs``.
+            concurrency: The argument ``concurrency_config``.
+            settings: The other keyword arguments.
+
+        Raises:
+            ConfigurationError: Both are given; or as for ``read``.
+            pydantic.ValidationError: ``max_sessions`` is below 1.
+        """
+        if unknown := settings.keys() - ServerSettings.__annotations__.keys():  # public parameters are no settings
+            raise _unknown_settings(unknown)
+        if concurrency is None:
+            concurrency = ConcurrencyConfig(max_concurrent_envs=1 if max_sessions is None else max_sessions)
+        elif max_sessions is not None:
+            raise ConfigurationError(
+                "max_concurrent_envs and concurrency_config both say how many sessions to grant; give one of them."
+            )
+        return cls.read(
+            settings, max_sessions=concurrency.max_concurrent_envs, idle_timeout_s=concurrency.session_timeout
+        )
+
+    @property
+    def environments_per_process(self) -> int | None:
+        """Environments that share a process; ``None`` if all of them run in the server's own."""
+        return self.sessions_per_process if self.isolation == "process" else None
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Longest message that is read, in bytes of UTF-8."""
+        return int(self.max_message_size_mb * MEBIBYTE)
+
+    @property
+    def requires_token(self) -> bool:
+        """Whether peers from other machines have to show a token."""
+        return self.auth == "token"
+
+    @property
+    def concurrency(self) -> ConcurrencyConfig:
+        """Settings of sessions in the public form."""
+        return ConcurrencyConfig(max_concurrent_envs=self.max_sessions, session_timeout=self.idle_timeout_s)
+
+
+SETTINGS: Mapping[str, Setting] = {declared.name: _described(declared) for declared in fields(ServerConfig)}
+"""Settings by the names of their fields."""
+
+
+def environment_variables(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as environment variables, with which other processes of a server get them.
+
+    Args:
+        settings: Values by the names of their fields. ``None`` is left out unless it stands for "no limit".
 
     Example:
-        >>> limit_variable("drain_s")
-        'OPENENV_DRAIN_S'
+        >>> environment_variables({"drain_s": 2.5, "debug": True, "allowed_hosts": ["a", "b"], "token": None})
+        {'OPENENV_DRAIN_S': '2.5', 'OPENENV_DEBUG': '1', 'OPENENV_ALLOWED_HOSTS': 'a,b'}
     """
-    return f"OPENENV_{name.upper()}"
+    return {
+        SETTINGS[name].variable: _text_of(value) for name, value in settings.items() if SETTINGS[name].is_value(value)
+    }
 
 
-def _number(text: str, kind: type[float] | type[int], variable: str) -> float:
-    try:
-        return kind(text)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise ConfigurationError(f"Expected {variable} to be {what}, got {text!r}.") from None
+def _text_of(value: Any) -> str:
+    match value:
+        case None:
+            return NO_LIMIT
+        case bool():
+            return "1" if value else "0"
+        case str() | int() | float() | os.PathLike():
+            return str(value)
+        case _:
+            return ",".join(value)
 
 
-def concurrency(max_concurrent_envs: int | None, config: ConcurrencyConfig | None) -> ConcurrencyConfig:
-    """Bring the two ways of saying how many sessions to grant into one.
-
-    Raises:
-        ConfigurationError: Both are given.
-        pydantic.ValidationError: ``max_concurrent_envs`` is below 1.
-    """
-    if config is None:
-        return ConcurrencyConfig(max_concurrent_envs=1 if max_concurrent_envs is None else max_concurrent_envs)
-    if max_concurrent_envs is not None:
-        raise ConfigurationError(
-            "max_concurrent_envs and concurrency_config both say how many sessions to grant; give one of them."
-        )
-    return config
-
-
-def sessions_per_process(settings: ServerSettings) -> int | None:
-    """Read how many sessions are to share a process; ``None`` where all environments run in the server's own."""
-    isolation = settings.get("isolation") or os.environ.get("OPENENV_ISOLATION", "none")
-    if isolation not in ("none", "process"):
-        raise ConfigurationError(f"Expected the isolation (OPENENV_ISOLATION) 'none' or 'process', got {isolation!r}.")
-    count = settings.get("sessions_per_process")
-    if isolation == "none":
-        if count is not None:
-            raise ConfigurationError('sessions_per_process says how to share a process; it needs isolation="process".')
-        return None
-    asked = os.environ.get("OPENENV_SESSIONS_PER_PROCESS", "1") if count is None else str(count)
-    if not asked.isdecimal() or int(asked) < 1:
-        raise ConfigurationError(
-            f"Expected sessions_per_process (OPENENV_SESSIONS_PER_PROCESS) to be a number above 0, got {asked}."
-        )
-    return int(asked)
-
-
-def journal_place(settings: ServerSettings) -> str | None:
-    """Read where to keep the journal, the path of a file or the address of a database; ``None`` for nowhere."""
-    place = settings.get("journal") or os.environ.get("OPENENV_JOURNAL")
-    return os.fspath(place) if place else None
-
-
-def wants_telemetry(settings: ServerSettings) -> bool:
-    """Read whether to trace.
-
-    Raises:
-        ConfigurationError: ``OPENENV_TELEMETRY`` is neither 0 nor 1.
-    """
-    wanted = settings.get("telemetry")
-    if wanted is not None:
-        return wanted
-    text = os.environ.get("OPENENV_TELEMETRY", "0")
-    if text not in ("0", "1"):
-        raise ConfigurationError(f"Expected OPENENV_TELEMETRY to be 0 or 1, got {text!r}.")
-    return text == "1"
-
-
-def debugs(settings: ServerSettings) -> bool:
-    """Read whether clients are told where an environment raised.
-
-    Raises:
-        ConfigurationError: ``OPENENV_DEBUG`` is neither ``1`` nor ``0``.
-    """
-    debug = settings.get("debug")
-    if debug is not None:
-        return debug
-    asked = os.environ.get("OPENENV_DEBUG") or "0"
-    if asked not in ("0", "1"):
-        raise ConfigurationError(f"Expected OPENENV_DEBUG to be 1 or 0, got {asked!r}.")
-    return asked == "1"
-
-
-def message_bytes(size_mb: float) -> int:
-    """Turn the longest message from MiB into bytes.
-
-    Raises:
-        ConfigurationError: It is not above 0.
-    """
-    if not size_mb > 0:  # NaN included
-        raise ConfigurationError(f"Expected max_message_size_mb to be above 0, got {size_mb}.")
-    return int(size_mb * MEBIBYTE)
-
-
-def checked_mode(mode: ServerMode | str | None) -> ServerMode:
-    """Read the mode, by default what ``OPENENV_MODE`` says, else simulation.
-
-    Raises:
-        ConfigurationError: There is no such mode.
-    """
-    name = os.environ.get("OPENENV_MODE", ServerMode.SIMULATION) if mode is None else mode
-    try:
-        return ServerMode(name.lower())
-    except ValueError:
-        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {name!r}.") from None
+def _unknown_settings(names: Set[str]) -> TypeError:
+    known = ", ".join(sorted(ServerSettings.__annotations__))
+    return TypeError(f"Unknown setting: {', '.join(sorted(names))}. Beside the parameters there are {known}.")

@@ -1,4 +1,4 @@
-"""The certificate with which a server proves who it is."""
+"""TLS certificate of a server."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from openenv.core.exceptions import ConfigurationError
 
 @dataclass(frozen=True)
 class TLS:
-    """The files of a certificate.
+    """Files of a TLS certificate.
 
     Attributes:
-        certfile: The certificate, with those of the authorities between it and the root, as PEM.
-        keyfile: Its private key, as PEM; ``None`` where it is in ``certfile``.
-        password: What the key is encrypted with; ``None`` for nothing.
+        certfile: The certificate and the intermediate certificates, as PEM.
+        keyfile: Its private key, as PEM; ``None`` if it is in ``certfile``.
+        password: Password of the encrypted key; ``None`` for an unencrypted key.
 
     Raises:
-        ConfigurationError: The files can't be read, do not belong together, or the password is another one.
+        ConfigurationError: The files can't be read or do not match, or the password is wrong.
     """
 
     certfile: str
@@ -27,7 +27,7 @@ class TLS:
     def __post_init__(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            # Without a password to offer, OpenSSL would ask for one on the terminal.
+            # Without a password, OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(self.certfile, self.keyfile, password=lambda: self.password or "")
         except OSError as error:  # ssl.SSLError included
             reason = error.strerror or str(error)
@@ -38,10 +38,10 @@ class TLS:
 
     @classmethod
     def of(cls, certfile: str | None, keyfile: str | None, password: str | None) -> "TLS | None":
-        """Make it of what a user gave; ``None`` where there is nothing.
+        """Make the certificate from a user's options; ``None`` without any.
 
         Raises:
-            ConfigurationError: There is a key and no certificate; or as for the class.
+            ConfigurationError: There is a key without a certificate; or as for the class.
         """
         if certfile is not None:
             return cls(certfile, keyfile, password)
@@ -50,5 +50,5 @@ class TLS:
         return None
 
     def uvicorn_settings(self) -> dict[str, Any]:
-        """Say it in uvicorn's words."""
+        """Return the certificate as uvicorn's settings."""
         return {"ssl_certfile": self.certfile, "ssl_keyfile": self.keyfile, "ssl_keyfile_password": self.password}

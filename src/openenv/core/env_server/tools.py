@@ -1,8 +1,8 @@
 """Tools: methods of an environment that an agent calls by name.
 
-A class with tools is an environment like any other. Its ``step`` answers ``ListToolsAction`` and ``CallToolAction`` by
-itself and hands any other action to the author's own ``step``, so that tool calls are served, recorded, replayed and
-isolated as steps are, without anything knowing of tools.
+A class with tools is an environment like any other. Its ``step`` answers ``ListToolsAction`` and ``CallToolAction``
+itself and passes any other action to the author's own ``step``, so that tool calls are served, recorded, replayed and
+isolated as steps are, by code that need not know about tools.
 """
 
 import inspect
@@ -10,13 +10,14 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from inspect import isawaitable
 from types import MethodType
 from typing import Any, TypeVar, overload
 
-from openenv.core.env_server.disclosure import message_of, without_secrets
-from openenv.core.env_server.mcp_types import (
+from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, InvalidRequestError
+from openenv.core.schema.generator import ToolSignature, parameters_of
+from openenv.core.wire.mcp_types import (
     LONGEST_TOOL_NAME,
     RESERVED_TOOL_NAMES,
     CallToolAction,
@@ -27,36 +28,34 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
-from openenv.core.env_server.media import portable
-from openenv.core.env_server.tool_schemas import ToolSignature, parameters_of
-from openenv.core.env_server.types import Scalar, State
-from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, InvalidRequestError
+from openenv.core.wire.media import portable
+from openenv.core.wire.redaction import message_of, redact
+from openenv.core.wire.types import Scalar, State
 
 logger = logging.getLogger(__name__)
 
 FunctionT = TypeVar("FunctionT")
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST_TOOL_NAME}}}")
-# What a function carries that is a tool, or that task_tools returned; a class with its tools; an instance without a
-# state of its own; and a step that answers the actions of tools.
+# Attributes of a function that is a tool, of one that task_tools returned, of a class with tools, and of a step that
+# answers the actions of tools.
 _MARK, _MADE = "__openenv_tool__", "__openenv_authored_tool__"
 _TOOLS = "__openenv_tools__"
-_EPISODE = "__openenv_episode__"
 _ANSWERS = "__openenv_answers_tools__"
 _TOOL_ACTIONS = (CallToolAction, ListToolsAction)
-# Methods that no tool may be, under whatever name.
+# Methods that can't be tools, under any name.
 _OF_TRAINERS = RESERVED_TOOL_NAMES | {"reset_async", "step_async", "snapshot", "restore"}
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool gives that has more to say than a value.
+    """Result of a tool with a reward, a done flag or metadata.
 
     Attributes:
-        value: What the agent gets.
+        value: The value for the agent.
         reward: The reward of this step; ``None`` for none.
         done: Whether the episode has ended.
-        metadata: Anything to report beside what the agent sees.
+        metadata: Further values to report, which the agent does not see.
 
     Example:
         >>> ToolResult("Correct.", reward=1.0, done=True)
@@ -82,16 +81,16 @@ def tool(
 def tool(
     function: Any = None, *, name: str | None = None, description: str | None = None, terminal: bool = False
 ) -> Any:
-    """Make a method of an environment a tool; it stays a method that can be called as before.
+    """Decorator that makes a method of an environment a tool; the method can still be called as before.
 
-    What the agent is told is the method's docstring and, for each argument, its annotation and its line in the
-    docstring's ``Args:``. The method may be ``async``. What it returns is the agent's result; a ``ToolResult`` adds a
-    reward or ends the episode. What it raises is told to the agent, and the episode goes on.
+    The agent's description is the method's docstring and, for each argument, its annotation and its line in the
+    docstring's ``Args:``. The method may be ``async``. Its return value is the agent's result; a ``ToolResult`` adds a
+    reward or ends the episode. The agent reads the message of an exception, and the episode goes on.
 
     Args:
-        function: The method, where the decorator stands without arguments.
-        name: What agents call it; by default the method's name.
-        description: What it does; by default what the docstring says before its sections.
+        function: The method, for the decorator without arguments.
+        name: Name for agents; by default the method's name.
+        description: Description for agents; by default the docstring's text before its sections.
         terminal: Whether a call that succeeds ends the episode.
 
     Example:
@@ -112,37 +111,37 @@ def tool(
 
 @dataclass(frozen=True)
 class _Mark:
-    """What ``tool`` was told."""
+    """Arguments of ``tool``."""
 
     name: str | None = None
     description: str | None = None
     terminal: bool = False
 
     def put_on(self, function: FunctionT) -> FunctionT:
-        """Make a function a tool."""
+        """Mark a function as a tool."""
         plain = _plain(function)
-        if not callable(plain) or isinstance(function, MethodType):  # whose function all instances share
+        if not callable(plain) or isinstance(function, MethodType):  # all instances share its function
             raise TypeError(f"@tool stands before a method in its class, got {type(function).__name__}.")
         setattr(plain, _MARK, self)
         return function
 
 
-class AuthoredTool:
-    """One tool: what is told of it, and how it is called.
+class MethodTool:
+    """Tool made of a method of an environment or of a function: its description, and its arguments.
 
     Args:
-        function: The function, as it stands in its class or as ``task_tools`` returned it.
+        function: The function, as in its class or as ``task_tools`` returned it.
         attribute: Name of the method; ``None`` for a function of ``task_tools``.
         is_method: Whether the function's first parameter is ``self`` or ``cls``.
 
     Attributes:
-        name: What agents call it.
+        name: Name for agents.
         terminal: Whether a call that succeeds ends the episode.
         attribute: Name of the method.
         is_method: As above.
 
     Raises:
-        ConfigurationError: Its name can't be that of a tool, or one of its parameters can't be passed by its name.
+        ConfigurationError: The name can't be a tool's, or a parameter can't be passed by name.
     """
 
     def __init__(self, function: Callable[..., Any], attribute: str | None = None, *, is_method: bool) -> None:
@@ -158,30 +157,30 @@ class AuthoredTool:
 
     @cached_property
     def signature(self) -> ToolSignature:
-        """Its arguments; read at first use, when the classes that its annotations name are there."""
+        """Signature of the tool; read at first use, when the classes in its annotations are defined."""
         return ToolSignature(self._function, self.name, is_method=self.is_method)
 
     @cached_property
     def described(self) -> Tool:
-        """What an agent is told of it."""
-        told = self.signature.description if self._description is None else self._description
-        return Tool(name=self.name, description=told, input_schema=self.signature.parameters)
+        """Description of the tool for agents."""
+        description = self.signature.description if self._description is None else self._description
+        return Tool(name=self.name, description=description, input_schema=self.signature.parameters)
 
 
-def class_tools(environment_class: type) -> Mapping[str, AuthoredTool]:
-    """Return the tools of a class, by their names; those of ``task_tools`` are not among them."""
-    tools: Mapping[str, AuthoredTool] = getattr(environment_class, _TOOLS, {})
+def class_tools(environment_class: type) -> Mapping[str, MethodTool]:
+    """Return the tools of a class by name, without those of ``task_tools``."""
+    tools: Mapping[str, MethodTool] = getattr(environment_class, _TOOLS, {})
     return tools
 
 
 def answers_tool_actions(environment_class: type) -> bool:
-    """Whether the class's step lists and calls the tools that are marked in it, as ``equip`` has made it."""
+    """Whether the class's step, made by ``equip``, lists and calls its tools."""
     step = getattr(environment_class, "step", None)
     return step is _tool_step or bool(getattr(step, _ANSWERS, False))
 
 
 def required_without_tools(function: FunctionT) -> FunctionT:
-    """Make a method abstract that classes with tools get: unlike ``abstractmethod``, unseen by type checkers.
+    """Make a method abstract unless ``equip`` adds it: unlike ``abstractmethod``, invisible to type checkers.
 
     Args:
         function: The method.
@@ -191,7 +190,7 @@ def required_without_tools(function: FunctionT) -> FunctionT:
 
 
 def equip(environment_class: type, base: type) -> None:
-    """Give a new class with tools what it needs: a step that answers their actions and, for lack of one, a state.
+    """Add to a new class with tools a step that answers the actions of tools and, if it has none, a state.
 
     Args:
         environment_class: The class.
@@ -211,15 +210,15 @@ def equip(environment_class: type, base: type) -> None:
     _add_state(cls, base)
 
 
-def _collected(cls: type) -> Mapping[str, AuthoredTool]:
-    """Find the tools of a class and its bases. A method that overrides a tool is one only where it says so, too."""
+def _collected(cls: type) -> Mapping[str, MethodTool]:
+    """Return the tools of a class and its bases. A method that overrides a tool is a tool only if marked, too."""
     attributes = dict.fromkeys(name for ancestor in reversed(cls.__mro__) for name in vars(ancestor))
-    tools: dict[str, AuthoredTool] = {}
+    tools: dict[str, MethodTool] = {}
     for attribute in attributes:
         raw = inspect.getattr_static(cls, attribute)
         if _mark_of(raw) is None:
             continue
-        found = AuthoredTool(_plain(raw), attribute, is_method=not isinstance(raw, staticmethod))
+        found = MethodTool(_plain(raw), attribute, is_method=not isinstance(raw, staticmethod))
         _check_method(attribute, found.name)
         if found.name in tools:
             raise ConfigurationError(
@@ -245,7 +244,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_method(method: str, name: str) -> None:
-    """Refuse a tool by which an agent would reset or close its environment, or the like, whatever it is named."""
+    """Reject a tool, under any name, with which an agent could reset or close its environment, or the like."""
     if method in _OF_TRAINERS:
         raise ConfigurationError(
             f"{method} can't be the tool {name!r}: agents must not reach what trainers call. Make a method of another "
@@ -254,7 +253,7 @@ def _check_method(method: str, name: str) -> None:
 
 
 def _plain(function: Any) -> Any:
-    """The function in a static, class or bound method."""
+    """Return the function in a static, class or bound method."""
     return getattr(function, "__func__", function)
 
 
@@ -264,30 +263,7 @@ def _mark_of(function: Any) -> _Mark | None:
     return mark if isinstance(mark, _Mark) else None
 
 
-# --- What a class with tools gets ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Episode:
-    """What the state of an environment says that has no state of its own."""
-
-    episode_id: str | None = None
-    step_count: int = 0
-
-    def during(self, environment: Any, call: Callable[[], Any]) -> Any:
-        """Be what an environment's state says during a call and after it, whatever those of base classes made of it."""
-        setattr(environment, _EPISODE, self)
-        try:
-            result = call()
-        finally:
-            setattr(environment, _EPISODE, self)
-        return self._after(environment, result) if isawaitable(result) else result
-
-    async def _after(self, environment: Any, call: Awaitable[Any]) -> Any:
-        try:
-            return await call
-        finally:
-            setattr(environment, _EPISODE, self)
+# --- Methods added to a class with tools -----------------------------------------------------------------------------
 
 
 def _answer_tool_actions(cls: Any, base: Any) -> None:
@@ -300,7 +276,7 @@ def _answer_tool_actions(cls: Any, base: Any) -> None:
 
 
 def _tool_step(self: Any, action: CallToolAction) -> CallToolObservation:
-    """Call a tool, or list them; a class without a ``step`` of its own takes no action but these two."""
+    """Call a tool, or list the tools: the ``step`` of a class without its own."""
     if isinstance(action, _TOOL_ACTIONS):
         answered: CallToolObservation = answer(self, action)
         return answered
@@ -311,13 +287,13 @@ def _tool_step(self: Any, action: CallToolAction) -> CallToolObservation:
 
 
 def _with_tools(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a step answer the actions that concern tools before it sees any other."""
+    """Return a step that answers the actions of tools, and passes on all others."""
 
     @wraps(step)
     def step_or_tool(self: Any, action: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(action, _TOOL_ACTIONS):
             return answer(self, action)
-        return _counted(self, partial(step, self, action, *args, **kwargs))
+        return step(self, action, *args, **kwargs)
 
     setattr(step_or_tool, _ANSWERS, True)
     return step_or_tool
@@ -331,70 +307,42 @@ def _with_tools_async(step_async: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(action, _TOOL_ACTIONS):
             answered = answer(self, action)
             return answered if isawaitable(answered) else _ready(answered)
-        return _counted(self, partial(step_async, self, action, *args, **kwargs))
+        return step_async(self, action, *args, **kwargs)
 
     setattr(step_or_tool_async, _ANSWERS, True)
     return step_or_tool_async
 
 
 async def _ready(value: Any) -> Any:
-    """Give what is there already to somebody who awaits it."""
+    """Wrap a value in a coroutine."""
     return value
 
 
 def _add_state(cls: Any, base: Any) -> None:
-    """Have an environment without a state of its own count its steps, unless its snapshots would lose the count."""
+    """Add a state to a class without snapshots: a restored snapshot would lose the count of steps."""
     state = inspect.getattr_static(cls, "state")
     if cls.snapshot is not base.snapshot:
-        if state is _EPISODE_STATE:
+        if state is _NO_STATE:
             cls.state = base.state
-        return
-    if getattr(state, "__isabstractmethod__", False):
-        cls.state = state = _EPISODE_STATE
-    if state is not _EPISODE_STATE:
-        return
-    for name in ("reset", "reset_async"):
-        reset = getattr(cls, name)
-        own = reset is not getattr(base, name) and not getattr(reset, "__isabstractmethod__", False)
-        if own and not getattr(reset, _EPISODE, False):
-            setattr(cls, name, _beginning_an_episode(reset))
+    elif getattr(state, "__isabstractmethod__", False):
+        cls.state = _NO_STATE
 
 
-def _beginning_an_episode(reset: Callable[..., Any]) -> Callable[..., Any]:
-    """Have a reset note the episode's name, whether or not it takes it itself."""
-    signature = inspect.signature(reset)
-    parameters = list(signature.parameters.values())
-    takes_id = any(one.kind is one.VAR_KEYWORD or one.name == "episode_id" for one in parameters)
-
-    @wraps(reset)
-    def reset_and_count(self: Any, *args: Any, **kwargs: Any) -> Any:
-        episode_id = kwargs.get("episode_id") if takes_id else kwargs.pop("episode_id", None)
-        if args:
-            episode_id = signature.bind(self, *args, **kwargs).arguments.get("episode_id", episode_id)
-        return _Episode(episode_id).during(self, partial(reset, self, *args, **kwargs))
-
-    if not takes_id:
-        named = inspect.Parameter("episode_id", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
-        reset_and_count.__signature__ = signature.replace(parameters=[*parameters, named])  # type: ignore[attr-defined]
-    setattr(reset_and_count, _EPISODE, True)
-    return reset_and_count
+def _empty_state(_self: Any) -> State:
+    """Return the state of an environment without one of its own; on a server, the session answers instead."""
+    return State()
 
 
-def _read_episode(self: Any) -> State:
-    """Where the episode stands: its name, and its steps so far."""
-    episode: _Episode = getattr(self, _EPISODE, _Episode())
-    return State(episode_id=episode.episode_id, step_count=episode.step_count)
+_NO_STATE = property(_empty_state)
 
 
-_EPISODE_STATE = property(_read_episode)
+def has_own_state(environment_class: type) -> bool:
+    """Whether a class has a state of its own.
 
-
-def _counted(environment: Any, step: Callable[[], Any]) -> Any:
-    """Do a step, and count it as one where the environment has no state of its own."""
-    episode: _Episode | None = getattr(environment, _EPISODE, None)
-    if episode is None:
-        return step()
-    return _Episode(episode.episode_id, episode.step_count + 1).during(environment, step)
+    Args:
+        environment_class: The class.
+    """
+    return inspect.getattr_static(environment_class, "state", None) is not _NO_STATE
 
 
 # --- Listing and calling ---------------------------------------------------------------------------------------------
@@ -405,28 +353,24 @@ def answer(environment: Any, action: CallToolAction | ListToolsAction) -> Any:
 
     Args:
         environment: The instance.
-        action: Which of both.
+        action: The action, which lists or calls.
 
     Returns:
-        The observation, or something to await for it where the tool is ``async``.
+        The observation, or an awaitable of it if the tool is ``async``.
 
     Raises:
-        EnvironmentFailedError: ``task_tools`` raised, or offers what can't be offered.
+        EnvironmentFailedError: ``task_tools`` raised, or returned an invalid tool.
     """
     if isinstance(action, ListToolsAction):
         offered = [*class_tools(type(environment)).values(), *(made for made, _ in _task_tools(environment))]
         return ListToolsObservation(tools=[one.described for one in offered])
-    return _counted(environment, partial(_called, environment, action))
-
-
-def _called(environment: Any, action: CallToolAction) -> Any:
     found = _found(environment, action.tool_name)
     if found is None:
         return _failed(action, ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {action.tool_name!r:.200}")
     return call_tool(*found, action)
 
 
-def _found(environment: Any, name: str) -> tuple[AuthoredTool, Callable[..., Any]] | None:
+def _found(environment: Any, name: str) -> tuple[MethodTool, Callable[..., Any]] | None:
     own = class_tools(type(environment)).get(name)
     if own is not None:
         assert own.attribute is not None
@@ -434,16 +378,16 @@ def _found(environment: Any, name: str) -> tuple[AuthoredTool, Callable[..., Any
     return next((pair for pair in _task_tools(environment) if pair[0].name == name), None)
 
 
-def call_tool(called: AuthoredTool, function: Callable[..., Any], action: CallToolAction) -> Any:
+def call_tool(called: MethodTool, function: Callable[..., Any], action: CallToolAction) -> Any:
     """Call one tool.
 
     Args:
         called: The tool.
-        function: Its function, bound to the instance where it is a method.
-        action: The arguments, which are checked.
+        function: Its function, bound to the instance if it is a method.
+        action: The arguments, which are validated here.
 
     Returns:
-        The observation, or something to await for it.
+        The observation, or an awaitable of it.
     """
     try:
         arguments = called.signature.checked(action.arguments)
@@ -456,7 +400,7 @@ def call_tool(called: AuthoredTool, function: Callable[..., Any], action: CallTo
     return _awaited(called, returned, action) if isawaitable(returned) else _observed(called, returned, action)
 
 
-async def _awaited(called: AuthoredTool, returned: Awaitable[Any], action: CallToolAction) -> CallToolObservation:
+async def _awaited(called: MethodTool, returned: Awaitable[Any], action: CallToolAction) -> CallToolObservation:
     try:
         value = await returned
     except Exception as error:  # noqa: BLE001  # as above
@@ -464,9 +408,9 @@ async def _awaited(called: AuthoredTool, returned: Awaitable[Any], action: CallT
     return _observed(called, value, action)
 
 
-def _observed(called: AuthoredTool, returned: Any, action: CallToolAction) -> CallToolObservation:
+def _observed(called: MethodTool, returned: Any, action: CallToolAction) -> CallToolObservation:
     given = returned if isinstance(returned, ToolResult) else ToolResult(returned)
-    # Not validated here: the session checks rewards, NumPy's and PyTorch's included, as it does those of any step.
+    # Not validated here: the session checks the reward of any step, NumPy's and PyTorch's types included.
     return CallToolObservation.model_construct(
         tool_name=action.tool_name,
         result=portable(given.value),
@@ -480,16 +424,16 @@ def _raised(action: CallToolAction, error: Exception) -> CallToolObservation:
     logger.info("the tool %s raised", action.tool_name, exc_info=error)
     kind = ToolErrorType.TIMEOUT if isinstance(error, TimeoutError) else ToolErrorType.EXECUTION_ERROR
     text = f"KeyError: {message_of(error)}" if isinstance(error, KeyError) else message_of(error)  # only the key
-    return _failed(action, kind, without_secrets(text))
+    return _failed(action, kind, redact(text))
 
 
 def _failed(action: CallToolAction, kind: ToolErrorType, message: str) -> CallToolObservation:
-    name = action.tool_name[:LONGEST_TOOL_NAME]  # a longer one is no tool's, and is not sent back
+    name = action.tool_name[:LONGEST_TOOL_NAME]  # a longer name is no tool's, and is not sent back
     return CallToolObservation(tool_name=name, error=ToolError(error_type=kind, message=message))
 
 
-def _task_tools(environment: Any) -> list[tuple[AuthoredTool, Callable[..., Any]]]:
-    """Return the functions that are offered for the present task, described."""
+def _task_tools(environment: Any) -> list[tuple[MethodTool, Callable[..., Any]]]:
+    """Return the tools of the present task, with their functions."""
     names = set(class_tools(type(environment)))
     offered = []
     for function in _offered(environment):
@@ -511,15 +455,15 @@ def _offered(environment: Any) -> Iterable[Callable[..., Any]]:
         ) from error
 
 
-def _made(function: Callable[..., Any]) -> AuthoredTool:
-    """Describe a function of ``task_tools``; it keeps the description, which takes a millisecond."""
+def _made(function: Callable[..., Any]) -> MethodTool:
+    """Return the tool of a function of ``task_tools``, cached on the function: making it takes a millisecond."""
     plain = _plain(function)
     kept = getattr(plain, "__dict__", {})
     made = kept.get(_MADE)
-    if isinstance(made, AuthoredTool):
+    if isinstance(made, MethodTool):
         return made
     try:
-        made = AuthoredTool(plain, is_method=plain is not function)
+        made = MethodTool(plain, is_method=plain is not function)
         if made.is_method:
             _check_method(plain.__name__, made.name)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""Every error that OpenEnv raises, in one tree.
+"""Errors of OpenEnv, in one tree.
 
 ::
 
@@ -7,33 +7,33 @@
     │   └── ConcurrencyConfigurationError       many sessions for a class that allows one
     ├── RequestError                            raised on the server, sent as an error frame
     │   ├── InvalidRequestError                 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR: nothing happened
-    │   │   ├── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that refuses an action
+    │   │   ├── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that rejects an action
     │   │   └── TaskNotFoundError (IndexError)   VALIDATION_ERROR: raised by an environment that has no such task
-    │   ├── TasksUnsupportedError               EXECUTION_ERROR: the environment does not say this of its tasks
+    │   ├── TasksUnsupportedError               EXECUTION_ERROR: the environment lacks a method for tasks
     │   ├── MessageTooLargeError                TOO_LARGE: nothing happened
     │   ├── TooManyValuesError                  TOO_LARGE: nothing happened
-    │   ├── AnswerTooLargeError                 TOO_LARGE: it happened, but its answer is more than the client takes
+    │   ├── AnswerTooLargeError                 TOO_LARGE: it was executed, but its answer is above the client's limit
     │   ├── ResetNeededError                    SESSION_ERROR: a step before reset, or after the end of the episode
-    │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned what cannot be sent
-    │   │   ├── EnvironmentProcessEndedError    EXECUTION_ERROR: the process that it ran in has ended
-    │   │   └── ServerFailedError               EXECUTION_ERROR: an error of the server's own, of which its log knows
-    │   ├── EnvironmentTimeoutError             TIMEOUT: it took longer than it was given
-    │   ├── EnvironmentFactoryError             FACTORY_ERROR: no instance could be made
-    │   ├── SessionCapacityError                CAPACITY_REACHED: every session is taken
-    │   │   ├── ClientCapacityError             CAPACITY_REACHED: those that this client may have are
-    │   │   └── DrainingError                   CAPACITY_REACHED: the server ends, and opens none any more
-    │   ├── RateLimitedError                    RATE_LIMITED: more messages than a client may send; nothing happened
+    │   ├── EnvironmentFailedError              EXECUTION_ERROR: the environment raised, or returned no JSON value
+    │   │   ├── EnvironmentProcessEndedError    EXECUTION_ERROR: the environment's process has ended
+    │   │   └── ServerFailedError               EXECUTION_ERROR: an internal error of the server, which is in its log
+    │   ├── EnvironmentTimeoutError             TIMEOUT: the environment exceeded its time limit
+    │   ├── EnvironmentFactoryError             FACTORY_ERROR: the environment could not be made
+    │   ├── SessionCapacityError                CAPACITY_REACHED: every slot of the server is in use
+    │   │   ├── ClientCapacityError             CAPACITY_REACHED: the client has reached its own limit of sessions
+    │   │   └── DrainingError                   CAPACITY_REACHED: the server is draining
+    │   ├── RateLimitedError                    RATE_LIMITED: too many messages of one client; nothing happened
     │   ├── SessionNotFoundError                SESSION_ERROR: no such session (any more)
     │   ├── ProductionModeError                 SESSION_ERROR: the server serves agents only; nothing happened
     │   ├── ForkError                           EXECUTION_ERROR: a session can't be forked, and why
     │   ├── JournalError                        EXECUTION_ERROR: the journal can't be read or written
-    │   │   └── TakenElsewhereError             EXECUTION_ERROR: another server took a session up at the same moment
-    │   ├── SessionLostError                    SESSION_LOST: it can't be taken up again, and why
-    │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing, or is another one
+    │   │   └── TakenElsewhereError             EXECUTION_ERROR: another server resumed a session at the same moment
+    │   ├── SessionLostError                    SESSION_LOST: a session can't be resumed, and why
+    │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing or wrong
     │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
     ├── ServerError (RuntimeError)              raised in the client for an error frame; one subclass per kind
     │   ├── RequestRejectedError                INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, TOO_LARGE
-    │   ├── EpisodeOrderError                   SESSION_ERROR that a reset mends
+    │   ├── EpisodeOrderError                   SESSION_ERROR that a reset resolves
     │   ├── ServerProductionModeError           SESSION_ERROR: the server serves agents only
     │   ├── ServerSessionError                  SESSION_ERROR
     │   ├── ServerExecutionError                EXECUTION_ERROR
@@ -43,29 +43,29 @@
     │   ├── ServerUnauthorizedError             UNAUTHORIZED
     │   ├── ServerRateLimitedError              RATE_LIMITED
     │   └── ServerCapacityError                 CAPACITY_REACHED
-    ├── InvalidAnswerError (RuntimeError)       the server sent something that is no answer
+    ├── InvalidAnswerError (RuntimeError)       the server sent an invalid answer
     ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
     ├── ConnectionFailedError (ConnectionError) no connection could be made
-    ├── ConnectionLostError (ConnectionError)   the connection went while an answer was awaited
-    │   ├── ServerEndedError                    since the process of a server that was started for the client has ended
-    │   ├── RequestNotSentError                 before it was asked for: nothing happened
-    │   └── RequestGivenUpError                 again and again, whenever this request was sent
+    ├── ConnectionLostError (ConnectionError)   the connection was lost before an answer arrived
+    │   ├── ServerEndedError                    because the server that was started for the client has ended
+    │   ├── RequestNotSentError                 before the request was sent: nothing happened
+    │   └── RequestGivenUpError                 each time that this request was sent
     ├── ResponseTimeoutError (TimeoutError)     no answer within the client's message timeout
-    ├── RemoteTracebackError                    stands for what was raised in another process
-    ├── SlotError (RuntimeError)                some sessions of a vector failed, where one error stands for all
-    ├── ClientModeError (RuntimeError)          one client used from blocking and from async code at once
-    ├── HandleUsedError (RuntimeError)          a handle that has given its client, asked for it again
+    ├── RemoteTracebackError                    stands for an exception of another process
+    ├── SlotError (RuntimeError)                some sessions of a vector failed: one error for all of them
+    ├── ClientModeError (RuntimeError)          one client was used from blocking and from async code at once
+    ├── HandleUsedError (RuntimeError)          a handle was resolved twice
     ├── ProviderError (RuntimeError)            a server could not be started, or died
     │   └── ServerNotReadyError (TimeoutError)  it was not ready in time
-    ├── HubError (RuntimeError)                 the Hugging Face Hub refused, or could not be reached
-    ├── SandboxError (RuntimeError)             a sandbox can't do what was asked
-    │   ├── SandboxUnavailableError             there is none on this machine
-    │   └── SandboxFileError                    a file in it can't be read or written
+    ├── HubError (RuntimeError)                 the Hugging Face Hub rejected a request, or could not be reached
+    ├── SandboxError (RuntimeError)             a sandbox can't execute a request
+    │   ├── SandboxUnavailableError             this machine has no sandbox
+    │   └── SandboxFileError                    a file in the sandbox can't be read or written
     └── EnvironmentNotFoundError (LookupError)  no environment of that name
 
-A ``RequestError`` knows its code on the wire and the fields that go with it; ``ServerError.from_frame``
-is the way back. Both families carry data in attributes and make the sentence from it. The classes are in ``server.py``,
-``client.py`` and, where either side raises them, ``base.py``; import them from here.
+A ``RequestError`` has its ``ErrorCode`` and the fields of the code; ``ServerError.from_frame`` makes the client's error
+from an error frame. Both families keep data in attributes and make the message from the data. The classes are in
+``server.py``, ``client.py`` and, if both sides raise them, ``base.py``; import them from here.
 """
 
 from openenv.core.exceptions.base import (
@@ -106,6 +106,7 @@ from openenv.core.exceptions.client import (
     SlotError,
     ToolCallError,
 )
+from openenv.core.exceptions.codes import ErrorCode
 from openenv.core.exceptions.server import (
     AnswerTooLargeError,
     ClientCapacityError,
@@ -150,6 +151,7 @@ __all__ = [
     "EnvironmentProcessEndedError",
     "EnvironmentTimeoutError",
     "EpisodeOrderError",
+    "ErrorCode",
     "ForkError",
     "HandleUsedError",
     "HubError",

@@ -1,4 +1,4 @@
-"""The errors of both sides, and what all errors have."""
+"""Errors of both sides, and the base of all errors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ class OpenEnvError(Exception):
     """Base of every error raised by OpenEnv."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Carry message and attributes to another process, whatever arguments the class is made with."""
+        """Pickle message and attributes, whatever the arguments of the class."""
         return _restored, (type(self), self.args, vars(self))
 
 
 def _restored(kind: type[OpenEnvError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> OpenEnvError:
-    # Of several built-in bases, OSError is the one with a layout of its own, and the only one to make such an object.
+    # Of several built-in bases, OSError is the one with a layout of its own, and only its __new__ makes such an object.
     base = OSError if issubclass(kind, OSError) else Exception
     error = base.__new__(kind, *args)
     error.args = args
@@ -26,11 +26,11 @@ class ConfigurationError(OpenEnvError, ValueError):
 
 
 class ConcurrencyConfigurationError(ConfigurationError):
-    """More than one session was asked of an environment class that does not say it supports them.
+    """More than one session was configured for an environment class that does not declare support for them.
 
     Attributes:
         environment_name: Name of the environment's class or factory.
-        max_concurrent_envs: The number of sessions asked for.
+        max_concurrent_envs: The configured number of sessions.
     """
 
     def __init__(self, environment_name: str, max_concurrent_envs: int, message: str | None = None) -> None:
@@ -45,14 +45,14 @@ class ConcurrencyConfigurationError(ConfigurationError):
 
 
 class RemoteTracebackError(OpenEnvError):
-    """Stands for an exception that was raised in another process, as an error's cause; its text is the traceback."""
+    """Cause of an error that was raised in another process; its text is the traceback."""
 
 
 class ProviderError(OpenEnvError, RuntimeError):
     """A server could not be started, or ended before it was ready.
 
     Attributes:
-        logs: The end of what the server, or what builds its environment, has printed; ``None`` where nobody asked it.
+        logs: The end of the output of the server, or of its build; ``None`` if it is not known.
     """
 
     def __init__(self, message: str, logs: str | None = None) -> None:
@@ -62,14 +62,14 @@ class ProviderError(OpenEnvError, RuntimeError):
 
 
 class ServerNotReadyError(ProviderError, TimeoutError):
-    """A server that was started did not get ready in time. A ``TimeoutError`` too, as programs expect."""
+    """A started server was not ready in time. A ``TimeoutError`` too, as programs expect."""
 
 
 class HubError(OpenEnvError, RuntimeError):
-    """The Hugging Face Hub refused what was asked of it, or could not be reached.
+    """The Hugging Face Hub rejected a request, or could not be reached.
 
     Attributes:
-        status: The HTTP status of its answer; ``None`` where there was no answer.
+        status: The HTTP status of its answer; ``None`` without an answer.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -78,23 +78,23 @@ class HubError(OpenEnvError, RuntimeError):
 
 
 class EnvironmentNotFoundError(OpenEnvError, LookupError, ValueError):
-    """No environment is known by this name. A ``ValueError`` too, as programs for the public package expect."""
+    """No environment has this name. A ``ValueError`` too, as programs for the public package expect."""
 
 
 class SandboxError(OpenEnvError, RuntimeError):
-    """A sandbox can't do what was asked."""
+    """A sandbox can't execute a request."""
 
 
 class SandboxUnavailableError(SandboxError):
-    """Code that a model wrote can't be run here, because there is nothing to keep it in."""
+    """Code of a model can't be run, because this machine has no sandbox for it."""
 
 
 class SandboxFileError(SandboxError):
     """A file in a sandbox can't be read or written.
 
     Attributes:
-        path: Of the file, as it was asked for.
-        reason: Why not.
+        path: Path of the file, as requested.
+        reason: The reason.
     """
 
     def __init__(self, path: str, reason: str) -> None:

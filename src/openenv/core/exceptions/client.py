@@ -1,17 +1,18 @@
-"""Errors that are raised in the client: what the server answered, and what befell the connection."""
+"""Errors that are raised in the client: error answers of the server, and failures of the connection."""
 
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions.base import OpenEnvError, ProviderError
+from openenv.core.exceptions.codes import ErrorCode
 
 _MOST_NOTES = 8
 _LONGEST_NOTE = 300
 
 
 def _notes(errors: Sequence[Any], message: str) -> list[str]:
-    """Say what is wrong with each field of a request, as in ``word: Field required``, where the message does not."""
+    """Return notes on the faults of a request that the message does not name, as in ``word: Field required``."""
     faults = [error for error in errors if isinstance(error, dict) and isinstance(error.get("loc"), list)]
     faults = [fault for fault in faults if str(fault.get("msg")) not in message]
     return [_note(fault)[:_LONGEST_NOTE] for fault in faults[:_MOST_NOTES]]
@@ -25,17 +26,17 @@ def _note(fault: Mapping[str, Any]) -> str:
 
 
 def _detail_notes(details: Mapping[str, Any]) -> list[str]:
-    """Write out the further fields of an error frame, for those who debug."""
+    """Return notes with the further fields of an error frame, for debugging."""
     return [f"{name}:\n{value}" if name == "traceback" else f"{name}: {value!r}" for name, value in details.items()]
 
 
 class ServerError(OpenEnvError, RuntimeError):
     """The server answered with an error frame.
 
-    With ``OPENENV_DEBUG=1`` its details are shown wherever its traceback is.
+    With ``OPENENV_DEBUG=1``, its details are shown with its traceback.
 
     Attributes:
-        message: The server's sentence.
+        message: The server's message.
         code: The code on the wire.
         details: Further fields of the frame.
         errors: One entry for each fault of an invalid request.
@@ -47,7 +48,7 @@ class ServerError(OpenEnvError, RuntimeError):
         self.details = dict(details or {})
         errors = self.details.get("errors")
         self.errors: list[dict[str, Any]] = errors if isinstance(errors, list) else []
-        # Programs for the public package look for what begins the text; what is wrong with each field follows.
+        # Programs for the public package match the beginning of the text; the faults of fields follow.
         notes = "; ".join(_notes(self.errors, message))
         super().__init__(f"Server error: {message} (code: {code})" + (f": {notes}" if notes else ""))
         if os.environ.get("OPENENV_DEBUG") == "1":
@@ -59,10 +60,10 @@ class ServerError(OpenEnvError, RuntimeError):
         """Make the error for an error frame.
 
         Args:
-            data: The frame's ``data``: ``message``, ``code`` and whatever else the server sent.
+            data: The frame's ``data``: ``message``, ``code`` and further fields.
 
         Returns:
-            An instance of the subclass that stands for the code, or of ``ServerError`` for an unknown one.
+            An instance of the code's subclass, or of ``ServerError`` for an unknown code.
         """
         details = {key: value for key, value in data.items() if key not in ("message", "code")}
         code = str(data.get("code", "UNKNOWN"))
@@ -71,25 +72,25 @@ class ServerError(OpenEnvError, RuntimeError):
             kind = EpisodeOrderError
         elif details.get("mode") == "production":
             kind = ServerProductionModeError
-        elif code == "TOO_LARGE" and details.get("may_have_happened"):  # the answer was, not the request
+        elif code == ErrorCode.TOO_LARGE and details.get("may_have_happened"):  # the answer, not the request
             kind = ServerError
         return kind(str(data.get("message", "")), code, details)
 
 
 class RequestRejectedError(ServerError):
-    """The server could not understand the request, or the environment's rules refuse it; nothing happened."""
+    """The request was invalid, or the environment's rules reject it; nothing happened."""
 
 
 class ServerSessionError(ServerError):
-    """The session is not there, or not in a state in which it could do this."""
+    """The session does not exist, or its state does not allow the request."""
 
 
 class EpisodeOrderError(ServerSessionError):
-    """A step before the first reset, or after the episode ended; a ``reset`` mends it."""
+    """A step was sent before the first reset, or after the episode ended; a ``reset`` resolves it."""
 
 
 class ServerProductionModeError(ServerSessionError):
-    """The server is in production mode, which has tools for agents and nothing of this; the session goes on."""
+    """The request is not allowed in production mode, which serves only agents; the session goes on."""
 
 
 class ServerExecutionError(ServerError):
@@ -105,34 +106,34 @@ class ServerFactoryError(ServerError):
 
 
 class ServerSessionLostError(ServerError):
-    """The session can't be taken up again where it stood; the message says why. The next call opens a new one."""
+    """The session can't be resumed; the message has the reason. The next call opens a new session."""
 
 
 class ServerUnauthorizedError(ServerError):
-    """The server asks for a token, or for another one."""
+    """The token is missing or wrong."""
 
 
 class ServerRateLimitedError(ServerError):
-    """The server takes no more messages from this client for the moment; nothing happened."""
+    """The client exceeded the server's rate limit; nothing happened."""
 
     @property
     def retry_after_s(self) -> float:
-        """Seconds after which it takes the next one."""
+        """Seconds after which the server accepts the next message."""
         delay_s = self.details.get("retry_after_s")
         return float(delay_s) if isinstance(delay_s, int | float) else 0.0
 
 
 class ServerCapacityError(ServerError):
-    """Every session of the server is taken, or every one that a single client may have; or the server is ending."""
+    """The server or this client has reached its limit of sessions, or the server is draining."""
 
     @property
     def of_client(self) -> bool:
-        """Whether the limit and the counts are those of this client alone."""
+        """Whether the limit and the counts are of this client alone."""
         return self.details.get("scope") == "client"
 
     @property
     def draining(self) -> bool:
-        """Whether the server is about to end and opens no sessions any more."""
+        """Whether the server is about to end and opens no more sessions."""
         return self.details.get("draining") is True
 
     @property
@@ -142,7 +143,7 @@ class ServerCapacityError(ServerError):
 
     @property
     def max_sessions(self) -> int:
-        """The server's limit."""
+        """The limit of sessions."""
         return self._count("max_sessions")
 
     def _count(self, name: str) -> int:
@@ -151,23 +152,23 @@ class ServerCapacityError(ServerError):
 
 
 _ERRORS_BY_CODE: dict[str, type[ServerError]] = {
-    "INVALID_JSON": RequestRejectedError,
-    "UNKNOWN_TYPE": RequestRejectedError,
-    "VALIDATION_ERROR": RequestRejectedError,
-    "TOO_LARGE": RequestRejectedError,
-    "SESSION_ERROR": ServerSessionError,
-    "EXECUTION_ERROR": ServerExecutionError,
-    "TIMEOUT": ServerTimeoutError,
-    "FACTORY_ERROR": ServerFactoryError,
-    "CAPACITY_REACHED": ServerCapacityError,
-    "SESSION_LOST": ServerSessionLostError,
-    "UNAUTHORIZED": ServerUnauthorizedError,
-    "RATE_LIMITED": ServerRateLimitedError,
+    ErrorCode.INVALID_JSON: RequestRejectedError,
+    ErrorCode.UNKNOWN_TYPE: RequestRejectedError,
+    ErrorCode.VALIDATION_ERROR: RequestRejectedError,
+    ErrorCode.TOO_LARGE: RequestRejectedError,
+    ErrorCode.SESSION_ERROR: ServerSessionError,
+    ErrorCode.EXECUTION_ERROR: ServerExecutionError,
+    ErrorCode.TIMEOUT: ServerTimeoutError,
+    ErrorCode.FACTORY_ERROR: ServerFactoryError,
+    ErrorCode.CAPACITY_REACHED: ServerCapacityError,
+    ErrorCode.SESSION_LOST: ServerSessionLostError,
+    ErrorCode.UNAUTHORIZED: ServerUnauthorizedError,
+    ErrorCode.RATE_LIMITED: ServerRateLimitedError,
 }
 
 
 class InvalidAnswerError(OpenEnvError, RuntimeError):
-    """The server sent something that is no answer, or that does not fit the client's classes."""
+    """The server sent an invalid answer, or one that does not fit the client's classes."""
 
 
 class ToolCallError(OpenEnvError, RuntimeError):
@@ -175,9 +176,9 @@ class ToolCallError(OpenEnvError, RuntimeError):
 
     Attributes:
         tool_name: Name of the tool.
-        message: What the server says.
-        code: The code of JSON-RPC: -32603 where the tool failed, -32000 where the session could not be used.
-        data: What else the server says; for a session that could not be used, a dict with its ``code`` on the wire.
+        message: The server's message.
+        code: The code of JSON-RPC: -32603 if the tool failed, -32000 if the session could not be used.
+        data: Further data of the error; if the session could not be used, a dict with its ``code`` on the wire.
     """
 
     def __init__(self, tool_name: str, message: str, code: int, data: Any = None) -> None:
@@ -193,18 +194,18 @@ class ConnectionFailedError(OpenEnvError, ConnectionError):
 
 
 class ConnectionLostError(OpenEnvError, ConnectionError):
-    """The connection went while an answer was awaited; whether the request was executed is not known."""
+    """The connection was lost before an answer arrived; whether the request was executed is not known."""
 
 
 class RequestNotSentError(ConnectionLostError):
-    """A session was lost before the request was sent: nothing of it has happened. A reset asks again by itself."""
+    """A session was lost before the request was sent: nothing happened. A reset is sent again automatically."""
 
 
 class RequestGivenUpError(ConnectionLostError):
-    """Each connection that a request was sent on went before its answer came: it may have happened, and ended them.
+    """Each connection was lost after a request was sent on it: the request may have been executed, or be the cause.
 
     Attributes:
-        connections: How many it was sent on.
+        connections: Number of these connections.
     """
 
     def __init__(self, connections: int, reason: str) -> None:
@@ -217,22 +218,22 @@ class RequestGivenUpError(ConnectionLostError):
 
 
 class ServerEndedError(ProviderError, ConnectionLostError):
-    """The process of the server that was started for a client has ended, and every session with it.
+    """The server process that was started for a client has ended, and every session with it.
 
-    Whether a request that was under way was executed is not known.
+    Whether an open request was executed is not known.
     """
 
 
 class ResponseTimeoutError(OpenEnvError, TimeoutError):
-    """No answer came within the client's ``message_timeout_s``; whether the request was executed is not known."""
+    """No answer arrived within the client's ``message_timeout_s``; whether the request was executed is not known."""
 
 
 class SlotError(OpenEnvError, RuntimeError):
-    """Some sessions of a vector failed, where a caller can't be given an error for each of them.
+    """Some sessions of a vector failed: one error for all of them.
 
     Attributes:
-        errors: What each of them failed with, by its slot.
-        num_envs: Sessions in the vector.
+        errors: The errors by slot.
+        num_envs: Number of sessions in the vector.
     """
 
     def __init__(self, errors: Mapping[int, OpenEnvError], num_envs: int) -> None:
@@ -244,7 +245,7 @@ class SlotError(OpenEnvError, RuntimeError):
 
 
 class HandleUsedError(OpenEnvError, RuntimeError):
-    """A handle of a client was resolved a second time, or used where it has to be resolved first."""
+    """A handle of a client was resolved twice, or used before it was resolved."""
 
 
 class ClientModeError(OpenEnvError, RuntimeError):

@@ -1,24 +1,25 @@
-"""Errors that are raised on the server: each is the answer to a request, sent as an error frame."""
+"""Errors that are raised on the server, and sent as error frames."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions.base import OpenEnvError
+from openenv.core.exceptions.codes import ErrorCode
 
 
 class RequestError(OpenEnvError):
-    """A request that the server answers with an error frame.
+    """Error of a request, which the server answers with an error frame.
 
     Attributes:
         code: The code on the wire.
-        message: What the client is told.
+        message: The message for the client.
         details: Further fields of the frame's ``data``.
-        traceback: Where the environment raised, for a server that debugs to tell; ``None`` where nobody is to know.
-        origin: The message with the type, file and line of what the environment raised, for a server that debugs to
-            tell in place of ``message``; ``None`` where nothing was raised.
+        traceback: Traceback of the environment's exception, for clients of a server with ``debug``; else ``None``.
+        origin: The message with the type, file and line of the environment's exception, which a server with ``debug``
+            sends instead of ``message``; ``None`` if the environment did not raise.
     """
 
-    code: str = "SESSION_ERROR"
+    code: str = ErrorCode.SESSION_ERROR
     traceback: str | None = None
     origin: str | None = None
 
@@ -29,14 +30,14 @@ class RequestError(OpenEnvError):
 
 
 class InvalidRequestError(RequestError):
-    """A request that could not be understood; nothing was executed.
+    """The request is invalid; nothing was executed.
 
     Attributes:
         errors: One entry for each fault, as pydantic lists them.
     """
 
     def __init__(
-        self, message: str, *, code: str = "VALIDATION_ERROR", errors: Sequence[Mapping[str, Any]] = ()
+        self, message: str, *, code: str = ErrorCode.VALIDATION_ERROR, errors: Sequence[Mapping[str, Any]] = ()
     ) -> None:
         self.code = code
         self.errors = list(errors)
@@ -44,10 +45,10 @@ class InvalidRequestError(RequestError):
 
 
 class IllegalActionError(InvalidRequestError, ValueError):
-    """Raised by an environment whose rules refuse an action; the episode goes on as if it had not been sent.
+    """The environment's rules reject an action; the episode goes on as if it had not been sent.
 
     Args:
-        message: What was expected, what came, and what to do.
+        message: What was expected, what was received, and what to do.
 
     Example:
         >>> raise IllegalActionError("'zzzzz' is not in the word list; guess an English word")
@@ -64,7 +65,7 @@ class TaskNotFoundError(InvalidRequestError, IndexError):
     """The environment has no such task, or no such split. Nothing happened.
 
     Args:
-        message: What was asked for.
+        message: The message, which names the requested task.
     """
 
     def __init__(self, message: str = "Invalid task index") -> None:
@@ -72,13 +73,13 @@ class TaskNotFoundError(InvalidRequestError, IndexError):
 
 
 class TasksUnsupportedError(RequestError):
-    """The environment lacks a method by which it would list its tasks, or says that it does not implement it.
+    """The environment lacks a method that lists its tasks, or the method raises ``NotImplementedError``.
 
     Attributes:
         method: Name of the method.
     """
 
-    code = "EXECUTION_ERROR"
+    code = ErrorCode.EXECUTION_ERROR
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -86,9 +87,9 @@ class TasksUnsupportedError(RequestError):
 
 
 class MessageTooLargeError(RequestError):
-    """A message above the server's limit; it was not read."""
+    """A message is above the server's limit of bytes; it was not parsed."""
 
-    code = "TOO_LARGE"
+    code = ErrorCode.TOO_LARGE
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
@@ -97,9 +98,9 @@ class MessageTooLargeError(RequestError):
 
 
 class TooManyValuesError(RequestError):
-    """A message with so many values that reading it would keep other clients waiting; it was not read."""
+    """A message has so many values that parsing it would delay other clients; it was not parsed."""
 
-    code = "TOO_LARGE"
+    code = ErrorCode.TOO_LARGE
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
@@ -113,9 +114,9 @@ class TooManyValuesError(RequestError):
 
 
 class AnswerTooLargeError(RequestError):
-    """An answer above what the client takes; what it was asked for has happened."""
+    """An answer is above the client's limit of bytes; the request was executed."""
 
-    code = "TOO_LARGE"
+    code = ErrorCode.TOO_LARGE
 
     def __init__(self, size: int, limit: int) -> None:
         self.size = size
@@ -129,19 +130,19 @@ class AnswerTooLargeError(RequestError):
 
 
 class ResetNeededError(RequestError):
-    """A step before the first reset, or after the episode ended; nothing was executed."""
+    """A step was sent before the first reset, or after the episode ended; nothing was executed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, reset_needed=True)
 
 
 class EnvironmentFailedError(RequestError):
-    """The environment raised an exception, or returned something that cannot be sent.
+    """The environment raised an exception, or returned a value without a JSON form.
 
     The cause is chained as ``__cause__`` and logged on the server.
     """
 
-    code = "EXECUTION_ERROR"
+    code = ErrorCode.EXECUTION_ERROR
 
     def __init__(self, message: str, *, origin: str | None = None, **details: Any) -> None:
         super().__init__(message, **details)
@@ -149,11 +150,11 @@ class EnvironmentFailedError(RequestError):
 
 
 class EnvironmentProcessEndedError(EnvironmentFailedError):
-    """The process that the environment ran in has ended, and the episode with it; a reset starts anew.
+    """The environment's process has ended, and the episode with it; a reset starts a new one.
 
     Attributes:
-        how: How it ended, as in ``exited with status 3``.
-        may_have_happened: Whether the call had been given to the environment.
+        how: How the process ended, as in ``exited with status 3``.
+        may_have_happened: Whether the call had been sent to the environment.
     """
 
     def __init__(self, operation: str, how: str, *, may_have_happened: bool) -> None:
@@ -167,10 +168,10 @@ class EnvironmentProcessEndedError(EnvironmentFailedError):
 
 
 class ServerFailedError(EnvironmentFailedError):
-    """The server met an error of its own, or of the environment's where none was expected. Its log has the traceback.
+    """Internal error of the server, or unexpected error of the environment. The server's log has the traceback.
 
     Args:
-        message: What the client is told.
+        message: The message for the client.
     """
 
     def __init__(self, message: str = "The server failed on this request; its log says why.") -> None:
@@ -178,9 +179,9 @@ class ServerFailedError(EnvironmentFailedError):
 
 
 class EnvironmentTimeoutError(RequestError):
-    """The environment took longer than it was given. Whether the call took effect is not known."""
+    """The environment exceeded its time limit. Whether the call took effect is not known."""
 
-    code = "TIMEOUT"
+    code = ErrorCode.TIMEOUT
 
     def __init__(self, operation: str, timeout_s: float, message: str | None = None) -> None:
         self.operation = operation
@@ -200,7 +201,7 @@ class EnvironmentFactoryError(RequestError):
         factory_name: Name of the class or function.
     """
 
-    code = "FACTORY_ERROR"
+    code = ErrorCode.FACTORY_ERROR
 
     def __init__(self, factory_name: str, message: str | None = None, origin: str | None = None) -> None:
         self.factory_name = factory_name
@@ -210,14 +211,14 @@ class EnvironmentFactoryError(RequestError):
 
 
 class SessionCapacityError(RequestError):
-    """Every session of the server is taken.
+    """Every slot of the server is in use.
 
     Attributes:
         active_sessions: Sessions open now.
         max_sessions: The server's limit.
     """
 
-    code = "CAPACITY_REACHED"
+    code = ErrorCode.CAPACITY_REACHED
 
     def __init__(self, active_sessions: int, max_sessions: int, message: str | None = None, **details: Any) -> None:
         self.active_sessions = active_sessions
@@ -232,7 +233,7 @@ class SessionCapacityError(RequestError):
 
 
 class ClientCapacityError(SessionCapacityError):
-    """A client holds as many sessions as one client may; the counts are its own."""
+    """A client has reached its limit of sessions; the counts are its own."""
 
     def __init__(self, active_sessions: int, max_sessions: int) -> None:
         super().__init__(
@@ -245,7 +246,7 @@ class ClientCapacityError(SessionCapacityError):
 
 
 class DrainingError(SessionCapacityError):
-    """The server is about to end; it finishes the episodes under way and opens no sessions any more."""
+    """The server is draining: it waits for running episodes and opens no more sessions."""
 
     def __init__(self, active_sessions: int, max_sessions: int) -> None:
         super().__init__(
@@ -257,14 +258,14 @@ class DrainingError(SessionCapacityError):
 
 
 class RateLimitedError(RequestError):
-    """A client sent more messages than it may; nothing was executed.
+    """A client exceeded its rate limit; nothing was executed.
 
     Attributes:
-        max_messages_per_s: How many it may send in a second.
-        retry_after_s: Seconds after which the next one is taken.
+        max_messages_per_s: The limit, in messages per second.
+        retry_after_s: Seconds after which the next message is accepted.
     """
 
-    code = "RATE_LIMITED"
+    code = ErrorCode.RATE_LIMITED
 
     def __init__(self, max_messages_per_s: float, retry_after_s: float) -> None:
         self.max_messages_per_s = max_messages_per_s
@@ -278,10 +279,10 @@ class RateLimitedError(RequestError):
 
 
 class SessionNotFoundError(RequestError):
-    """No session has this id (any more).
+    """No session has this id, or it has ended.
 
     Attributes:
-        session_id: The id that was asked for.
+        session_id: The requested id.
     """
 
     def __init__(self, session_id: str, message: str | None = None) -> None:
@@ -290,10 +291,10 @@ class SessionNotFoundError(RequestError):
 
 
 class ProductionModeError(RequestError):
-    """A trainer's request to a server in production mode, which serves agents only; nothing was executed.
+    """A trainer's request reached a server in production mode, which serves agents only; nothing was executed.
 
     Attributes:
-        operation: What was asked for.
+        operation: The requested operation.
     """
 
     def __init__(self, operation: str) -> None:
@@ -306,13 +307,13 @@ class ProductionModeError(RequestError):
 
 
 class ForkError(RequestError):
-    """A session can't be forked; it goes on as if nobody had asked.
+    """A session can't be forked; it goes on unchanged.
 
     Attributes:
-        reasons: Why not, for each way that was tried.
+        reasons: The reason for each method that was tried.
     """
 
-    code = "EXECUTION_ERROR"
+    code = ErrorCode.EXECUTION_ERROR
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         self.reasons = dict(reasons)
@@ -321,19 +322,19 @@ class ForkError(RequestError):
 
 
 class JournalError(RequestError):
-    """The journal can't be opened or read, or what a replay needs is not on record because it can't be written."""
+    """The journal can't be opened or read, or it lacks entries for a replay because it can't be written."""
 
-    code = "EXECUTION_ERROR"
+    code = ErrorCode.EXECUTION_ERROR
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message, may_have_happened=True, **details)
 
 
 class TakenElsewhereError(JournalError):
-    """Another server took a session up at the same moment; whoever still wants it here may ask again.
+    """Another server resumed a session at the same moment; the request may be sent again.
 
     Attributes:
-        retry_after_s: When to ask again.
+        retry_after_s: Seconds after which to send the request again.
     """
 
     def __init__(self, retry_after_s: float = 0.2) -> None:
@@ -342,16 +343,15 @@ class TakenElsewhereError(JournalError):
 
 
 class SessionLostError(RequestError):
-    """A session can't be taken up again where it stood.
+    """A session can't be resumed.
 
     Attributes:
-        reason: Why not.
-        kind: The same in a word, as the server counts it: ``ended``; ``incomplete``, where its record is;
-            ``unrepeatable`` requests; ``different`` answers; another ``environment``; or ``elsewhere``, where another
-            server has it.
+        reason: The reason.
+        kind: The reason in a word, for metrics: ``ended``; ``incomplete`` history; ``unrepeatable`` requests;
+            ``different`` answers; another ``environment``; or ``elsewhere``, if another server has the session.
     """
 
-    code = "SESSION_LOST"
+    code = ErrorCode.SESSION_LOST
 
     def __init__(self, reason: str, kind: str = "incomplete") -> None:
         self.reason = reason
@@ -360,16 +360,16 @@ class SessionLostError(RequestError):
 
 
 class UnauthorizedError(RequestError):
-    """Who asks has not shown that it may."""
+    """The peer has not shown a valid token."""
 
-    code = "UNAUTHORIZED"
+    code = ErrorCode.UNAUTHORIZED
 
 
 class SessionCreationError(RequestError):
     """A session could not be opened.
 
     Attributes:
-        reason: Why not.
+        reason: The reason.
     """
 
     def __init__(self, reason: str, message: str | None = None) -> None:

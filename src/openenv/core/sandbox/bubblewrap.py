@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from openenv.core.sandbox import cgroup, filesystem, seccomp
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
+from openenv.core.sandbox.started import Started
 
 USER = 1000
 """The user inside."""
@@ -34,7 +35,7 @@ _ISOLATION = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup"),
     *("--hostname", "sandbox", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"),
 )
-_BOOT = f"import sys; sys.path.insert(0, {filesystem.SUPERVISOR!r}); from guest.supervisor import main; main()"
+_BOOT = f"import sys; sys.path.insert(0, {filesystem.INIT!r}); from guest.init import main; main()"
 
 
 def is_installed() -> bool:
@@ -59,21 +60,7 @@ def _is_mapped(user: int, ranges: str) -> bool:
     return any(first <= user < first + count for first, _, count in lines)
 
 
-class Started(NamedTuple):
-    """A sandbox.
-
-    Attributes:
-        process: The process outside; it ends with the sandbox.
-        first: A descriptor of the first process inside, whose end is that of all the others; ``None`` if there is none.
-        group: The control group of those inside, if there is one.
-    """
-
-    process: "subprocess.Popen[bytes]"
-    first: int | None = None
-    group: Path | None = None
-
-
-def start(limits: Limits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
+def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
     """Start a sandbox, whose first process waits for its settings, and ends where nobody holds the other socket's end.
 
     Args:

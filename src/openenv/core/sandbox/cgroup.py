@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
 
 VARIABLE = "OPENENV_SANDBOX_CGROUP"
 """The variable that holds the path of a group in which this server, and others like it, may make groups."""
@@ -20,7 +20,7 @@ _ROOM_BYTES = 64 * 2**20
 _DISKS = 3
 
 
-def confine(pid: int, limits: Limits) -> Path | None:
+def confine(pid: int, limits: SandboxLimits) -> Path | None:
     """Put a process, and all that it will start, into a group with a limit on memory.
 
     Args:
@@ -68,7 +68,7 @@ def _remove_left(parent: Path) -> None:
             remove(group)
 
 
-def _set(group: Path, limits: Limits) -> None:
+def _set(group: Path, limits: SandboxLimits) -> None:
     most_bytes = limits.memory_bytes + _DISKS * limits.disk_bytes + _ROOM_BYTES
     if (group / "memory.limit_in_bytes").exists():  # version 1; a kernel may count no swap
         _write(group / "memory.limit_in_bytes", str(most_bytes))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.packages import interpreter, package_files, standard_library
 
 WORK = "/work"
@@ -16,7 +16,7 @@ WORK = "/work"
 PACKAGES = "/packages"
 """Where allowed packages are imported from."""
 
-SUPERVISOR = "/supervisor"
+INIT = "/init"
 """The folder with the package that the first process runs."""
 
 _GUEST = Path(__file__).parent / "guest"
@@ -27,7 +27,7 @@ _NOT_OF_THE_SYSTEM = ("/usr/local", "/usr/src", "/usr/games")
 _OF_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 
 
-def mounts(limits: Limits, packages: Sequence[str]) -> list[str]:
+def mounts(limits: SandboxLimits, packages: Sequence[str]) -> list[str]:
     """List bubblewrap's arguments for all that is mounted.
 
     Args:
@@ -41,7 +41,7 @@ def mounts(limits: Limits, packages: Sequence[str]) -> list[str]:
         *_system(),
         *_interpreter(),
         *_packages(packages),
-        *("--ro-bind", str(_GUEST), f"{SUPERVISOR}/guest"),
+        *("--ro-bind", str(_GUEST), f"{INIT}/guest"),
         *_devices(),
         *_disk(WORK, limits),
         *_disk("/tmp", limits),  # noqa: S108  # the sandbox's own
@@ -106,7 +106,7 @@ def _devices() -> Iterator[str]:
     yield from ("--perms", "0755", "--dir", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
 
 
-def _disk(path: str, limits: Limits) -> Iterator[str]:
+def _disk(path: str, limits: SandboxLimits) -> Iterator[str]:
     yield from ("--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", path)
 
 

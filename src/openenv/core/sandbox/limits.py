@@ -11,7 +11,7 @@ _LEAST_OPEN_FILES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """What a call may use, all processes that it starts together; the disk is the sandbox's, for all its calls.
 
     Attributes:
@@ -26,7 +26,7 @@ class Limits:
         open_files: Open files and sockets of a process.
 
     Example:
-        >>> Limits(wall_s=2.0).processes
+        >>> SandboxLimits(wall_s=2.0).processes
         32
 
     Raises:
@@ -51,3 +51,7 @@ class Limits:
                 raise ConfigurationError(
                     f"{field.name} is {value!r}; expected a number of at least {lowest or 'a moment'}."
                 )
+
+
+Limits = SandboxLimits
+"""The earlier name."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.process import Kind, require_sandbox
 from openenv.core.sandbox.sandbox import Sandbox
 
@@ -37,13 +37,13 @@ class SandboxPool:
     """
 
     def __init__(
-        self, size: int = 2, limits: Limits | None = None, kind: Kind = "auto", packages: Sequence[str] = ()
+        self, size: int = 2, limits: SandboxLimits | None = None, kind: Kind = "auto", packages: Sequence[str] = ()
     ) -> None:
         if size < 0:
             raise ConfigurationError(f"size is {size}; expected 0 or more sandboxes to keep ready.")
         require_sandbox(kind)
         self._size = size
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
         self._kind: Kind = kind
         self._packages = tuple(packages)
         self._closed = False
@@ -51,7 +51,7 @@ class SandboxPool:
         self._begin()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SandboxLimits:
         """What code in its sandboxes may use."""
         return self._limits
 
@@ -116,8 +116,9 @@ class SandboxPool:
         try:
             while self._keep(self._start()):
                 pass
-        except (OSError, RuntimeError, ConfigurationError) as error:  # whoever takes one next hears of it too
-            _logger.warning("No sandbox could be kept ready: %s", error)
+        except Exception as error:  # the next call of take() meets it too, and raises it
+            expected = isinstance(error, (OSError, RuntimeError, ConfigurationError))
+            _logger.warning("No sandbox could be kept ready: %s", error, exc_info=None if expected else error)
             with self._lock:
                 self._filling = False
 

@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, Literal
 
 from openenv.core.exceptions import ConfigurationError, SandboxUnavailableError
 from openenv.core.sandbox import bubblewrap, cgroup, filesystem, unconfined
-from openenv.core.sandbox.bubblewrap import Started
 from openenv.core.sandbox.guest.frames import Frame
 from openenv.core.sandbox.guest.settings import Settings
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.link import Link, LinkBrokenError
+from openenv.core.sandbox.started import Started
 
 Kind = Literal["auto", "bubblewrap", "none"]
 """How code is kept in: ``auto`` is bubblewrap where the machine has it, and never ``none``."""
@@ -63,7 +63,7 @@ class SandboxProcess:
         SandboxUnavailableError: None can be had here, and why.
     """
 
-    def __init__(self, limits: Limits, kind: str, packages: Sequence[str]) -> None:
+    def __init__(self, limits: SandboxLimits, kind: str, packages: Sequence[str]) -> None:
         require_sandbox(kind)
         _compile_guest()
         self._folder = Path(tempfile.mkdtemp(prefix="openenv-sandbox-")) if kind == "none" else None
@@ -104,12 +104,12 @@ class SandboxProcess:
         self._link.close()
         self._end()
 
-    def _start(self, limits: Limits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
+    def _start(self, limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
         if self._folder is not None:
             return unconfined.start(self._folder, packages, control, said)
         return bubblewrap.start(limits, packages, control, said)
 
-    def _settings(self, limits: Limits) -> Settings:
+    def _settings(self, limits: SandboxLimits) -> Settings:
         return Settings(
             work=filesystem.WORK if self._folder is None else str(self._folder),
             user=bubblewrap.inner_user() if self._folder is None else None,

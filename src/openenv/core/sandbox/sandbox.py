@@ -8,7 +8,7 @@ from typing import Any, Self
 from openenv.core.exceptions import ConfigurationError, SandboxFileError
 from openenv.core.sandbox.execution import Execution
 from openenv.core.sandbox.guest.frames import MOST_HEAD_BYTES, Frame
-from openenv.core.sandbox.limits import Limits
+from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.link import LinkBrokenError
 from openenv.core.sandbox.process import Kind, SandboxProcess
 
@@ -56,15 +56,15 @@ class Sandbox:
             print(sandbox.shell("cd notes && cat a.txt").stdout)
     """
 
-    def __init__(self, limits: Limits | None = None, kind: Kind = "auto", packages: Sequence[str] = ()) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: SandboxLimits | None = None, kind: Kind = "auto", packages: Sequence[str] = ()) -> None:
+        self._limits = limits or SandboxLimits()
         self._kind = kind
         self._packages = tuple(packages)
         self._process: SandboxProcess | None = SandboxProcess(self._limits, kind, self._packages)
         self._closed = False
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SandboxLimits:
         """What code in it may use."""
         return self._limits
 

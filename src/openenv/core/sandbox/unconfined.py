@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from openenv.core.sandbox.bubblewrap import Started
 from openenv.core.sandbox.packages import interpreter
+from openenv.core.sandbox.started import Started
 
 _FOLDER = Path(__file__).parent
-_BOOT = f"import sys; sys.path.insert(0, {str(_FOLDER)!r}); from guest.supervisor import main; main()"
+_BOOT = f"import sys; sys.path.insert(0, {str(_FOLDER)!r}); from guest.init import main; main()"
 
 
 def start(work: Path, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:

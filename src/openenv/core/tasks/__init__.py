@@ -1,4 +1,4 @@
-"""Tasks of environments: files of them, and what is told of them. Names are handed out on first use (PEP 562)."""
+"""Tasks of environments: files of them, and what lists show of them. Names are handed out on first use (PEP 562)."""
 
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,22 @@ if TYPE_CHECKING:
     from openenv.core.tasks.listed_tasks import Place as Place
     from openenv.core.tasks.listed_tasks import Splits as Splits
     from openenv.core.tasks.listed_tasks import Task as Task
+    from openenv.core.tasks.listed_tasks import TaskListing as TaskListing
+    from openenv.core.tasks.listed_tasks import TaskRef as TaskRef
     from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
-        {"openenv.core.tasks.listed_tasks": ("DEFAULT_SPLIT", "ListsTasks", "Place", "Splits", "Task", "read_tasks")},
+        {
+            "openenv.core.tasks.listed_tasks": (
+                "DEFAULT_SPLIT",
+                "ListsTasks",
+                "Place",
+                "Splits",
+                "Task",
+                "TaskListing",
+                "TaskRef",
+                "read_tasks",
+            )
+        },
     )

@@ -1,4 +1,4 @@
-"""Tasks of environments that lack a list of their own: rows of a file, in splits, and what is told of them."""
+"""Tasks of environments that lack a list of their own: rows of a file, in splits, and what lists show of them."""
 
 import random
 from abc import ABC, abstractmethod
@@ -20,18 +20,18 @@ Splits = Mapping[str, Sequence[Task]]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a task is listed."""
+class TaskRef:
+    """The split of a task, and its index there."""
 
     split: str
     index: int
 
 
-class ListsTasks(ABC):
+class TaskListing(ABC):
     """The methods of ``TaskProvider`` for an environment whose tasks are counted.
 
-    Of a task its place alone is told, which is what ``reset`` takes: the task itself may hold the solution, and whoever
-    lists tasks may be the agent.
+    A list shows of a task its split and index alone, which ``reset`` takes: the task itself may hold the solution, and
+    the agent may read the list.
     """
 
     @property
@@ -60,7 +60,7 @@ class ListsTasks(ABC):
         Raises:
             TaskNotFoundError: There is no such task.
         """
-        return asdict(self._place(split, index))
+        return asdict(self._ref(split, index))
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """Return what ``reset`` is passed for each task."""
@@ -70,8 +70,8 @@ class ListsTasks(ABC):
         """Return what ``reset`` is passed for the tasks from ``start`` up to ``stop``."""
         return [{"split": split, "index": index} for index in range(self.num_tasks(split))[start:stop]]
 
-    def choose_task(self, split: Any, index: Any, seed: Any) -> Place:
-        """Choose the task of an episode by what ``reset`` was given, which nobody has checked.
+    def choose_task(self, split: Any, index: Any, seed: Any) -> TaskRef:
+        """Choose the task of an episode by the arguments of ``reset``, which are not validated yet.
 
         Args:
             split: Its split; by default the first one.
@@ -87,14 +87,14 @@ class ListsTasks(ABC):
         if index is None:
             count = max(1, self.num_tasks(split))
             index = random.randrange(count) if seed is None else _whole(seed) % count  # noqa: S311  # no secret
-        return self._place(split, index)
+        return self._ref(split, index)
 
-    def _place(self, split: Any, index: Any) -> Place:
+    def _ref(self, split: Any, index: Any) -> TaskRef:
         count = self.num_tasks(split)
         if type(index) is not int or not 0 <= index < count:
-            told = f"from 0 to {count - 1}" if count else "of a task, of which there is none,"
-            raise TaskNotFoundError(f"Expected an index {told} in the split {split}, got {index!r:.100}.")
-        return Place(split, index)
+            expected = f"from 0 to {count - 1}" if count else "of a task, of which there is none,"
+            raise TaskNotFoundError(f"Expected an index {expected} in the split {split}, got {index!r:.100}.")
+        return TaskRef(split, index)
 
 
 @cache
@@ -163,3 +163,8 @@ def _whole(seed: Any) -> int:
     if type(seed) is not int:
         raise InvalidRequestError(f"Expected the seed to be a whole number, got {seed!r:.100}.")
     return seed
+
+
+ListsTasks = TaskListing
+Place = TaskRef
+"""The earlier names."""

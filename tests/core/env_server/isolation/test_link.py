@@ -1,6 +1,7 @@
 """The frames between a server and a process."""
 
 import asyncio
+import json
 import struct
 from contextlib import suppress
 from typing import Any
@@ -20,16 +21,18 @@ from openenv.core.env_server.isolation.link import (
     write_outcome,
     write_value,
 )
-from openenv.core.env_server.outcomes import Outcome, WrittenJson
-from openenv.core.env_server.protocol import encode_error, outcome_json
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentTimeoutError,
     IllegalActionError,
     InvalidRequestError,
+    RateLimitedError,
     RequestError,
     ResetNeededError,
 )
+from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.legacy import encode_error
+from openenv.core.wire.results import Outcome, WrittenJson
 
 
 class Collector:
@@ -139,13 +142,76 @@ def test_an_error_is_the_same_on_the_wire(error: RequestError) -> None:
     assert str(restored.value) == error.message.replace("\udfff", "?")
 
 
+def error_body(**changes: Any) -> bytes:
+    """What a process sends for an error, with changes."""
+    body: dict[str, Any] = {
+        "kind": "InvalidRequestError",
+        "code": "VALIDATION_ERROR",
+        "message": "no",
+        "details": {},
+        "errors": [],
+        "attributes": {},
+        "origin": None,
+        "traceback": None,
+        "raised": None,
+    }
+    return b"e" + json.dumps({**body, **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"code": ["VALIDATION_ERROR"]},
+        {"code": ""},
+        {"code": "X" * 65},
+        {"message": 5},
+        {"details": ["a"]},
+        {"details": 5},
+        {"errors": {"loc": []}},
+        {"origin": 5},
+        {"traceback": ["a"]},
+        {"raised": 5},
+        {"attributes": 5},
+        {"attributes": {"method": ["a"]}},
+        {"kind": 5},
+        {"kind": "RateLimitedError"},
+        {"kind": "Any"},
+        {"__class__": "x"},
+    ],
+    ids=str,
+)
+def test_an_error_of_other_types_is_no_answer(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"validation error|is no error of an environment"):
+        read_answer(error_body(**changes))
+
+
+def test_what_is_no_fault_is_left_out_of_an_error() -> None:
+    fault = {"loc": ["a"], "msg": "too small", "type": "x"}
+    with pytest.raises(InvalidRequestError) as restored:
+        read_answer(error_body(errors=[5, {"loc": 5, "msg": "x"}, {"loc": ["a"]}, fault]))
+    assert restored.value.errors == [fault]
+
+
+def test_an_error_of_the_server_s_own_crosses_as_an_ordinary_one_of_the_same_code() -> None:
+    with pytest.raises(RequestError) as restored:
+        read_answer(write_error(RateLimitedError(5, 1)))
+    assert type(restored.value) is RequestError
+    assert encode_error(restored.value) == encode_error(RateLimitedError(5, 1))
+
+
+def test_an_error_keeps_its_own_attributes() -> None:
+    with pytest.raises(EnvironmentTimeoutError) as late:
+        read_answer(write_error(EnvironmentTimeoutError("step", 2.5)))
+    assert (late.value.operation, late.value.timeout_s) == ("step", 2.5)
+    with pytest.raises(KeyError, match="operation"):
+        read_answer(error_body(kind="EnvironmentTimeoutError"))
+
+
 def test_a_value() -> None:
     assert read_answer(write_value('{"é":1}')) == WrittenJson('{"é":1}')
 
 
-@given(
-    st.binary(max_size=60) | st.sampled_from([b'e["RequestError",5]', b'e["Any",{}]', b'e["Mapping",{}]', b"o[1]\n"])
-)
+@given(st.binary(max_size=60) | st.sampled_from([b'e["RequestError",5]', b'e{"kind":"Any"}', b"e{}", b"o[1]\n"]))
 def test_what_is_no_answer_is_an_ordinary_error(body: bytes) -> None:
     with suppress(ValueError, TypeError, AttributeError, KeyError, RequestError):
         read_answer(body)

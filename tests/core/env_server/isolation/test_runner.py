@@ -105,7 +105,7 @@ class TestErrors:
         (record,) = [record for record in caplog.records if "kaboom" in record.getMessage()]
         assert "Traceback" in record.getMessage()
         assert record.levelno == logging.ERROR
-        assert record.name == "openenv.core.env_server.execution"
+        assert record.name == "openenv.core.env_server.execution.runner"
 
     def test_a_factory_that_makes_nothing_fitting(self, serve_isolated: ServeIsolated) -> None:
         server = serve_isolated(make_nothing, max_concurrent_envs=1)
@@ -257,7 +257,7 @@ class TestClosing:
     def test_a_server_ends_although_an_environment_hangs(
         self, serve_isolated: ServeIsolated, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.sessions._CLOSE_TIMEOUT_S", 0.3)
+        monkeypatch.setattr("openenv.core.env_server.sessions.manager._CLOSE_TIMEOUT_S", 0.3)
         server = serve_isolated(InlineIsolated)
         player = Player(server)
         pid = player.do("pid")

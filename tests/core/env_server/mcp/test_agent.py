@@ -6,22 +6,23 @@ import pytest
 from pydantic import Field
 from tests.environments import Add, CounterEnvironment, Total
 
-from openenv.core.env_server.about import About
-from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.limits import Limits
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.mcp.agent import Agent, Served, task_of
-from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.sessions.about import About
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.types import Observation, State
+from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import InvalidRequestError, SessionNotFoundError
 
 
 def serve(max_sessions: int = 4) -> Served:
     types = EnvironmentTypes(Add, Total, State)
-    sessions = Sessions(EnvironmentFactory(CounterEnvironment), types, Limits(max_sessions=max_sessions))
+    sessions = SessionManager(EnvironmentFactory(CounterEnvironment), types, ServerConfig(max_sessions=max_sessions))
     return served_by(sessions, "counter")
 
 
-def served_by(sessions: Sessions, name: str) -> Served:
+def served_by(sessions: SessionManager, name: str) -> Served:
     return Served(sessions, name, allows_state=False, about=About(sessions, name))
 
 
@@ -93,7 +94,7 @@ class Puzzle(CounterEnvironment):
 )
 async def test_metadata_is_shown_only_where_there_can_be_nothing_else(shown: Observation, read: str) -> None:
     Puzzle.shown = shown
-    sessions = Sessions(EnvironmentFactory(Puzzle), EnvironmentTypes(Add, Total, State), Limits())
+    sessions = SessionManager(EnvironmentFactory(Puzzle), EnvironmentTypes(Add, Total, State), ServerConfig())
     agent = Agent(served_by(sessions, "puzzle"), None)
     assert (await agent.first_observation()).text == read
     await sessions.close_all()

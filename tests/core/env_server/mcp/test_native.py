@@ -35,9 +35,9 @@ from tests.environments import (
 from tests.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.environment_types import environment_types
-from openenv.core.env_server.session_ids import AGENT_HEADER, SESSION_HEADER
 from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.core.environment_types import environment_types
+from openenv.core.wire.names import AGENT_HEADER, SESSION_HEADER
 
 NOTES = environment_types(NotesEnvironment)
 UNHANDLED = ("mcp", "openenv", "asyncio", "sse_starlette", "uvicorn")

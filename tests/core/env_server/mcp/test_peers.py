@@ -14,7 +14,7 @@ from tests.environments import PLACES
 from tests.servers import RunningServer
 
 from openenv.auto.discovery import find_environment
-from openenv.core.env_server.environment_types import environment_types
+from openenv.core.environment_types import environment_types
 
 ENVS = Path(__file__).parents[4] / "envs"
 NOTES = environment_types(NotesEnvironment)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.environments import Add, CounterEnvironment, Total
@@ -13,11 +13,12 @@ from tests.tasked_environments import (
     ListingEnvironment,
 )
 
-from openenv.core.env_server.environment_types import EnvironmentFactory, EnvironmentTypes
-from openenv.core.env_server.limits import Limits
-from openenv.core.env_server.ors.catalog import SEEDS, Catalog
-from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.ors.catalog import SEEDS, Catalog, TaskIndex
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.types import State
+from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import TaskNotFoundError
 
 TYPES = EnvironmentTypes(Add, Total, State)
@@ -53,9 +54,9 @@ def make_something():  # type: ignore[no-untyped-def]  # which is the point
 @asynccontextmanager
 async def catalog_of(environment: Any) -> AsyncIterator[Catalog]:
     factory = EnvironmentFactory(environment)
-    sessions = Sessions(factory, TYPES, Limits())
+    sessions = SessionManager(factory, TYPES, ServerConfig())
     async with sessions.apart() as session:
-        yield Catalog(session, factory)
+        yield Catalog(session, factory, TaskIndex())
     await sessions.close_all()
 
 
@@ -136,6 +137,38 @@ async def test_a_task_is_looked_up_where_a_reset_takes_nothing_else() -> None:
         assert await catalog.arguments_of({"start": 2}) == {"split": "train", "index": 1}
         with pytest.raises(TaskNotFoundError, match="Expected a task that this environment lists"):
             await catalog.arguments_of({"start": 77})
+
+
+async def test_tasks_are_listed_once_for_many_rollouts() -> None:
+    class Listing(ListingEnvironment):
+        listings = 0
+        tasks: ClassVar[list[Any]] = [{"start": 1, "scale": 1.0}, {"start": 2, "scale": 0.5}]
+
+        def list_tasks(self, split: str) -> list[Any]:
+            type(self).listings += 1
+            return self.tasks
+
+    factory = EnvironmentFactory(Listing)
+    sessions = SessionManager(factory, TYPES, ServerConfig())
+    index = TaskIndex()
+
+    async def place_of(task: dict[str, Any]) -> int:
+        async with sessions.apart() as session:
+            arguments = await Catalog(session, factory, index).arguments_of(task)
+        assert arguments["split"] == "train"
+        return int(arguments["index"])
+
+    assert [await place_of(task) for task in Listing.tasks * 3] == [0, 1] * 3
+    assert await place_of({"scale": 1, "start": 1}) == 0, "equal, as another program writes it"
+    assert Listing.listings == len(await _splits_of(Listing))
+    Listing.tasks = [*Listing.tasks, {"start": 3}]
+    assert await place_of({"start": 3}) == 2, "it is new"
+    await sessions.close_all()
+
+
+async def _splits_of(environment: Any) -> list[str]:
+    async with catalog_of(environment) as catalog:
+        return [split.name for split in await catalog.splits()]
 
 
 async def test_a_task_is_handed_on_where_a_reset_takes_one_as_a_whole() -> None:

@@ -180,6 +180,26 @@ class TestEpisodes:
             assert output(wire.call("tell", word="world")) == ("right", 1.0, True)
 
 
+class TestRoutesOfAuthors:
+    def test_they_have_their_paths_for_themselves(self, riddles: Start) -> None:
+        server = riddles()
+
+        @server.app.get("/version")
+        def version() -> str:
+            return "the author's"
+
+        @server.app.post("/create")
+        def create() -> str:
+            return "created"
+
+        with server.http() as client:
+            assert client.get("/version").json() == "the author's"
+            assert client.post("/create").json() == "created"
+            assert client.get("/tools").json()["tools"], "a path that the author leaves"
+        with OrsWire(server) as wire:
+            assert wire.begin(task_spec={"word": "world"}) == "Tell me world."
+
+
 class TestRefusals:
     def test_requests_that_name_no_session(self, riddle: RunningServer) -> None:
         with riddle.http() as client:

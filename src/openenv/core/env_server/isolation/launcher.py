@@ -1,4 +1,4 @@
-"""The server's hold on its template: start it, have it fork, hear of each end."""
+"""Launcher of the template process, which requests forks and receives their exit status."""
 
 import asyncio
 import json
@@ -23,17 +23,17 @@ main({control}, {plan})
 """
 
 _TEMPLATE_GONE = "the process that they are forked from has ended; try again"
-# Seconds that the template gets to see its processes out, once its socket is closed: more than it grants them.
+# Seconds that the template gets to end its processes, once its socket is closed: more than the processes get.
 _END_TIMEOUT_S = 8.0
 
 
 class Forked(NamedTuple):
-    """A process that was started.
+    """Forked process.
 
     Attributes:
-        pid: Its id, and that of its process group.
-        connection: The socket to it.
-        ended: Settled when it has ended, with its exit status: below 0 a signal's number, ``None`` where unknown.
+        pid: Id of the process and of its process group.
+        connection: Socket to the process.
+        ended: Resolved at the process's end with its exit status: below 0 a signal's number, ``None`` where unknown.
     """
 
     pid: int
@@ -42,11 +42,11 @@ class Forked(NamedTuple):
 
 
 class Launcher:
-    """One running template.
+    """Handle of a running template process.
 
     Args:
-        template: The process.
-        server: The socket to it.
+        template: The template process.
+        server: Socket to the template.
     """
 
     def __init__(self, template: subprocess.Popen[bytes], server: socket.socket) -> None:
@@ -65,10 +65,10 @@ class Launcher:
         """Start a template and wait until it has imported the environment.
 
         Raises:
-            ConfigurationError: It can't.
+            ConfigurationError: The import failed, or the template ended.
         """
         template, server, threads = await asyncio.to_thread(_start, plan)
-        if threads:  # started by the module itself; a fork would not have them
+        if threads:  # threads that the module has started; a fork would not have them
             await asyncio.to_thread(_end, template, server)
             template, server, _ = await asyncio.to_thread(_start, replace(plan, preload=False))
         server.setblocking(False)
@@ -76,24 +76,24 @@ class Launcher:
 
     @property
     def alive(self) -> bool:
-        """Whether the template is there."""
+        """Whether the template still runs."""
         return not self._closed
 
     async def fork(self, name: str) -> Forked:
-        """Start a process. Not to be cancelled: the template's answers come in order.
+        """Fork a process. Must not be cancelled: the template's answers come in order.
 
         Args:
             name: Name of the factory, for the error.
 
         Raises:
-            EnvironmentFactoryError: The system has no room for it.
+            EnvironmentFactoryError: The system can't start the process, or the template has ended.
         """
         async with self._turn:
             if self._closed:
                 raise EnvironmentFactoryError(name, f"No process could be started for {name}: {_TEMPLATE_GONE}.")
             ours, theirs = socket.socketpair()
             self._started = self._loop.create_future()
-            with theirs, suppress(ConnectionError):  # the template is gone, which the next read shows
+            with theirs, suppress(ConnectionError):  # the template has ended; _read sees that
                 socket.send_fds(self._server, [FORK], [theirs.fileno()])
             pid = await self._started
         if isinstance(pid, int):
@@ -102,7 +102,7 @@ class Launcher:
         raise EnvironmentFactoryError(name, f"No process could be started for {name}: {pid}.")
 
     async def close(self) -> None:
-        """End the template, and whatever is left of its processes."""
+        """End the template and its remaining processes."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._server.fileno())
@@ -136,7 +136,7 @@ class Launcher:
             self._started.set_result(started)
 
     def _gone(self) -> None:
-        """The template was killed from outside. Nobody would reap or kill its processes, so they go with it."""
+        """Kill the processes of a template that was killed from outside: no process reaps or ends them now."""
         self._closed = True
         self._loop.remove_reader(self._server.fileno())
         self._loop.run_in_executor(None, _end, self._template, self._server)
@@ -148,17 +148,17 @@ class Launcher:
 
 
 def _start(plan: Plan) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
-    """Start a template. Returns it, the socket to it, and how many threads the environment's module has started."""
+    """Start a template. Return its process, the socket to it, and how many threads the environment's module runs."""
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile() as file:
         pickle.dump(plan, file)
         file.seek(0)
         program = _PROGRAM.format(path=sys.path, control=theirs.fileno(), plan=file.fileno())
-        template = subprocess.Popen(  # noqa: S603  # this interpreter, and a program of ours
+        template = subprocess.Popen(  # noqa: S603  # this interpreter, and a constant program
             [sys.executable, "-P", "-c", program],
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(), file.fileno()),
-            start_new_session=True,  # Ctrl-C is for the server, which ends the template in order
+            start_new_session=True,  # the server handles Ctrl-C, and ends the template in order
         )
     with ours.makefile("rb", buffering=0) as lines:
         first = lines.readline()

@@ -1,39 +1,93 @@
-"""What a server and its environments' processes say to each other, and the socket on which they say it.
+"""Messages between a server and its environments' processes, and the socket that carries them.
 
-A frame is a length, the number of a call, and a body. From the server, the body is a pickle: it trusts itself. To the
-server it is JSON, because reading JSON runs no code, whoever wrote it. Frame number 0 carries a log record.
+A frame is a length, the number of a call, and a body. From the server, the body is a pickle, which the process trusts.
+To the server, the body is JSON, because reading untrusted JSON runs no code. Frame number 0 carries a log record.
 """
 
 import asyncio
 import pickle
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
 
-from openenv.core import exceptions
-from openenv.core.env_server.disclosure import traceback_text
-from openenv.core.env_server.outcomes import Outcome, WrittenJson
-from openenv.core.env_server.protocol import error_json, observation_json, unsendable
-from openenv.core.exceptions import EnvironmentFailedError, RemoteTracebackError, RequestError
+from openenv.core.exceptions import (
+    EnvironmentFactoryError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    IllegalActionError,
+    InvalidRequestError,
+    RemoteTracebackError,
+    RequestError,
+    ResetNeededError,
+    TaskNotFoundError,
+    TasksUnsupportedError,
+)
 from openenv.core.plain_values import plain_value
+from openenv.core.wire.answers import observation_json, unsendable
+from openenv.core.wire.errors import error_json
+from openenv.core.wire.mcp_types import CallToolObservation
+from openenv.core.wire.redaction import traceback_text
+from openenv.core.wire.results import Outcome, WrittenJson, WrittenToolResult
 
 LOG = 0
-"""The number of frames that answer no call."""
+"""Number of frames with a log record, which answer no call."""
 
 _HEADER = struct.Struct("<IQ")
 _MOST_BYTES = 2**30
 
-_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"v", b"e", b"p"
+_OUTCOME, _TOOL_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"t", b"v", b"e", b"p"
+
+# Errors of environments. Any other error is sent as its nearest base class here: an environment's process must not
+# choose fields of the server's own errors, such as the seconds until a retry.
+_ERROR_CLASSES: dict[str, type[RequestError]] = {
+    error_class.__name__: error_class
+    for error_class in (
+        RequestError,
+        InvalidRequestError,
+        IllegalActionError,
+        TaskNotFoundError,
+        TasksUnsupportedError,
+        ResetNeededError,
+        EnvironmentFailedError,
+        EnvironmentTimeoutError,
+        EnvironmentFactoryError,
+    )
+}
+# Attributes of errors beside those that all errors have.
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "TasksUnsupportedError": ("method",),
+    "EnvironmentTimeoutError": ("operation", "timeout_s"),
+    "EnvironmentFactoryError": ("factory_name",),
+}
+# An error code is a label of a metric, too.
+_LONGEST_CODE = 64
+
+
+class _ErrorBody(BaseModel):
+    """Error as JSON on the socket; ``raised`` is the traceback of its cause."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    kind: str
+    code: Annotated[str, Field(min_length=1, max_length=_LONGEST_CODE)]
+    message: str
+    details: dict[str, Any]
+    errors: list[Any]
+    attributes: dict[str, str | float | None]
+    origin: str | None
+    traceback: str | None
+    raised: str | None
 
 
 class Link(asyncio.Protocol):
-    """One end of the socket between the server and a process.
+    """End of the socket between the server and a process.
 
     Args:
         received: Called with each frame's number and body.
-        ended: Called once, when the other end has gone.
+        ended: Called once, when the other end is closed.
     """
 
     def __init__(self, received: Callable[[int, bytes], None], ended: Callable[[], None]) -> None:
@@ -45,11 +99,11 @@ class Link(asyncio.Protocol):
         self._rest = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; asyncio calls this."""
+        """Store the transport; asyncio calls this."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Cut what came into frames; asyncio calls this."""
+        """Split received data into frames; asyncio calls this."""
         if not self._rest:
             self._rest += data[self._cut(data) :]
             return
@@ -57,18 +111,18 @@ class Link(asyncio.Protocol):
         del self._rest[: self._cut(self._rest)]
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Pass it on; asyncio calls this."""
+        """Report the other end's close; asyncio calls this."""
         self._transport = None
         self._ended()
 
     def send(self, number: int, body: bytes) -> None:
-        """Send a frame, together with others that are sent in the same turn of the loop."""
+        """Send a frame, together with other frames of the same iteration of the event loop."""
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting += (_HEADER.pack(len(body), number), body)
 
     def close(self) -> None:
-        """Send what waits, and close this end."""
+        """Send the waiting frames, and close this end."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -79,7 +133,7 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     def _cut(self, data: bytes | bytearray) -> int:
-        """Hand on the frames that are complete. Returns how many bytes they are long."""
+        """Pass complete frames to ``received``. Return the number of bytes of these frames."""
         start, end = 0, len(data)
         while end - start >= _HEADER.size:
             length, number = _HEADER.unpack_from(data, start)
@@ -100,13 +154,13 @@ class Link(asyncio.Protocol):
 
 
 class Call(NamedTuple):
-    """What the server asks of a process.
+    """Call of a session's runner in a process.
 
     Attributes:
         session: Number of the session in its process.
         operation: ``open``, ``reset``, ``step``, ``state``, ``render``, ``tasks``, ``snapshot``, ``restore``,
             ``metadata`` or ``close``.
-        arguments: Those of the runner's method.
+        arguments: Arguments of the runner's method.
     """
 
     session: int
@@ -115,14 +169,14 @@ class Call(NamedTuple):
 
 
 CANCEL = b""
-"""The body that takes a call back."""
+"""Body of a frame that cancels a call."""
 
 
 def write_call(call: Call) -> bytes:
-    """Write a call.
+    """Encode a call.
 
     Raises:
-        EnvironmentFailedError: An argument can't be pickled, or they are too large together.
+        EnvironmentFailedError: An argument can't be pickled, or the arguments together are too large.
     """
     try:
         return _within_limit(pickle.dumps(tuple(call), pickle.HIGHEST_PROTOCOL))
@@ -134,10 +188,10 @@ def write_call(call: Call) -> bytes:
 
 
 def read_call(body: bytes) -> Call:
-    """Read a call.
+    """Decode a call.
 
     Raises:
-        EnvironmentFailedError: Unpickling raised; a class of the environment's did, or is not there in this process.
+        EnvironmentFailedError: Unpickling raised: a class of the environment did, or can't be imported in this process.
     """
     try:
         return Call(*pickle.loads(body))  # noqa: S301  # written by the server that started this process
@@ -148,46 +202,56 @@ def read_call(body: bytes) -> Call:
 
 
 def write_outcome(outcome: Outcome) -> bytes:
-    """Write what a reset or step gave.
+    """Encode the outcome of a reset or step.
 
     Raises:
-        EnvironmentFailedError: Some value has no form in JSON, or all are too large together.
+        EnvironmentFailedError: A value has no form in JSON, or the outcome is too large.
     """
     try:
         observation = observation_json(outcome.observation)
         head = to_json([outcome.reward, outcome.done, outcome.metadata], inf_nan_mode="null", fallback=plain_value)
     except (ValueError, TypeError) as error:
         raise unsendable(outcome, error) from error
-    return _within_limit(b"%b%b\n%b" % (_OUTCOME, head, observation.encode()))
+    kind = _TOOL_OUTCOME if isinstance(outcome.observation, CallToolObservation) else _OUTCOME
+    return _within_limit(b"%b%b\n%b" % (kind, head, observation.encode()))
 
 
 def write_value(text: str) -> bytes:
-    """Write a result that is JSON already.
+    """Encode a result that is JSON already.
 
     Raises:
-        EnvironmentFailedError: It is too large.
+        EnvironmentFailedError: The result is too large.
     """
     return _within_limit(_VALUE + text.encode())
 
 
 def write_error(error: RequestError) -> bytes:
-    """Write why a call failed, with the traceback of what the environment raised, should the server want to tell it."""
-    known = next(kind for kind in type(error).__mro__ if getattr(exceptions, kind.__name__, None) is kind)
-    attributes = {**vars(error), "code": error.code}
-    raised = None if error.__cause__ is None else traceback_text(error.__cause__)
-    return _ERROR + error_json([known.__name__, attributes, raised]).encode()
+    """Encode the error of a call, with the traceback of the environment's exception, for the server's log or answer."""
+    kind = next(base.__name__ for base in type(error).__mro__ if _ERROR_CLASSES.get(base.__name__) is base)
+    body = {
+        "kind": kind,
+        "code": str(error.code)[:_LONGEST_CODE],
+        "message": str(error.message),
+        "details": error.details,
+        "errors": error.errors if isinstance(error, InvalidRequestError) else [],
+        "attributes": {name: getattr(error, name) for name in _ATTRIBUTES.get(kind, ())},
+        "origin": error.origin,
+        "traceback": error.traceback,
+        "raised": None if error.__cause__ is None else traceback_text(error.__cause__),
+    }
+    return _ERROR + error_json(body).encode()
 
 
 def write_progress(fraction: float, message: str) -> bytes:
-    """Write how far a call is, whose answer is still to come."""
+    """Encode the progress of a call that still runs."""
     return _within_limit(_PROGRESS + error_json([fraction, message]).encode())
 
 
 def read_progress(body: bytes) -> tuple[float, str] | None:
-    """Read how far a call is; ``None`` where the body is its answer.
+    """Decode a call's progress; return ``None`` where the body is the answer.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The body is neither.
     """
     if not body.startswith(_PROGRESS):
         return None
@@ -196,30 +260,41 @@ def read_progress(body: bytes) -> tuple[float, str] | None:
 
 
 def read_answer(body: bytes) -> Outcome | WrittenJson:
-    """Read the answer to a call.
+    """Decode the answer to a call.
 
     Raises:
-        RequestError: The call failed, with the error that the environment's process raised.
-        ValueError: It is no answer; or ``TypeError``.
+        RequestError: The call failed; this is the error of the environment's process.
+        ValueError: The body is no answer; or ``TypeError``.
     """
     kind, rest = body[:1], body[1:]
-    if kind == _OUTCOME:
+    if kind in (_OUTCOME, _TOOL_OUTCOME):
         head, _, observation = rest.partition(b"\n")
         reward, done, metadata = from_json(head)
-        return Outcome(WrittenJson(observation.decode()), reward, done, metadata)
+        written = WrittenJson if kind == _OUTCOME else WrittenToolResult
+        return Outcome(written(observation.decode()), reward, done, metadata)
     if kind == _VALUE:
         return WrittenJson(rest.decode())
-    name, attributes, raised = from_json(rest)
-    raise _restored(name, attributes) from (None if raised is None else RemoteTracebackError(raised))
+    sent = _ErrorBody.model_validate_json(rest)
+    raise _restored(sent) from (None if sent.raised is None else RemoteTracebackError(sent.raised))
 
 
-def _restored(kind: str, attributes: dict[str, Any]) -> RequestError:
-    error_class = getattr(exceptions, kind, None)
-    if not isinstance(error_class, type) or not issubclass(error_class, RequestError):
-        raise ValueError(f"{kind!r} is no error of a request")
-    error = error_class.__new__(error_class, attributes.get("message"))
-    vars(error).update(attributes)
+def _restored(sent: _ErrorBody) -> RequestError:
+    error_class = _ERROR_CLASSES.get(sent.kind)
+    if error_class is None:
+        raise ValueError(f"{sent.kind!r} is no error of an environment")
+    error = error_class.__new__(error_class, sent.message)
+    error.code, error.message, error.details = sent.code, sent.message, sent.details
+    error.origin, error.traceback = sent.origin, sent.traceback
+    for name in _ATTRIBUTES.get(sent.kind, ()):
+        setattr(error, name, sent.attributes[name])
+    if isinstance(error, InvalidRequestError):
+        error.errors = [fault for fault in sent.errors if _is_fault(fault)]
     return error
+
+
+def _is_fault(value: Any) -> bool:
+    """Return whether a value is an entry of pydantic's list of errors, which the server reads."""
+    return isinstance(value, dict) and isinstance(value.get("loc"), list) and "msg" in value
 
 
 def _within_limit(body: bytes) -> bytes:

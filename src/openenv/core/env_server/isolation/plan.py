@@ -1,4 +1,4 @@
-"""What a template needs to know to import the environment; or why no process can."""
+"""Plan for a template: what it imports to have the environment."""
 
 import logging
 import socket
@@ -6,42 +6,42 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.action_unions import action_members
-from openenv.core.env_server.environment_types import EnvironmentFactory
-from openenv.core.env_server.importable import Importable
+from openenv.core.env_server.execution.import_spec import ImportSpec
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.actions import action_members
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a template needs to know.
+    """Imports and settings of a template.
 
     Attributes:
-        classes: What makes environments, and the classes of their actions.
-        preload: Whether the template imports them itself, rather than each process after its fork.
-        log_level: Least severe log record that the processes pass on.
+        classes: The environments' factory, and their action classes.
+        preload: Whether the template imports ``classes`` itself, rather than each process after its fork.
+        log_level: Lowest level of log records that the server gets.
     """
 
-    classes: Importable
+    classes: ImportSpec
     preload: bool
     log_level: int
 
     def load(self, server: socket.socket | None = None) -> EnvironmentFactory:
-        """Import what makes the environments.
+        """Import the environments' factory.
 
         Args:
-            server: See ``Importable.load``.
+            server: See ``ImportSpec.load``.
         """
         source, _ = self.classes.load(server)
         return EnvironmentFactory(source)
 
 
 def plan_for(factory: EnvironmentFactory, action_class: type[BaseModel]) -> Plan:
-    """Describe a factory to the processes that will import it.
+    """Return the plan for a factory and an action class.
 
     Args:
         factory: Makes the environments.
-        action_class: Class of the actions that are sent to them.
+        action_class: Class of the actions that are sent to the environments.
 
     Raises:
         ConfigurationError: Another process can't import one of the two.
@@ -51,7 +51,7 @@ def plan_for(factory: EnvironmentFactory, action_class: type[BaseModel]) -> Plan
             f"{factory.name} was given as one instance for all sessions, which can't be moved to another process; with "
             'isolation="process", give its class, or a function or functools.partial that makes it.'
         )
-    classes = Importable.of(
+    classes = ImportSpec.of(
         (factory.source, action_members(action_class)),
         f"{factory.name} and its actions' class {action_class.__qualname__}",
         needed_for='isolation="process"',

@@ -1,4 +1,4 @@
-"""A session's environment in a process of its own, or shared with other sessions."""
+"""Runner of an environment in a process of its own, or in one shared with other sessions."""
 
 import asyncio
 import logging
@@ -8,12 +8,12 @@ from typing import Any, NoReturn, Self
 
 from pydantic_core import from_json
 
-from openenv.core.env_server.execution import ProgressListener, within
+from openenv.core.env_server.execution.progress import current_progress_listener
+from openenv.core.env_server.execution.runner import within
+from openenv.core.env_server.execution.snapshots import Snapshot
+from openenv.core.env_server.execution.task_questions import TaskQuestion
 from openenv.core.env_server.isolation.link import Call
-from openenv.core.env_server.isolation.processes import EnvironmentProcess, Processes
-from openenv.core.env_server.outcomes import Outcome, WrittenJson
-from openenv.core.env_server.snapshots import Snapshot
-from openenv.core.env_server.tasks import TaskQuestion
+from openenv.core.env_server.isolation.pool import EnvironmentProcess, ProcessPool
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     EnvironmentFailedError,
@@ -21,10 +21,11 @@ from openenv.core.exceptions import (
     RequestError,
     ResetNeededError,
 )
+from openenv.core.wire.results import Outcome, WrittenJson
 
 logger = logging.getLogger(__name__)
 
-# Seconds that an environment gets to close, after what it may still be doing. Then it is given up.
+# Seconds that an environment gets to close, the end of its current call included.
 _CLOSE_TIMEOUT_S = 30.0
 
 _NO_PROCESS = "Expected a reset: the environment's process has ended, and the episode with it."
@@ -33,33 +34,22 @@ _numbers = count(1)
 
 
 class ProcessRunner:
-    """What ``Runner`` is to an environment in the server, for one in another process.
+    """``Runner`` of an environment in another process; ``reset`` and ``step`` always return coroutines.
 
-    A process that ends takes the episode with it. Its session is told so once; then only a reset helps, which makes a
-    new environment in a new process.
+    With its process an episode ends. One call fails with that error; then only a reset is accepted, which creates a new
+    environment in a new process.
 
     Args:
-        processes: Where processes come from.
-
-    Attributes:
-        inline: Never: nothing can be called at once.
-        environment_name: Name of the environment's class.
-        can_snapshot: Whether the environment has ``snapshot`` and ``restore``.
-        offers_tools: Whether ``step`` takes the actions that list and call tools.
-        tool_names: Names of the tools of the environment's class.
-        reset_names: Names of the parameters of ``reset``; ``None`` where it takes any.
-        step_names: Names of the options of ``step``, beside the action; ``None`` where it takes any.
-        requires_reset: Whether a step before the first reset, or after the end of an episode, is to be refused.
-        supports_concurrent_sessions: Whether the environment shares nothing with others of its class.
-        session_name: What its session is called in the log, once it has one.
+        processes: The pool of the environments' processes.
     """
 
     inline = False
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: ProcessPool) -> None:
         self.environment_name = processes.name
         self.requires_reset = True
         self.can_snapshot = False
+        self.has_state = True
         self.offers_tools = False
         self.tool_names: frozenset[str] = frozenset()
         self.reset_names: tuple[str, ...] | None = None
@@ -72,19 +62,19 @@ class ProcessRunner:
         self._closed = False
 
     @classmethod
-    async def make(cls, processes: Processes) -> Self:
-        """Make an environment in a process.
+    async def make(cls, processes: ProcessPool) -> Self:
+        """Create an environment in a process.
 
         Raises:
-            EnvironmentFactoryError: The factory raised, made something else than an environment, or took its process
-                down; or no process could be started.
+            EnvironmentFactoryError: The factory raised, returned no environment or ended its process, or no process
+                could be started.
         """
         runner = cls(processes)
         await runner._open()
         return runner
 
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Outcome | WrittenJson:
-        """Call ``reset`` with those of the arguments that it accepts; where its process has ended, in a new one."""
+        """Call ``reset`` with the arguments that it accepts; in a new process, where the old one has ended."""
         if self._process is not None and self._process.ended is not None:
             self._leave(self._process)
         if self._process is None:
@@ -92,55 +82,51 @@ class ProcessRunner:
         return await self._call("reset", arguments, timeout_s=timeout_s)
 
     async def step(
-        self,
-        action: Any,
-        options: Mapping[str, Any],
-        timeout_s: float | None = None,
-        on_progress: ProgressListener | None = None,
+        self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None
     ) -> Outcome | WrittenJson:
-        """Call ``step`` with the action and those of the options that it accepts."""
-        reports = () if on_progress is None else (True,)
-        return await self._call("step", action, options, *reports, timeout_s=timeout_s, on_progress=on_progress)
+        """Call ``step`` with the action and the options that it accepts."""
+        reports = () if current_progress_listener() is None else (True,)
+        return await self._call("step", action, options, *reports, timeout_s=timeout_s)
 
     async def state(self, timeout_s: float | None = None) -> Outcome | WrittenJson:
-        """Read the state, which may be a property or a method."""
+        """Return the state, which may be a property or a method."""
         return await self._call("state", timeout_s=timeout_s)
 
     async def render(self, timeout_s: float | None = None) -> WrittenJson:
-        """Have the environment show where it stands."""
+        """Return a picture of the episode's current state."""
         picture = await self._call("render", timeout_s=timeout_s)
         assert isinstance(picture, WrittenJson)
         return picture
 
     async def metadata(self, timeout_s: float | None = None) -> Any:
-        """Ask the environment what it is."""
+        """Return the environment's description of itself."""
         return _value(await self._call("metadata", timeout_s=timeout_s))
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
-        """Ask the environment about its tasks."""
+        """Answer a question about the environment's tasks."""
         answer = await self._call("tasks", question, timeout_s=timeout_s)
         assert isinstance(answer, WrittenJson)
         return answer
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
-        """Take a snapshot; only where ``can_snapshot`` holds. One that takes too long does not end the process.
+        """Return a snapshot; only where ``can_snapshot`` holds. A timeout of this call does not kill the process.
 
         Raises:
             ResetNeededError: The environment's process has ended.
         """
         process = self._process
-        if process is None or process.ended is not None:  # of which the next call is to tell
+        if process is None or process.ended is not None:  # the next call raises the error of the process
             raise ResetNeededError(_NO_PROCESS)
         answer = await within("snapshot", timeout_s, process.call(Call(self._number, "snapshot", ())))
         assert isinstance(answer, WrittenJson)
         return Snapshot.from_json(answer.text)
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
-        """Have the environment take up a snapshot; only where ``can_snapshot`` holds."""
+        """Restore a snapshot; only where ``can_snapshot`` holds."""
         await self._call("restore", snapshot, timeout_s=timeout_s)
 
-    async def copy(self, place: object, timeout_s: float | None = None) -> NoReturn:
-        """Refuse: a copy made with ``copy.deepcopy`` would have to share the process of the original.
+    async def copy(self, executor: object, timeout_s: float | None = None) -> NoReturn:
+        """Raise an error: a copy made with ``copy.deepcopy`` would share the process of the original.
 
         Raises:
             EnvironmentFailedError: Always.
@@ -148,7 +134,7 @@ class ProcessRunner:
         raise EnvironmentFailedError("a copy would not be in a process of its own")
 
     async def close(self) -> None:
-        """Close the environment and give up its place; a process that only this one used, and that hangs, is killed."""
+        """Close the environment and release its slot; a process that hangs without other sessions is killed."""
         self._closed = True
         process = self._process
         if process is None:
@@ -177,32 +163,27 @@ class ProcessRunner:
                 name, f"Environment factory '{name}' failed to create instance: its process {error.how}."
             ) from error
         except BaseException:
-            process.post(Call(self._number, "close", ()))  # where it was made before it was taken back
+            process.post(Call(self._number, "close", ()))  # if it was created before the call was cancelled
             self._leave(process)
             raise
-        if self._closed:  # meanwhile, while a reset was making it anew
+        if self._closed:  # while a reset was creating a new environment
             await self.close()
         self.environment_name = about["name"]
         self.requires_reset = about["requires_reset"]
         self.can_snapshot = about["can_snapshot"]
+        self.has_state = about["has_state"]
         self.offers_tools = about["offers_tools"]
         self.tool_names = frozenset(about["tool_names"])
         self.reset_names = _names(about["reset_names"])
         self.step_names = _names(about["step_names"])
         self.supports_concurrent_sessions = about["supports_concurrent_sessions"]
 
-    async def _call(
-        self,
-        operation: str,
-        *arguments: Any,
-        timeout_s: float | None = None,
-        on_progress: ProgressListener | None = None,
-    ) -> Outcome | WrittenJson:
+    async def _call(self, operation: str, *arguments: Any, timeout_s: float | None = None) -> Outcome | WrittenJson:
         process = self._process
         if process is None:
             raise ResetNeededError(_NO_PROCESS)
         try:
-            return await process.call(Call(self._number, operation, arguments), timeout_s, on_progress)
+            return await process.call(Call(self._number, operation, arguments), timeout_s)
         except RequestError:
             if process.ended is not None:
                 self._leave(process)

@@ -1,9 +1,9 @@
-"""The process from which the environments' processes are forked.
+"""Template: the process from which the environments' processes are forked.
 
-It has imported what the environment needs, and runs none of it: no event loop, no thread, no instance. So a fork of it
-is whole, shares its memory, and is ready within milliseconds. The server asks on a socket, passing the socket of the
-process to be; it is told of each start and each end. When the server is gone, the template ends its processes, and
-then itself.
+The template has imported the environment's modules and runs nothing: no event loop, no thread, no instance. So a fork
+loses no thread, shares the template's memory, and is ready within milliseconds. The server requests a fork on a socket,
+with the new process's socket; the template reports each start and each exit. When the server has ended, the template
+ends its processes and exits.
 """
 
 import gc
@@ -19,19 +19,19 @@ from contextlib import suppress
 from typing import Any
 
 from openenv.core.env_server.isolation.plan import Plan
-from openenv.core.env_server.isolation.worker import serve_sessions
+from openenv.core.env_server.isolation.process_main import serve_sessions
 
 FORK = b"f"
-"""What the server sends, with a socket, to have a process forked."""
+"""Message that requests a fork, and comes with the new process's socket."""
 
-# Seconds that environments get to close when the server has gone without a word.
+# Seconds that environments get to close when the server has ended.
 _END_GRACE_S = 5.0
-# Seconds that the author's module then gets, whose threads and exit functions the interpreter waits for.
+# Seconds that threads and exit functions of the author's module then get.
 _EXIT_GRACE_S = 1.0
 
 
 def main(control: int, plan: int) -> None:
-    """Run a template; in each process that it forks, this returns when that process is to end.
+    """Run a template. In a forked process, this function returns when that process is to exit.
 
     Args:
         control: File descriptor of the socket to the server.
@@ -55,16 +55,16 @@ def main(control: int, plan: int) -> None:
 
 
 class _Template:
-    """Forks and reaps.
+    """Fork server: forks and reaps processes.
 
     Args:
-        server: The socket to the server.
+        server: Socket to the server.
     """
 
     def __init__(self, server: socket.socket) -> None:
         self._server = server
         self._children: set[int] = set()
-        # The end of a child makes the selector return.
+        # SIGCHLD makes the selector return.
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -74,10 +74,10 @@ class _Template:
         self._selector.register(self._server, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         gc.collect()
-        gc.freeze()  # a collection in one process would copy the memory that all of them share
+        gc.freeze()  # a collection in one process would copy the memory that all processes share
 
     def run(self) -> socket.socket | None:
-        """Fork whenever the server asks. Returns the socket of a forked process, in it; ``None`` in the template."""
+        """Fork at each request of the server. Return its socket in a forked process, and ``None`` in the template."""
         while True:
             ready = [key.fileobj for key, _ in self._selector.select()]
             if self._woken in ready:
@@ -93,7 +93,7 @@ class _Template:
             connection.close()
 
     def _asked(self) -> socket.socket | None:
-        """Read what the server asks for: the socket of a new process, or ``None`` where the server is gone."""
+        """Read a request of the server. Return the socket of a new process, or ``None`` where the server has ended."""
         try:
             asked, descriptors, _, _ = socket.recv_fds(self._server, len(FORK), 1)
         except ConnectionError:
@@ -101,7 +101,7 @@ class _Template:
         return socket.socket(fileno=descriptors[0]) if asked else None
 
     def _fork(self, connection: socket.socket) -> bool:
-        """Fork. Returns whether this is the new process."""
+        """Fork. Return whether this is the new process."""
         try:
             pid = os.fork()
         except OSError as error:
@@ -110,14 +110,14 @@ class _Template:
         if pid == 0:
             self._become_child()
             return True
-        with suppress(OSError):  # the child does the same; whoever comes first
+        with suppress(OSError):  # the child makes the same call, perhaps earlier
             os.setpgid(pid, pid)
         self._children.add(pid)
         _tell(self._server, started=pid)
         return False
 
     def _become_child(self) -> None:
-        """Let go of what belongs to the template, and lead a process group of its own, to be killed as a whole."""
+        """Close the template's files, and start a process group, which can be killed as a whole."""
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -133,13 +133,13 @@ class _Template:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            if pid in self._children:  # and not something that the author's module starts when it is imported
+            if pid in self._children:  # not a process that the author's module has started on import
                 self._children.remove(pid)
-                kill_group(pid)  # what it started and left behind
+                kill_group(pid)  # the children that it has left
                 _tell(self._server, ended=pid, code=os.waitstatus_to_exitcode(status))
 
     def _end(self) -> None:
-        """Wait for the processes, whose own sockets tell them that the server is gone; kill those that do not end."""
+        """Wait for the processes, which end because the server has closed their sockets; kill those that do not end."""
         self._selector.unregister(self._server)
         deadline = time.monotonic() + _END_GRACE_S
         while self._children and time.monotonic() < deadline:
@@ -150,21 +150,21 @@ class _Template:
 
 
 def _end_soon() -> None:
-    """Have the kernel end the template where the interpreter does not get to its end."""
+    """Set an alarm that ends the template where the interpreter does not exit in time."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, _EXIT_GRACE_S)
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process and whatever it started, as far as that has not left its process group."""
-    with suppress(ProcessLookupError, PermissionError):  # the latter is macOS's word for a group of zombies
+    """Kill a process and its descendants in its process group."""
+    with suppress(ProcessLookupError, PermissionError):  # PermissionError: a group of zombies on macOS
         os.killpg(pid, signal.SIGKILL)
 
 
 def _tell(server: socket.socket, **message: Any) -> None:
-    with suppress(OSError):  # the server is gone, which the next read shows
+    with suppress(OSError):  # the server has ended; the next read shows that
         server.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _let_it_wake(_signal: int, _frame: Any) -> None:
-    """A signal reaches the wakeup descriptor only if it has a handler."""
+    """Handle SIGCHLD: a signal reaches the wakeup descriptor only if it has a handler."""

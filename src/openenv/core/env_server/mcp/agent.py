@@ -1,4 +1,4 @@
-"""An agent, and the session that it plays in. It can list and call tools; it never resets, steps or reads a state."""
+"""Agent and its session. An agent can list and call tools; it never resets, steps or reads a state."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,56 +8,56 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.about import About
-from openenv.core.env_server.media import Block, split
 from openenv.core.env_server.metrics import Ending, Transport
-from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import observation_json
-from openenv.core.env_server.session import Session
-from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.types import ResetRequest
+from openenv.core.env_server.sessions.about import About
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, SessionNotFoundError
+from openenv.core.wire.answers import observation_json
+from openenv.core.wire.media import Block, split
+from openenv.core.wire.results import Outcome
+from openenv.core.wire.types import ResetRequest
 
-# People who chat with an agent pause for long, unless the server says otherwise.
+# Default idle timeout: people who chat with an agent pause for long.
 _IDLE_TIMEOUT_S = 1800.0
 _ENDED = "This session has ended: nothing was asked of it for too long, or it was closed. Connect again for a new one."
-# What of a query does not go to the environment's reset.
+# Query parameters that are no arguments of the environment's reset.
 _NO_TASK = ("session_id",)
 
 
 @dataclass(frozen=True)
 class Served:
-    """What a server's agents share.
+    """Sessions and settings that a server's agents share.
 
     Attributes:
-        sessions: Where their sessions are opened.
+        sessions: Opens their sessions.
         name: Name of the environment.
-        allows_state: Whether the server's mode lets them read the state; the author has to want it, too.
-        about: What the environment is.
+        allows_state: Whether the server's mode lets agents read the state; the environment has to allow it, too.
+        about: Description of the environment.
     """
 
-    sessions: Sessions
+    sessions: SessionManager
     name: str
     allows_state: bool
     about: About
 
     @property
     def shows_state(self) -> bool:
-        """Whether agents may read the state, which may hold the answer: only if the environment's class says so."""
+        """Whether agents may read the state, which may hold the answer: only if the environment's class allows it."""
         return self.allows_state and bool(getattr(self.sessions.factory.environment_class, "SHOWS_STATE", False))
 
     @property
     def idle_timeout_s(self) -> float:
-        """Seconds without a request after which an agent is taken to have gone."""
+        """Seconds without a request after which an agent's session is closed."""
         return self.sessions.limits.idle_timeout_s or _IDLE_TIMEOUT_S
 
 
 class Observed(NamedTuple):
-    """What a model is shown.
+    """Observation in the form that a model reads.
 
     Attributes:
-        text: What it reads.
-        pictures: What it sees, as MCP's blocks of content.
+        text: The text.
+        pictures: The pictures, as MCP's blocks of content.
     """
 
     text: str = ""
@@ -65,16 +65,16 @@ class Observed(NamedTuple):
 
 
 class Agent:
-    """One agent. Its session is opened, and an episode begun, with the first request that needs them.
+    """Agent whose session is opened, and its episode started, by the first request that needs them.
 
     Args:
-        served: What it shares with others.
-        client: Where it comes from, as in ``clients.client_of``.
-        task: Arguments for the environment's ``reset``, as whoever has configured the agent has chosen them.
-        session_id: A session that was opened elsewhere, for the agent to play in; it is neither reset nor closed here.
+        served: Sessions and settings of the server.
+        client: The agent's address, from ``access.peer.peer_address``.
+        task: Arguments for the environment's ``reset``, from the address that the agent is configured with.
+        session_id: An open session for the agent to use, which is neither reset nor closed here.
 
     Attributes:
-        on_end: Called when its session ends before the agent goes.
+        on_end: Called when the session ends before the agent disconnects.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Agent:
         self._first: Outcome | None = None
 
     async def session(self) -> Session:
-        """Return its session, ready for a tool call.
+        """Return the agent's session, ready for a tool call.
 
         Raises:
-            SessionCapacityError: There is no place for it.
-            SessionNotFoundError: It has ended.
+            SessionCapacityError: No slot is free.
+            SessionNotFoundError: The session has ended.
             RequestError: The environment could not be made or reset.
         """
         if self._session_id is not None:
             session = self._sessions.get(self._session_id)
-            session.take_up()
+            session.resume()
             return session
         async with self._opening:
             if self._own is None:
@@ -111,7 +111,7 @@ class Agent:
         return self._own
 
     async def first_observation(self) -> Observed:
-        """Return what the reset showed, as a model is to read it; nothing where the agent's session is another's.
+        """Return the reset's observation for a model; an empty one if the agent did not open the session itself.
 
         Raises:
             RequestError: As ``session`` does.
@@ -120,22 +120,21 @@ class Agent:
         return Observed() if self._first is None else _readable(self._first)
 
     def keep(self) -> None:
-        """Learn that the agent is there."""
+        """Record activity of the agent, so that its session is not evicted."""
         if self._own is not None:
-            self._own.take_up()
+            self._own.resume()
 
     def let_yield(self) -> None:
-        """Give its session up to whoever needs the place: the agent may have gone."""
+        """Make the session evictable: the agent may have disconnected."""
         if self._own is not None:
-            self._sessions.let_yield(self._own)
+            self._sessions.allow_eviction(self._own)
 
     def close(self, ending: Ending = Ending.CLOSED) -> None:
-        """End the session that was opened for it."""
+        """Close the session if it was opened for this agent."""
         self._gone = True
         if self._own is not None and not self._own.closed:
-            self._own.ending = ending
-            self._own.on_end = None
-            self._sessions.close(self._own)
+            self._own.on_end(None)
+            self._sessions.close(self._own, ending)
 
     async def _open(self) -> None:
         if self._gone:
@@ -147,28 +146,28 @@ class Agent:
         except BaseException:
             self._sessions.close(session)
             raise
-        session.on_end = self._ended
+        session.on_end(self._ended)
         self._own = session
         self._close_if_gone()
 
     def _close_if_gone(self) -> None:
-        """End a session that has come too late."""
+        """Close a session that was opened after the agent was closed."""
         if self._gone:
             self.close()
 
-    def _ended(self) -> None:
+    def _ended(self, _ending: Ending) -> None:
         if self.on_end is not None:
             self.on_end()
 
 
 def task_of(query: Mapping[str, str]) -> dict[str, Any]:
-    """Read the arguments of a reset off a query, as in ``?seed=3&split=train&index=0``.
+    """Return the arguments of a reset in a query, as in ``?seed=3&split=train&index=0``.
 
     Args:
-        query: Names and values. What is a number, ``true`` or the like in JSON is that; anything else is a text.
+        query: Names and values. Values that are JSON scalars are read as such; all others are texts.
 
     Raises:
-        InvalidRequestError: The seed is no number from 0, or the like.
+        InvalidRequestError: An argument is invalid, such as a negative seed.
     """
     values = {name: value for name, value in query.items() if name not in _NO_TASK}
     further = {name: _value(text) for name, text in values.items() if name not in ResetRequest.model_fields}
@@ -188,7 +187,7 @@ def _value(text: str) -> Any:
 
 
 def _readable(outcome: Outcome) -> Observed:
-    """Write an observation for a model: a single text as it is, anything else as JSON; pictures as pictures."""
+    """Return an observation for a model: a single text as it is, other fields as JSON, pictures as blocks."""
     try:
         text = observation_json(outcome.observation)
     except (ValueError, TypeError) as error:
@@ -196,7 +195,7 @@ def _readable(outcome: Outcome) -> Observed:
     fields = from_json(text)
     if not isinstance(fields, dict):
         return Observed(text)
-    if len(fields) > 1:  # where there is nothing else, an author has nowhere else to put the task
+    if len(fields) > 1:  # metadata that is the only field may hold the task
         fields.pop("metadata", None)
     parts = split(fields)
     shown = {name: value for name, value in parts.value.items() if value not in (None, {}, [], "")}

@@ -1,6 +1,6 @@
-"""``/mcp`` over HTTP, for two kinds of agents: those that speak MCP, and those that speak its public dialect.
+"""Endpoint ``/mcp`` over HTTP, for agents that speak MCP and for programs that speak its public dialect.
 
-A POST whose ``Accept`` does not name ``text/event-stream`` is of the latter kind: a program of the public package.
+A POST whose ``Accept`` does not name ``text/event-stream`` is in the public dialect.
 """
 
 import asyncio
@@ -12,8 +12,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from openenv.core.env_server.clients import client_of
-from openenv.core.env_server.json_rpc import (
+from openenv.core.env_server.access.peer import peer_address
+from openenv.core.env_server.mcp.agent import Served
+from openenv.core.env_server.mcp.dialect import (
     CLOSE_SESSION,
     CREATE_SESSION,
     SessionMethods,
@@ -25,9 +26,8 @@ from openenv.core.env_server.json_rpc import (
     read_request,
     response_json,
 )
-from openenv.core.env_server.mcp.agent import Served
-from openenv.core.env_server.mcp_types import JsonRpcRequest, JsonRpcResponse
-from openenv.core.env_server.session_ids import HAND_ON
+from openenv.core.wire.mcp_types import JsonRpcRequest, JsonRpcResponse
+from openenv.core.wire.names import HAND_ON
 
 if TYPE_CHECKING:
     from openenv.core.env_server.mcp.native import Connections
@@ -36,15 +36,15 @@ _STREAM = "text/event-stream"
 _METHODS = ("GET", "POST", "DELETE")
 
 CheckRate = Callable[[Request], Awaitable[None]]
-"""Counts a request of a client's."""
+"""Counts a request towards the client's rate limit."""
 
 
 class McpEndpoint:
-    """The ASGI application at ``/mcp``.
+    """ASGI application at ``/mcp``.
 
     Args:
-        served: What the agents share.
-        check_rate: Counts a request, and raises where it is one too many; ``None`` for any number.
+        served: Sessions and settings that the agents share.
+        check_rate: Counts a request, and raises for one above the limit; ``None`` for no limit.
 
     Attributes:
         served: As above.
@@ -79,17 +79,17 @@ class McpEndpoint:
             await refusal(scope, receive, send)
 
     def end_streams(self) -> None:
-        """End what would keep the ASGI server from ending."""
+        """End the streams, which would keep the ASGI server from shutting down."""
         if self._connections is not None:
             self._connections.end_streams()
 
     async def close(self) -> None:
-        """End all connections of agents; for the end of the server."""
+        """Close all connections of agents; for the server's shutdown."""
         if self._connections is not None:
             await self._connections.close()
 
     async def _native(self) -> "Connections":
-        """Load the protocol's SDK, in a thread, since other clients are served meanwhile."""
+        """Import the protocol's SDK in a thread, while other clients are served."""
         async with self._loading:
             if self._connections is None:
                 module = await asyncio.to_thread(import_module, "openenv.core.env_server.mcp.native")
@@ -98,7 +98,7 @@ class McpEndpoint:
 
     async def _answer_native(self, request: Request, body: bytes, send: Send) -> None:
         document = parse(body)
-        if not isinstance(document, dict):  # what the SDK makes of some of it is an error in the server's log
+        if not isinstance(document, dict):  # the SDK would log an error for some of these
             await _json(response_json(parse_error()), 400)(request.scope, request.receive, send)
             return
         begins = document.get("method") == "initialize"
@@ -111,7 +111,7 @@ class McpEndpoint:
         if isinstance(rpc, JsonRpcRequest):
             if await self._handed_on(rpc, request, body, send):
                 return
-            rpc = await self._carry_out(rpc, client_of(request.scope))
+            rpc = await self._carry_out(rpc, peer_address(request.scope))
         await _json(response_json(rpc))(request.scope, request.receive, send)
 
     async def _carry_out(self, rpc: JsonRpcRequest, client: str) -> JsonRpcResponse:
@@ -125,15 +125,15 @@ class McpEndpoint:
         return await (self._apart(rpc) if session is None else answer_request(session, rpc))
 
     async def _apart(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
-        """Answer a request that names no session, in an environment of its own where it takes one."""
-        answered = answer_without_session(self._sessions.toolbox, rpc)
+        """Answer a request that names no session, in a fresh environment if it needs one."""
+        answered = answer_without_session(self._sessions.common_tools, rpc)
         if answered is not None:
             return answered
         async with self._sessions.apart() as session:
             return await answer_request(session, rpc)
 
     async def _handed_on(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:
-        """Have the worker answer that holds the session which the request names, where it is another one."""
+        """Forward a request to the worker that holds its session, if that is another worker."""
         hand_on: Any = request.scope.get(HAND_ON)
         session_id = named_session(rpc)
         if hand_on is None or session_id is None:
@@ -143,7 +143,7 @@ class McpEndpoint:
 
 
 class _Again:
-    """A body that has been read, for somebody else to read."""
+    """ASGI ``receive`` of a body that was already read."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

@@ -1,8 +1,8 @@
-"""MCP's streamable HTTP: the connections of agents, each with requests, perhaps a stream, and a session of its own.
+"""Streamable HTTP of MCP: connections of agents, each with requests, an optional stream, and a session of its own.
 
-A connection begins with ``initialize`` and is named by the header ``Mcp-Session-Id`` from then on. It ends when its
-agent says so (``DELETE``), when its session ends, or when nothing has come for the idle timeout. An agent that had a
-stream and lost it may have gone: from then on its session makes room for others, until it is heard of again.
+A connection begins with ``initialize``; later requests name it in the header ``Mcp-Session-Id``. It ends on the agent's
+``DELETE``, when its session ends, or after the idle timeout without a request. An agent whose stream broke may have
+disconnected: its session is evictable until the agent's next request.
 """
 
 import asyncio
@@ -19,36 +19,37 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from openenv.core.env_server.clients import client_of
-from openenv.core.env_server.json_rpc import response_json
+from openenv.core.env_server.access.peer import peer_address
 from openenv.core.env_server.mcp.agent import Agent, Served, task_of
-from openenv.core.env_server.mcp.requests import Requests
-from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
+from openenv.core.env_server.mcp.dialect import response_json
+from openenv.core.env_server.mcp.handlers import Requests
 from openenv.core.env_server.metrics import Ending
-from openenv.core.env_server.session_ids import AGENT_HEADER, SESSION_HEADER
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcResponse
+from openenv.core.wire.names import AGENT_HEADER, SESSION_HEADER
 
 logger = logging.getLogger(__name__)
 
-# An agent that has not begun an episode holds no place, but some memory.
+# Bounds memory: an agent without an episode holds no slot, but some memory.
 _MOST_CONNECTIONS = 10_000
-# Seconds that the requests of a connection get to end once it has ended.
+# Seconds for the open requests of a connection to finish after it has ended.
 _END_TIMEOUT_S = 5.0
-# How often to look whether the ASGI server is about to end: it tells applications only when all streams have ended.
+# Seconds between checks for a shutdown of the ASGI server, which notifies applications only after all streams ended.
 _LOOK_EVERY_S = 0.25
 
 
 class _NeverSet(anyio.Event):
-    """Stands in for an event of sse-starlette 2, by which streams wait for the server's end, on one event loop only.
+    """Replacement for an event of sse-starlette 2, by which streams wait for the server's end, on one event loop only.
 
-    Streams are ended here, on any loop and not while a server drains.
+    Streams are ended here, on any loop and not while a server drains. sse-starlette 3 has no such event, but the
+    openreward package pins 2.3.6, and both may be installed.
     """
 
     def __new__(cls) -> "_NeverSet":
         return object.__new__(cls)
 
     def set(self) -> None:
-        """Change nothing."""
+        """Do nothing."""
 
     async def wait(self) -> None:
         """Wait for ever."""
@@ -59,10 +60,10 @@ AppStatus.should_exit_event = _NeverSet()
 
 
 class Connections:
-    """The connections of one server's agents.
+    """Connections of a server's agents.
 
     Args:
-        served: What the agents share.
+        served: Sessions and settings that the agents share.
     """
 
     def __init__(self, served: Served) -> None:
@@ -73,17 +74,17 @@ class Connections:
         self._looking: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of connections."""
         return len(self._connections)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, *, begins: bool) -> None:
         """Answer an HTTP request.
 
         Args:
-            scope: ASGI's description of it.
-            receive: Its body.
-            send: Takes the answer.
-            begins: Whether it is ``initialize``, with which a connection begins.
+            scope: ASGI's description of the request.
+            receive: Receives the request's body.
+            send: Sends the answer.
+            begins: Whether the request is ``initialize``, which begins a connection.
         """
         request = Request(scope)
         name = request.headers.get(AGENT_HEADER)
@@ -102,13 +103,13 @@ class Connections:
             await self._begin(request, receive, send)
 
     def end_streams(self) -> None:
-        """End what would keep the ASGI server from ending, and take no further agents; requests are still answered."""
+        """End the streams, and accept no further agents; requests of others are still answered."""
         self._server_ends = True
         for connection in self._connections.values():
             connection.end_streams()
 
     async def close(self) -> None:
-        """End all connections, with their sessions; for the end of the server."""
+        """Close all connections, with their sessions; for the server's shutdown."""
         for connection in list(self._connections.values()):
             self.end(connection, Ending.SHUTDOWN)
         if self._ending:
@@ -119,7 +120,7 @@ class Connections:
         self._server_ends = False
 
     def end(self, connection: "Connection", ending: Ending) -> None:
-        """End a connection, which is not to be found any more."""
+        """Remove a connection and end it."""
         if self._connections.pop(connection.name, None) is None:
             return
         task = asyncio.get_running_loop().create_task(connection.end(ending))
@@ -131,7 +132,7 @@ class Connections:
             await connection.serve(scope, receive, send)
             return
         self._connections.pop(connection.name, None)
-        await connection.end(Ending.CLOSED)  # before it is answered: its agent may come back at once
+        await connection.end(Ending.CLOSED)  # before the answer: the agent may reconnect at once
         await Response(status_code=200)(scope, receive, send)
 
     async def _begin(self, request: Request, receive: Receive, send: Send) -> None:
@@ -142,7 +143,7 @@ class Connections:
         except InvalidRequestError as error:
             await _refusal(400, error.message)(request.scope, receive, send)
             return
-        agent = Agent(self._served, client_of(request.scope), task, session_id)
+        agent = Agent(self._served, peer_address(request.scope), task, session_id)
         connection = Connection(self._served.sessions.new_connection_id(), agent, self._served, self.end)
         self._connections[connection.name] = connection
         if self._looking is None:
@@ -156,7 +157,7 @@ class Connections:
                 self.end(connection, Ending.DISCONNECTED)
 
     def _look(self) -> None:
-        """End the streams once uvicorn is about to end."""
+        """End the streams once uvicorn shuts down."""
         owner = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
         if isinstance(owner, uvicorn.Server) and owner.should_exit:
             self.end_streams()
@@ -165,13 +166,13 @@ class Connections:
 
 
 class Connection:
-    """One agent's connection.
+    """Connection of one agent.
 
     Args:
-        name: What it is named by, which only its agent is to know.
+        name: Id of the connection, a secret of its agent.
         agent: The agent.
-        served: What it shares with others.
-        end: Called when the connection is to end, with why.
+        served: Sessions and settings of the server.
+        end: Called with the reason when the connection has to end.
 
     Attributes:
         name: As above.
@@ -183,7 +184,7 @@ class Connection:
         self._end = end
         self._idle_timeout_s = served.idle_timeout_s
         self._server = Requests(agent, served).server
-        # It checks no hosts and origins: the guard before the application does.
+        # The SDK need not check hosts and origins: the guard before the application does.
         self._transport = StreamableHTTPServerTransport(mcp_session_id=name)
         self._streams: set[asyncio.Task[None]] = set()
         self._requests = 0
@@ -193,7 +194,7 @@ class Connection:
         agent.on_end = self._session_ended
 
     async def begin(self) -> None:
-        """Get ready for requests."""
+        """Start the SDK's server, ready for requests."""
         ready = asyncio.Event()
         self._running = asyncio.get_running_loop().create_task(self._run(ready))
         self._running.add_done_callback(self._ran)
@@ -214,16 +215,16 @@ class Connection:
             self._heard()
 
     def end_streams(self) -> None:
-        """End the streams on which nothing is asked."""
+        """End the streams that carry no answer to a request."""
         for stream in self._streams:
             stream.cancel()
 
     async def end(self, ending: Ending) -> None:
-        """End it, and its session with it; what is under way is cancelled."""
+        """End the connection and its session; open requests are cancelled."""
         if self._timer is not None:
             self._timer.cancel()
         self._agent.close(ending)
-        if self._streams:  # first: the SDK logs an error for those that are open when it ends
+        if self._streams:  # first: the SDK logs an error for streams that are open when it ends
             self.end_streams()
             await asyncio.wait(self._streams)
         await self._transport.terminate()
@@ -244,7 +245,7 @@ class Connection:
         self._end(self, Ending.CLOSED if error is None else Ending.FAILED)
 
     async def _serve_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold a stream open until the agent or the server ends it."""
+        """Keep a stream open until the agent or the server ends it."""
         answer = _Watched(send)
         self._agent.keep()
         stream = asyncio.get_running_loop().create_task(self._transport.handle_request(scope, receive, answer.send))
@@ -252,7 +253,7 @@ class Connection:
         try:
             await asyncio.wait([stream])
         finally:
-            stream.cancel()  # where the server gives up waiting
+            stream.cancel()  # the server has stopped waiting
             self._streams.discard(stream)
             if not self._streams and not self._requests:
                 self._agent.let_yield()
@@ -276,7 +277,7 @@ class Connection:
 
 
 class _Watched:
-    """An answer on its way, and how far it is."""
+    """ASGI ``send`` that records how much of an answer was sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -295,7 +296,7 @@ class _Watched:
         await self._send(message)
 
     async def finish(self) -> None:
-        """End the answer where it was cut off; an ASGI server logs an error otherwise."""
+        """Complete an answer that was cut off; an ASGI server logs an error otherwise."""
         if self._status is not None and not self._finished:
             await self._send({"type": "http.response.body", "body": b""})
 

@@ -1,4 +1,4 @@
-"""How far a tool says that it is, passed on to the agent that waits for it."""
+"""Progress reports of a tool, sent to the agent that waits for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,14 +6,14 @@ from types import TracebackType
 from typing import Self
 
 Send = Callable[[float, str], Awaitable[None]]
-"""Sends how much is done, from 0 to 1, and what is being done."""
+"""Sends one report: the fraction that is done, from 0 to 1, and a message."""
 
 
 class Progress:
-    """Passes on what one tool call reports, for as long as it is entered.
+    """Progress reports of one tool call, sent within its ``async with`` block.
 
-    A tool may report faster than its agent reads: then only the newest report is sent. Those that are behind an earlier
-    one are not, since MCP has progress increase.
+    A tool may report faster than its agent reads: then only the newest report is sent. Reports that go back are
+    dropped, since progress must increase in MCP.
 
     Args:
         send: Sends one report.
@@ -27,20 +27,20 @@ class Progress:
         self._is_over = False
 
     def report(self, fraction: float, message: str) -> None:
-        """Take a report; on the event loop."""
+        """Accept a report; on the event loop."""
         if fraction > self._newest[0]:
             self._newest = (fraction, message)
             self._news.set()
 
     async def __aenter__(self) -> Self:
-        """Begin to pass reports on."""
+        """Start sending reports."""
         self._task = asyncio.create_task(self._pass_on())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop; if the call has ended well, once the newest report has been sent."""
+        """Stop sending; after a successful call, once the newest report has been sent."""
         self._is_over = True
         self._news.set()
         try:

@@ -1,4 +1,4 @@
-"""MCP over standard input and output: one agent, which has started this process for itself."""
+"""MCP over standard input and output, for the one agent that started this process."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from openenv.core.env_server.mcp.agent import Agent, Served
-from openenv.core.env_server.mcp.requests import Requests
+from openenv.core.env_server.mcp.handlers import Requests
 
 logger = logging.getLogger(__name__)
 
@@ -26,17 +26,17 @@ _Sending: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 class Streams(NamedTuple):
-    """Where an agent's messages come from, and where the answers go."""
+    """Streams of an agent's messages and of the answers."""
 
     reading: TextIOWrapper
     writing: TextIOWrapper
 
     @classmethod
     def take(cls) -> "Streams":
-        """Keep standard input and output for messages.
+        """Reserve standard input and output for messages.
 
-        Whatever an environment, its libraries or what they start print goes to standard error from now on; who reads
-        finds nothing.
+        From now on, output of the environment, its libraries and their child processes goes to standard error, and
+        their standard input is empty.
         """
         sys.stdout.flush()
         reading, writing = os.dup(0), os.dup(1)
@@ -51,12 +51,12 @@ class Streams(NamedTuple):
 
 
 async def serve_stdio(served: Served, task: Mapping[str, Any], streams: Streams) -> None:
-    """Serve one agent until it closes its side, or a signal comes.
+    """Serve one agent until it closes its side, or a signal arrives.
 
     Args:
-        served: What it is served from; of that nothing is served over the network.
+        served: Sessions and settings, of which nothing is served over the network.
         task: Arguments for the environment's ``reset``.
-        streams: Its messages.
+        streams: The agent's messages, and the answers.
     """
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
@@ -78,7 +78,7 @@ async def serve_stdio(served: Served, task: Mapping[str, Any], streams: Streams)
 
 
 async def _pass_on(reading: _Receiving, sending: _Sending) -> None:
-    """Pass messages on, and nothing else: the SDK would answer what is none, and fails where the agent has gone."""
+    """Pass on valid messages only: the SDK would answer invalid ones, and fails once the agent has disconnected."""
     async with sending:
         async for message in reading:
             if isinstance(message, Exception):
@@ -88,7 +88,7 @@ async def _pass_on(reading: _Receiving, sending: _Sending) -> None:
 
 
 class _Signalled:
-    """Ends the process in order. A thread that waits for the agent's next message can't be told to."""
+    """Signal handler that ends the process in order: the thread that awaits the next message can't be interrupted."""
 
     def __init__(self, served: Served, number: int) -> None:
         self._served = served

@@ -1,34 +1,39 @@
-"""An environment's tasks as clients of ORS expect them: in full, whatever of ``TaskProvider`` the environment has."""
+"""Catalog of an environment's tasks for clients of ORS, with defaults for missing methods of ``TaskProvider``."""
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
 
-from openenv.core.env_server.environment_types import EnvironmentFactory, environment_method
-from openenv.core.env_server.session import Session
-from openenv.core.env_server.task_routes import count_of, list_of_tasks, splits_of
-from openenv.core.env_server.types import TaskSplit
+from openenv.core.env_server.execution.introspection import EnvironmentFactory, environment_method
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.tasks import SessionTasks
 from openenv.core.exceptions import TaskNotFoundError, TasksUnsupportedError
+from openenv.core.wire.types import TaskSplit
 
 SEEDS = 1000
-"""Tasks of an environment that lists none: seeds from 0."""
+"""Number of tasks of an environment that lists none: one for each seed from 0."""
 
 
 class Catalog:
-    """The tasks of one environment. What it does not say follows from what it says.
+    """Catalog of one environment's tasks. Methods that the environment lacks are derived from those that it has.
 
-    An environment that says nothing has the split ``train``, and in it a task for each of the first seeds, or just one
-    where its ``reset`` takes no seed.
+    An environment without any has the split ``train`` with a task for each of the first seeds, or a single task if its
+    ``reset`` takes no seed.
 
     Args:
-        session: Answers the questions; it need not have been reset.
+        session: Session whose environment is queried; it need not have been reset.
         factory: Makes the environments.
+        index: Index of the tasks, shared by all catalogs of the environment.
     """
 
-    def __init__(self, session: Session, factory: EnvironmentFactory) -> None:
-        self._session = session
-        # Until the environment shows that it lacks them.
+    def __init__(self, session: Session, factory: EnvironmentFactory, index: "TaskIndex") -> None:
+        self._listed = SessionTasks(session)
+        self._index = index
+        # True until a call shows that the environment lacks these methods.
         self._has_splits = self._has_tasks = True
-        # None: any, or not known here.
+        # None: any, or unknown.
         self._reset_takes: frozenset[str] | None = None
         if factory.environment_class is not None:
             self._reset_takes = environment_method(factory.environment_class, "reset").arguments
@@ -36,7 +41,7 @@ class Catalog:
     async def splits(self) -> list[TaskSplit]:
         """List the splits."""
         try:
-            return splits_of(await self._session.tasks("list_splits"))
+            return await self._listed.splits()
         except TasksUnsupportedError:
             self._has_splits = False
             return [TaskSplit(name="train", type="train")]
@@ -54,38 +59,38 @@ class Catalog:
         """Count the tasks of a split."""
         await self._check(split)
         try:
-            return await self._count(split)
+            return await self._listed.count(split)
         except TasksUnsupportedError:
             return len(await self._tasks(split))
 
     async def task(self, split: str, index: int) -> dict[str, Any]:
-        """Give one task.
+        """Return one task.
 
         Raises:
-            TaskNotFoundError: There is none at this index.
+            TaskNotFoundError: There is no task at this index.
         """
         await self._check(split)
         try:
-            return _as_object(await self._session.tasks("get_task", split, index))
+            return _as_object(await self._listed.one(split, index))
         except TaskNotFoundError as error:
             raise TaskNotFoundError("Invalid index") from error
         except TasksUnsupportedError:
             return _at(await self._tasks(split), index)
 
     async def range(self, split: str, start: int | None, stop: int | None) -> list[dict[str, Any]]:
-        """Give the tasks from one index up to another; they count from the end where they are negative."""
+        """Return the tasks from one index up to another; negative indices count from the end."""
         await self._check(split)
         try:
-            return _as_objects(await self._session.tasks("get_task_range", split, start, stop))
+            return _as_objects(await self._listed.range(split, start, stop))
         except TaskNotFoundError as error:
             raise TaskNotFoundError("Invalid index range") from error
         except TasksUnsupportedError:
             return (await self._tasks(split))[start:stop]
 
     async def arguments_for(self, split: str, index: int) -> dict[str, Any]:
-        """Return what ``reset`` is called with to play a task that is listed: its fields, and where it is listed.
+        """Return the arguments of ``reset`` for a listed task: its fields, its split and its index.
 
-        An environment that says nothing of tasks knows no place, and gets a seed alone.
+        An environment that lists no tasks gets a seed alone.
 
         Raises:
             TaskNotFoundError: There is no such task.
@@ -94,20 +99,19 @@ class Catalog:
         return {**task, "split": split, "index": index} if self._has_splits or self._has_tasks else task
 
     async def arguments_of(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what ``reset`` is called with to play a task, which need not be listed.
+        """Return the arguments of ``reset`` for a task, which need not be listed.
 
         Raises:
-            TaskNotFoundError: It is not listed, and ``reset`` takes nothing else.
+            TaskNotFoundError: The task is not listed, and ``reset`` takes only listed ones.
         """
         takes = self._reset_takes
         if takes is not None and "task_spec" in takes:
             return {"task_spec": dict(task)}
         if takes is None or not {"split", "index"} <= takes or not takes.isdisjoint(task):
             return dict(task)
-        for split in await self.splits():
-            tasks = await self._tasks(split.name)
-            if task in tasks:
-                return {"split": split.name, "index": tasks.index(dict(task))}
+        listed = await self._index.find(task, self._all_tasks)
+        if listed is not None:
+            return {"split": listed.split, "index": listed.place}
         if not (self._has_splits or self._has_tasks):
             return dict(task)
         raise TaskNotFoundError(
@@ -115,23 +119,23 @@ class Catalog:
             "of a task. No task that it lists is like this one."
         )
 
+    async def _all_tasks(self) -> dict[str, list[dict[str, Any]]]:
+        return {split.name: await self._tasks(split.name) for split in await self.splits()}
+
     async def _check(self, split: str) -> None:
         if all(known.name != split for known in await self.splits()):
             raise TaskNotFoundError("Invalid split")
 
-    async def _count(self, split: str) -> int:
-        return count_of(await self._session.tasks("num_tasks", split))
-
     async def _tasks(self, split: str) -> list[dict[str, Any]]:
         try:
-            return _as_objects(await self._session.tasks("list_tasks", split))
+            return _as_objects(await self._listed.all(split))
         except TasksUnsupportedError:
             return await self._one_by_one(split)
 
     async def _one_by_one(self, split: str) -> list[dict[str, Any]]:
         try:
-            count = await self._count(split)
-            return [_as_object(await self._session.tasks("get_task", split, index)) for index in range(count)]
+            count = await self._listed.count(split)
+            return [_as_object(await self._listed.one(split, index)) for index in range(count)]
         except TasksUnsupportedError:
             return self._seeds()
 
@@ -142,12 +146,73 @@ class Catalog:
         return [{}]
 
 
-def _as_objects(tasks: Any) -> list[dict[str, Any]]:
-    return [_as_object(task) for task in list_of_tasks(tasks)]
+class ListedTask(NamedTuple):
+    """Position of a task: its split and its index."""
+
+    split: str
+    place: int
+
+
+class TaskIndex:
+    """Index of an environment's tasks, so that a rollout does not list all tasks again.
+
+    The tasks are assumed to keep their positions while the server runs. A task that is not in the index is looked up
+    once in a new index.
+    """
+
+    def __init__(self) -> None:
+        self._listed: dict[bytes, ListedTask] = {}
+        self._reading = asyncio.Lock()
+
+    async def find(
+        self, task: Mapping[str, Any], list_tasks: Callable[[], Awaitable[Mapping[str, list[dict[str, Any]]]]]
+    ) -> ListedTask | None:
+        """Return the position of a task; ``None`` if it is not listed.
+
+        Args:
+            task: The task.
+            list_tasks: Lists all tasks of every split.
+
+        Raises:
+            RequestError: The environment can't list its tasks.
+        """
+        key = _digest(task)
+        if key not in self._listed:
+            async with self._reading:
+                if key not in self._listed:  # another request may have listed the tasks meanwhile
+                    self._listed = _index_of(await list_tasks())
+        return self._listed.get(key)
+
+
+def _index_of(tasks: Mapping[str, list[dict[str, Any]]]) -> dict[bytes, ListedTask]:
+    index: dict[bytes, ListedTask] = {}
+    for split, listed in tasks.items():
+        for place, task in enumerate(listed):
+            index.setdefault(_digest(task), ListedTask(split, place))
+    return index
+
+
+def _digest(task: Mapping[str, Any]) -> bytes:
+    """Return a short digest of a task; tasks that are equal in Python have the same digest."""
+    text = json.dumps(_with_one_form(task), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _with_one_form(value: Any) -> Any:
+    """Return a value in which equal numbers have one form: other programs send 1.0 back as 1."""
+    if isinstance(value, dict):
+        return {key: _with_one_form(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_one_form(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_objects(tasks: list[Any]) -> list[dict[str, Any]]:
+    return [_as_object(task) for task in tasks]
 
 
 def _as_object(task: Any) -> dict[str, Any]:
-    """Make an object of a task, which in ORS it has to be."""
+    """Return a task as a JSON object, which ORS requires."""
     return task if isinstance(task, dict) else {"task": task}
 
 

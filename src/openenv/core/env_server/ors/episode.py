@@ -1,4 +1,4 @@
-"""An episode that a client of ORS plays: its prompt, its tools, and the calls that are under way."""
+"""Episode of a client of ORS: its prompt, its tools, and the calls under way."""
 
 import asyncio
 import logging
@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.mcp_types import ToolErrorType
 from openenv.core.env_server.ors.event_stream import Event
 from openenv.core.env_server.ors.messages import (
     Block,
@@ -19,43 +18,42 @@ from openenv.core.env_server.ors.messages import (
     TextBlock,
     ToolOutput,
 )
-from openenv.core.env_server.outcomes import Outcome
-from openenv.core.env_server.protocol import error_data, observation_json
-from openenv.core.env_server.session import Phase, Session
-from openenv.core.env_server.toolbox import ToolAnswer, Toolbox
+from openenv.core.env_server.sessions.session import Phase, Session
+from openenv.core.env_server.sessions.toolbox import ToolCallResult
 from openenv.core.exceptions import EnvironmentFailedError, RequestError, ResetNeededError
+from openenv.core.wire.answers import observation_json
+from openenv.core.wire.errors import error_data
+from openenv.core.wire.mcp_types import ToolErrorType
+from openenv.core.wire.results import Outcome
 
 logger = logging.getLogger(__name__)
 
-# For so long the answer to a call can be asked for again, by a client whose connection broke.
+# Seconds for which a client whose connection broke can request the answer to a call again.
 _LINGER_S = 60.0
-# Where an observation has one of these fields, it holds what a language model is to read.
+# Fields of an observation that hold the text for a language model.
 _TEXT_FIELDS = ("prompt", "text")
 
 
 class OrsEpisode:
-    """One session of a client of ORS. Its only episode begins when this is made.
+    """Episode of a session of ORS, the only one of that session; it begins when this is made.
 
     Args:
         session: The session, not reset yet.
-        toolbox: Its tools.
-        arguments: What ``reset`` is called with.
+        arguments: Arguments of ``reset``.
     """
 
-    def __init__(self, session: Session, toolbox: Toolbox, arguments: Mapping[str, Any]) -> None:
-        session.enforces_order = True  # there is no way to reset, nor to go on after the end
+    def __init__(self, session: Session, arguments: Mapping[str, Any]) -> None:
         self.session = session
-        self._toolbox = toolbox
         self._prompt: list[Block] = []
         self._failure: RequestError | None = None
         self._beginning = asyncio.create_task(self._begin(arguments))
         self._calls: dict[str, asyncio.Task[Event]] = {}
 
     async def begun(self, timeout_s: float) -> bool:
-        """Wait for the episode to have begun; ``False`` where it takes longer.
+        """Wait until the episode has begun; ``False`` after the timeout, in seconds.
 
         Raises:
-            RequestError: Its ``reset`` failed.
+            RequestError: The ``reset`` failed.
         """
         done, _ = await asyncio.wait({self._beginning}, timeout=timeout_s)
         if self._failure is not None:
@@ -64,14 +62,14 @@ class OrsEpisode:
 
     @property
     def prompt(self) -> list[Block]:
-        """What a model is shown first; only once it has begun."""
+        """Return the prompt of an episode that has begun."""
         return self._prompt
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, "asyncio.Task[Event]"]:
         """Call a tool.
 
         Returns:
-            The call's name, and what gives its result.
+            The call's id, and an awaitable of its result.
         """
         task_id = uuid4().hex
         call = asyncio.create_task(self._answer(name, arguments))
@@ -80,11 +78,11 @@ class OrsEpisode:
         return task_id, call
 
     def earlier_call(self, task_id: str) -> "asyncio.Task[Event] | None":
-        """Find a call that was made before; ``None`` where this session made none of this name lately."""
+        """Return a recent call of this session; ``None`` if there is none with this id."""
         return self._calls.get(task_id)
 
     def end(self) -> None:
-        """Give up what is under way: the session has ended."""
+        """Cancel the calls under way: the session has ended."""
         self._beginning.cancel()
         for call in self._calls.values():
             call.cancel()
@@ -98,13 +96,13 @@ class OrsEpisode:
             self._prompt = _prompt_of(await self.session.reset(arguments))
         except RequestError as error:
             self._failure = error
-        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and told
+        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and answered
             self._failure = self._unexpected(error, "reset")
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Event:
         try:
             arguments = await self._without_unset(name, arguments)
-            result = _result_of(await self._toolbox.call(self.session, name, arguments))
+            result = _result_of(await self.session.tools.call(name, arguments))
         except ResetNeededError as error:
             if self.session.phase is not Phase.DONE:
                 return _error_event(error)
@@ -114,15 +112,15 @@ class OrsEpisode:
             )
         except RequestError as error:
             return _error_event(error)
-        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and told
+        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and answered
             return _error_event(self._unexpected(error, "tool call"))
         return Event("end", result.model_dump_json())
 
     async def _without_unset(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Leave out what the caller did not set: some clients, TRL's too, send null for it."""
+        """Return the arguments without unset ones, for which some clients, such as TRL's, send null."""
         if None not in arguments.values():
             return arguments
-        tools = await self._toolbox.tools(self.session)
+        tools = await self.session.tools.list()
         schema: Mapping[str, Any] = next((tool.input_schema for tool in tools if tool.name == name), {})
         properties = schema.get("properties", {})
         optional = [
@@ -131,13 +129,13 @@ class OrsEpisode:
         return {key: value for key, value in arguments.items() if value is not None or key not in optional}
 
     def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
-        told = {"session": self.session.name}
-        logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=told)
+        extra = {"session": self.session.name}
+        logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=extra)
         return EnvironmentFailedError(str(error) or type(error).__name__)
 
 
 def _may_be_null(schema: Any) -> bool:
-    """Whether an argument may be null, as far as its schema says so; one that says nothing takes anything."""
+    """Whether an argument may be null by its schema; a schema without a type accepts everything."""
     if not isinstance(schema, Mapping):  # "true" is a schema too
         return True
     kinds = schema.get("type", schema.get("enum", []))
@@ -152,7 +150,7 @@ def _error_event(error: RequestError) -> Event:
 
 
 def _prompt_of(outcome: Outcome) -> list[Block]:
-    """Write what a reset shows for a model: the text that it has for one, else its fields as JSON."""
+    """Return a reset's observation for a model: its text for models if it has one, else its fields as JSON."""
     text = observation_json(outcome.observation)
     fields: dict[str, Any] = from_json(text)
     own = next((fields[name] for name in _TEXT_FIELDS if isinstance(fields.get(name), str) and fields[name]), None)
@@ -162,8 +160,8 @@ def _prompt_of(outcome: Outcome) -> list[Block]:
     return [TextBlock(text=own)]
 
 
-def _result_of(answer: ToolAnswer) -> CallSucceeded | CallRefused:
-    """Say what a call gave. What went wrong inside a tool is for the model to read: the episode goes on."""
+def _result_of(answer: ToolCallResult) -> CallSucceeded | CallRefused:
+    """Return the result of a call. An error inside a tool is a result for the model: the episode goes on."""
     metadata = dict(answer.metadata)
     if answer.error is not None:
         if answer.error.error_type is ToolErrorType.TOOL_NOT_FOUND:
@@ -180,13 +178,13 @@ def _result_of(answer: ToolAnswer) -> CallSucceeded | CallRefused:
     return CallSucceeded(output=output)
 
 
-def _blocks_of(answer: ToolAnswer) -> list[Block]:
+def _blocks_of(answer: ToolCallResult) -> list[Block]:
     blocks = [block for content in answer.content if (block := _block_of(content)) is not None]
     return blocks or [TextBlock(text=answer.text)]
 
 
 def _block_of(content: Mapping[str, Any]) -> Block | None:
-    """Turn a block of MCP into one of ORS, which has texts and pictures only."""
+    """Convert a block of MCP to one of ORS, which has texts and pictures only."""
     if content.get("type") == "text":
         return TextBlock(text=str(content["text"]))
     if content.get("type") == "image":

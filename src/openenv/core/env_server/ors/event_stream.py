@@ -1,4 +1,4 @@
-"""Server-sent events, as the clients of ORS read them."""
+"""Server-sent events of ORS."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from starlette.responses import StreamingResponse
 
-# Clients give a connection up on which nothing comes for 30 s.
+# Clients drop a connection that is silent for 30 s.
 _PULSE_S = 10.0
 _PULSE = ": ping\n\n"
 _CHUNK = 4096
@@ -16,11 +16,11 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class Event(NamedTuple):
-    """One event.
+    """Server-sent event.
 
     Attributes:
         name: ``task_id``, ``end`` or ``error``.
-        data: What goes with it; of ``end``, JSON without white space around it.
+        data: Data of the event; for ``end``, JSON without white space around it.
     """
 
     name: str
@@ -28,11 +28,11 @@ class Event(NamedTuple):
 
 
 def event_stream(task_id: str, answer: "asyncio.Future[Event] | Event") -> StreamingResponse:
-    """Answer with events: the name of what goes on, at once, and its result, when it is there.
+    """Return a response with two events: the id of a call at once, and its result when it has ended.
 
     Args:
-        task_id: The name.
-        answer: The last event, or what gives it. It is not given up when the client goes.
+        task_id: Id of the call.
+        answer: The last event, or a future of it, which is not cancelled when the client disconnects.
     """
     return StreamingResponse(_written(task_id, answer), headers=_HEADERS, media_type="text/event-stream")
 
@@ -50,7 +50,7 @@ async def _written(task_id: str, answer: "asyncio.Future[Event] | Event") -> Asy
 
 
 def _chunks(last: Event) -> Iterator[Event]:
-    """Cut a long result into pieces, since clients read no lines of any length."""
+    """Split a long result into chunks, since clients limit the length of a line."""
     if last.name != "end":
         yield Event(last.name, last.data[:_CHUNK])
         return
@@ -61,7 +61,7 @@ def _chunks(last: Event) -> Iterator[Event]:
 
 
 def _guarded(chunk: str) -> str:
-    """Escape white space, as JSON has it, where a piece begins with some: clients would lose it there."""
+    """Escape white space at the start of a chunk, as in JSON: clients would strip it."""
     return f"\\u{ord(chunk[0]):04x}{chunk[1:]}" if chunk[:1].isspace() else chunk
 
 

@@ -1,14 +1,14 @@
-"""What a client of ORS and a server say to each other."""
+"""Messages of ORS between clients and servers."""
 
 from typing import Any, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from openenv.core.env_server.types import BaseMessage
+from openenv.core.wire.types import BaseMessage
 
 
 class TextBlock(BaseMessage):
-    """A text for a model."""
+    """Text for a model."""
 
     text: str
     detail: dict[str, Any] | None = None
@@ -16,7 +16,7 @@ class TextBlock(BaseMessage):
 
 
 class ImageBlock(BaseMessage):
-    """A picture for a model; ``data`` is base64."""
+    """Picture for a model; ``data`` is base64."""
 
     data: str
     mimeType: str  # noqa: N815  # as ORS calls it
@@ -28,7 +28,7 @@ Block = TextBlock | ImageBlock
 
 
 class UserMessage(BaseMessage):
-    """A prompt as the first message of a conversation."""
+    """Prompt as the first message of a conversation."""
 
     role: Literal["user"] = "user"
     blocks: list[Block]
@@ -36,7 +36,7 @@ class UserMessage(BaseMessage):
 
 
 class OrsTool(BaseMessage):
-    """A tool as it is listed."""
+    """Tool in a list of tools."""
 
     name: str
     description: str
@@ -44,13 +44,13 @@ class OrsTool(BaseMessage):
 
 
 class ToolList(BaseMessage):
-    """The tools that there are.
+    """List of tools.
 
     Attributes:
-        tools: Those that a model may call.
-        terminal_tool: The one that takes a model's plain message; no environment of ours has such a tool.
+        tools: The tools that a model may call.
+        terminal_tool: The tool for a model's plain message; no environment of this package has such a tool.
         supports_score_group: Whether the environment compares the rollouts of a group; none does.
-        message_block_types: What a message may consist of.
+        message_block_types: Types of the blocks of a message.
     """
 
     tools: list[OrsTool]
@@ -60,14 +60,14 @@ class ToolList(BaseMessage):
 
 
 class CreateRequest(BaseMessage):
-    """Start a session's episode.
+    """Request that starts a session's episode.
 
     Attributes:
-        env_name: Name of the environment; by default the one that there is.
+        env_name: Name of the environment; by default the served one.
         task_spec: The task.
-        split: In its place, the split in which the task is listed,
-        index: and where in it.
-        toolset_name: A set of tools beside the environment's own; this server has none.
+        split: Instead of ``task_spec``, the split in which the task is listed.
+        index: The task's index in the split.
+        toolset_name: Set of tools beside the environment's own; this server has none.
     """
 
     env_name: str | None = None
@@ -85,12 +85,12 @@ class CreateRequest(BaseMessage):
 
 
 class CallRequest(BaseMessage):
-    """Call a tool.
+    """Request that calls a tool.
 
     Attributes:
         name: Name of the tool.
         input: Its arguments.
-        task_id: The call that was made before, whose answer is asked for again.
+        task_id: Id of an earlier call whose answer is requested again.
     """
 
     name: str
@@ -99,13 +99,13 @@ class CallRequest(BaseMessage):
 
 
 class SessionName(BaseMessage):
-    """The session that something was done with."""
+    """Id of the session that a request changed."""
 
     sid: str
 
 
 class ToolOutput(BaseMessage):
-    """What a tool gave."""
+    """Result of a tool."""
 
     blocks: list[Block]
     metadata: dict[str, Any] | None = None
@@ -114,14 +114,14 @@ class ToolOutput(BaseMessage):
 
 
 class CallSucceeded(BaseMessage):
-    """A call that was carried out."""
+    """Call that was executed."""
 
     ok: Literal[True] = True
     output: ToolOutput
 
 
 class CallRefused(BaseMessage):
-    """A call that was not carried out; the session is as it was."""
+    """Call that was not executed; the session is unchanged."""
 
     ok: Literal[False] = False
     error: str

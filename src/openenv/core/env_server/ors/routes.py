@@ -1,15 +1,13 @@
-"""The routes of ORS, as its clients ask for them: with the environment's name in front, or without.
+"""Routes of ORS, with and without the environment's name as a prefix of the path.
 
-A session begins with a name (``/create_session``), under which an episode is created (``/create``), played
-(``/prompt``, ``/call``) and deleted. It ends too when its client neither asks for anything nor sends a ``/ping`` for a
-while.
+A client gets a session id (``/create_session``), with which it creates an episode (``/create``), plays it (``/prompt``,
+``/call``) and deletes it. A session without a request or a ``/ping`` ends after the idle timeout.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Request, params
 from fastapi.responses import Response
@@ -19,10 +17,11 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Scope
 
-from openenv.core.env_server.clients import client_of
-from openenv.core.env_server.mcp_types import Tool
-from openenv.core.env_server.metrics import Transport
-from openenv.core.env_server.ors.catalog import Catalog
+from openenv._version import __version__
+from openenv.core.env_server.access.peer import peer_address
+from openenv.core.env_server.http.tasks import TaskCount, TaskList, check_name
+from openenv.core.env_server.metrics import Ending, Transport
+from openenv.core.env_server.ors.catalog import Catalog, TaskIndex
 from openenv.core.env_server.ors.episode import OrsEpisode
 from openenv.core.env_server.ors.event_stream import Event, event_stream
 from openenv.core.env_server.ors.messages import (
@@ -34,25 +33,19 @@ from openenv.core.env_server.ors.messages import (
     ToolList,
     UserMessage,
 )
-from openenv.core.env_server.session import Session
-from openenv.core.env_server.session_ids import ORS_HEADER, worker_of
-from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.task_routes import TaskCount, TaskList, check_name
-from openenv.core.env_server.types import (
-    GetTaskRangeRequest,
-    GetTaskRequest,
-    ListTasksRequest,
-    NumTasksRequest,
-    TaskSplit,
-)
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import InvalidRequestError, TaskNotFoundError
+from openenv.core.wire.mcp_types import Tool
+from openenv.core.wire.names import ORS_HEADER, worker_of
+from openenv.core.wire.types import GetTaskRangeRequest, GetTaskRequest, ListTasksRequest, NumTasksRequest, TaskSplit
 
-# A session of which nothing is heard for so long is closed, unless the server says otherwise.
+# Default idle timeout of a session, in seconds.
 _IDLE_TIMEOUT_S = 900.0
-# How long one request waits for an episode to begin; its client then asks again.
+# Seconds for which one request waits for an episode to begin; its client then sends it again.
 _BEGINNING_TIMEOUT_S = 25.0
 _STILL_STARTING = {"X-Backend-State": "starting", "Retry-After": "2"}
-# Ended sessions that are told from those that never were.
+# Number of ids of ended sessions that are kept, to answer 410 for them instead of 404.
 _ENDED_KEPT = 10_000
 _LONGEST_ID = 200
 
@@ -68,47 +61,50 @@ SessionId = Annotated[str, Depends(_session_id)]
 
 
 class OrsTask(BaseModel):
-    """A task, and whose it is."""
+    """Task with its environment's name."""
 
     task: dict[str, JsonValue]
     env_name: str
 
 
 class _OrsRoute(APIRoute):
-    """A route on a path that the public server answers too; it is for those who name a session of ORS.
+    """Route with the lowest priority among those of its path, unless the request names a session of ORS.
 
-    All clients of ORS do so, even where they ask for what concerns no session.
+    The other routes are the author's own, and the public server's for tasks. Clients of ORS send the header with all
+    requests but ``/create_session``, even where a request concerns no session.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request that has the header."""
-        if ORS_HEADER not in Headers(scope=scope):
-            return Match.NONE, {}
-        return super().matches(scope)
+        """Match a request without the header in part, which Starlette uses where no route matches in full."""
+        match, child_scope = super().matches(scope)
+        if match is Match.FULL and ORS_HEADER not in Headers(scope=scope):
+            return Match.PARTIAL, child_scope
+        return match, child_scope
 
 
 class OrsTransport:
-    """The routes of one server.
+    """Routes of ORS of a server.
 
     Args:
-        sessions: Where sessions are opened.
+        sessions: Opens the sessions.
         environment: Name of the environment.
     """
 
-    def __init__(self, sessions: Sessions, environment: str) -> None:
+    def __init__(self, sessions: SessionManager, environment: str) -> None:
         self._sessions = sessions
         self._environment = environment
         self._creating: set[str] = set()
         self._episodes: dict[str, OrsEpisode] = {}
         self._ended: dict[str, None] = {}
+        self._task_index = TaskIndex()
 
     def router(self, dependencies: list[params.Depends]) -> APIRouter:
-        """Build the routes. ORS describes them, so the OpenAPI document does not.
+        """Build the routes. The OpenAPI document leaves them out, since ORS specifies them.
 
         Args:
-            dependencies: What is asked before each of them.
+            dependencies: FastAPI dependencies of each route.
         """
-        router = APIRouter(dependencies=dependencies, include_in_schema=False)
+        router = APIRouter(dependencies=dependencies, include_in_schema=False, route_class=_OrsRoute)
         add = router.add_api_route
         add("/version", self.version)
         add("/create_session", self.create_session, methods=["POST"])
@@ -118,12 +114,10 @@ class OrsTransport:
         add("/delete_session", self.delete_session, methods=["POST"])
         self._add_task_routes(add)
         self._add_episode_routes(add)
-        named: dict[str, Any] = {"prefix": "/{env:path}", "dependencies": [Depends(self._check_name)]}
-        tasks, episodes = APIRouter(route_class=_OrsRoute, **named), APIRouter(**named)
-        self._add_task_routes(tasks.add_api_route)
-        self._add_episode_routes(episodes.add_api_route)
-        router.include_router(tasks)
-        router.include_router(episodes)
+        named = APIRouter(prefix="/{env:path}", dependencies=[Depends(self._check_name)], route_class=_OrsRoute)
+        self._add_task_routes(named.add_api_route)
+        self._add_episode_routes(named.add_api_route)
+        router.include_router(named)
         return router
 
     def _add_task_routes(self, add: Callable[..., None]) -> None:
@@ -143,8 +137,8 @@ class OrsTransport:
     # --- Tasks and tools, of no session --------------------------------------------------------------------------
 
     async def version(self) -> dict[str, str | None]:
-        """Say which version this server is of."""
-        return {"version": version("openenv-core"), "build_sha": None}
+        """Return the version of the server."""
+        return {"version": __version__, "build_sha": None}
 
     async def splits(self) -> list[TaskSplit]:
         """List the splits."""
@@ -162,19 +156,19 @@ class OrsTransport:
             return TaskCount(num_tasks=await catalog.count(body.split))
 
     async def task(self, body: GetTaskRequest) -> OrsTask:
-        """Give one task."""
+        """Return one task."""
         async with self._catalog() as catalog:
             return OrsTask(task=await catalog.task(body.split, body.index), env_name=self._environment)
 
     async def range(self, body: GetTaskRangeRequest) -> TaskList:
-        """Give the tasks from one index up to another."""
+        """Return the tasks from one index up to another."""
         async with self._catalog() as catalog:
             tasks = await catalog.range(body.split, body.start, body.stop)
         return TaskList(tasks=tasks, env_name=self._environment)
 
     async def tools(self) -> ToolList:
         """List the tools that every task has."""
-        known = self._sessions.toolbox.same_for_all
+        known = self._sessions.common_tools
         if known is not None:
             return _listed(known)
         async with self._sessions.apart() as session:
@@ -183,17 +177,17 @@ class OrsTransport:
     # --- A session -----------------------------------------------------------------------------------------------
 
     async def create_session(self) -> Response:
-        """Make a name for a session."""
+        """Return an id for a new session."""
         return event_stream(self._sessions.new_id(), Event("end", ""))
 
     async def create(self, request: Request, body: CreateRequest, sid: SessionId) -> SessionName:
-        """Open a session under a name and begin its episode, which goes on when this has answered."""
+        """Open a session with a given id and start its episode; the answer does not wait for the reset."""
         self._check_new(sid, body)
         self._creating.add(sid)
         self._ended.pop(sid, None)
         try:
             session = await self._sessions.open(
-                client=client_of(request.scope),
+                client=peer_address(request.scope),
                 idle_timeout_s=self._sessions.limits.idle_timeout_s or _IDLE_TIMEOUT_S,
                 transport=Transport.ORS,
             )
@@ -203,19 +197,19 @@ class OrsTransport:
         return SessionName(sid=sid)
 
     async def task_tools(self, sid: SessionId) -> ToolList:
-        """List the tools that there are in this episode."""
+        """List the tools of this episode."""
         return await self._tools_of((await self._begun(sid)).session)
 
     async def prompt(self, sid: SessionId) -> list[Block]:
-        """Give what a model is shown first."""
+        """Return the episode's prompt."""
         return (await self._begun(sid)).prompt
 
     async def messages(self, sid: SessionId) -> list[UserMessage]:
-        """Give the same as a conversation."""
+        """Return the prompt as a conversation."""
         return [UserMessage(blocks=(await self._begun(sid)).prompt)]
 
     async def call(self, body: CallRequest, sid: SessionId) -> Response:
-        """Call a tool, or take up the answer to an earlier call whose connection broke."""
+        """Call a tool, or return the answer to an earlier call whose connection broke."""
         episode = await self._begun(sid)
         if body.task_id is None:
             return event_stream(*episode.call(body.name, body.input))
@@ -223,12 +217,12 @@ class OrsTransport:
         return event_stream(body.task_id, earlier or Event("error", "unknown task_id"))
 
     async def ping(self, sid: SessionId) -> dict[str, str]:
-        """Keep a session whose client does something else for a while."""
+        """Keep a session open without a request."""
         self._episode(sid)
         return {"status": "ok"}
 
     async def delete(self, sid: SessionId) -> SessionName:
-        """End a session, if there is one of this name."""
+        """Close the session with this id, if there is one."""
         episode = self._episodes.get(sid)
         if episode is not None:
             self._sessions.close(episode.session)
@@ -237,7 +231,7 @@ class OrsTransport:
         return SessionName(sid=sid)
 
     async def delete_session(self, sid: SessionId) -> SessionName:
-        """Give a name back; its session, if there still is one, ends."""
+        """Release a session's id, and close its session if it is still open."""
         return await self.delete(sid)
 
     def _check_new(self, sid: str, body: CreateRequest) -> None:
@@ -251,7 +245,7 @@ class OrsTransport:
             raise HTTPException(400, f"Expected a name in {ORS_HEADER} that /create_session has made")
 
     async def _begin(self, sid: str, session: Session, body: CreateRequest) -> None:
-        catalog = Catalog(session, self._sessions.factory)
+        catalog = Catalog(session, self._sessions.factory, self._task_index)
         try:
             if body.task_spec is not None:
                 arguments = await catalog.arguments_of(body.task_spec)
@@ -264,24 +258,24 @@ class OrsTransport:
             if isinstance(error, TaskNotFoundError):
                 raise HTTPException(400, error.message) from error
             raise
-        if session.closed or sid in self._ended:  # meanwhile: the server ends, or the client has given up
+        if session.closed or sid in self._ended:  # meanwhile the server is ending, or the client has deleted it
             self._sessions.close(session)
             raise HTTPException(410, "Session deleted")
-        self._episodes[sid] = OrsEpisode(session, self._sessions.toolbox, arguments)
-        session.on_end = partial(self._forget, sid)
+        self._episodes[sid] = OrsEpisode(session, arguments)
+        session.on_end(partial(self._forget, sid))
 
     def _episode(self, sid: str) -> OrsEpisode:
-        """Find an episode, whose client is there."""
+        """Return an episode, and record activity of its client."""
         episode = self._episodes.get(sid)
         if episode is not None:
-            episode.session.keep()
+            episode.session.touch()
             return episode
         if sid in self._ended:
             raise HTTPException(410, "Session deleted")
         raise HTTPException(404, "Active environment not found")
 
     async def _begun(self, sid: str) -> OrsEpisode:
-        """Find an episode and wait for it to begin."""
+        """Return an episode after it has begun."""
         episode = self._episode(sid)
         try:
             begun = await episode.begun(_BEGINNING_TIMEOUT_S)
@@ -293,7 +287,7 @@ class OrsTransport:
             raise HTTPException(503, "Environment still starting.", headers=_STILL_STARTING)
         return episode
 
-    def _forget(self, sid: str) -> None:
+    def _forget(self, sid: str, _ending: Ending) -> None:
         self._episodes.pop(sid).end()
         self._note_end(sid)
 
@@ -303,13 +297,13 @@ class OrsTransport:
             del self._ended[next(iter(self._ended))]
 
     async def _tools_of(self, session: Session) -> ToolList:
-        return _listed(await self._sessions.toolbox.tools(session))
+        return _listed(await session.tools.list())
 
     @asynccontextmanager
     async def _catalog(self) -> AsyncIterator[Catalog]:
         async with self._sessions.apart() as session:
             try:
-                yield Catalog(session, self._sessions.factory)
+                yield Catalog(session, self._sessions.factory, self._task_index)
             except TaskNotFoundError as error:
                 raise HTTPException(400, error.message) from error
 
@@ -317,5 +311,5 @@ class OrsTransport:
         check_name(env, self._environment)
 
 
-def _listed(tools: list[Tool]) -> ToolList:
+def _listed(tools: Sequence[Tool]) -> ToolList:
     return ToolList(tools=[OrsTool(**tool.model_dump()) for tool in tools])

@@ -1,1 +1,1 @@
-"""What a server shows to a browser: a start page, and the API's description, which needs nothing from elsewhere."""
+"""Pages for browsers: a start page and the API's description, which load nothing from other sites."""

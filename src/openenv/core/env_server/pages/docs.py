@@ -1,8 +1,7 @@
-"""``/docs`` and ``/redoc``: the API's description, without anything from another site.
+"""Pages ``/docs`` and ``/redoc``: the API's description, which loads nothing from other sites.
 
-The pages hold nothing of the environment and no secret, so that a browser may load them from a server that needs a
-token, which no browser sends with an address that a person types. They ask for the token and fetch ``/openapi.json``
-with it.
+The pages hold nothing of the environment and no secret, so that a browser can load them without a token from a server
+that requires one. They ask for the token and fetch ``/openapi.json`` with it.
 """
 
 from functools import cache
@@ -18,21 +17,21 @@ from openenv.core.exceptions import ConfigurationError
 _SWAGGER, _REDOC = "swagger", "redoc"
 _PAGES = {"/docs": _SWAGGER, "/redoc": _REDOC}
 _SCRIPTS = {_SWAGGER: "swagger-ui-bundle.js", _REDOC: "redoc.standalone.js"}
-# Maintained elsewhere, in a package that holds the files of both and is updated with them.
+# The files of both libraries come from a package that is updated with them.
 _LIBRARY = "fastapi_offline"
 _OF_LIBRARY = ("swagger-ui-bundle.js", "swagger-ui.css", "redoc.standalone.js")
 _OWN = ("docs.js", "docs.css")
 _TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 _ASSETS = "/docs/"
-# The one thing that Redoc would load from elsewhere.
+# The only file that Redoc would load from another site.
 _LOGO = b"https://cdn.redoc.ly/redoc/logo-mini.svg"
 _NO_LOGO = b"data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA="
 
 PUBLIC_PATHS = frozenset({*_PAGES, *(f"{_ASSETS}{name}" for name in (*_OWN, *_OF_LIBRARY))})
-"""What holds nothing of an environment, and is the same on every server."""
+"""Paths that hold nothing of an environment, and are the same on every server."""
 
 FRAMES = "frame-ancestors 'self' https://huggingface.co"
-"""Who may show a page within a page of theirs: the Hub does so with a Space."""
+"""Sites that may embed the pages: the Hub embeds a Space."""
 
 _HEADERS = {
     # Both libraries set styles on elements, and draw small images; Redoc searches in a worker.
@@ -70,7 +69,7 @@ _STYLE = '<link rel="stylesheet" href="docs/swagger-ui.css">\n'
 
 
 def docs_routes() -> list[Route]:
-    """Make the routes of the pages and of what they load."""
+    """Return the routes of the pages and of the files that they load."""
     pages = [Route(path, _page, include_in_schema=False) for path in _PAGES]
     return [*pages, Route(f"{_ASSETS}{{name}}", _asset, include_in_schema=False)]
 

@@ -1,7 +1,6 @@
-"""The page at ``/`` for people who open a server's address in a browser: what this is, and where things are.
+"""Start page at ``/`` for people who open a server's address in a browser: the environment, and links.
 
-Everybody else is answered as before: 404, unless the application has something of its own there. The page has no script
-and loads nothing.
+Other clients get 404, unless the application has a route of its own there. The page has no script and loads nothing.
 """
 
 import hashlib
@@ -15,16 +14,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-import openenv
-from openenv.core.env_server.about import About
+from openenv._version import __version__
 from openenv.core.env_server.pages.docs import FRAMES
+from openenv.core.env_server.sessions.about import About
 
 WEB_VARIABLE = "ENABLE_WEB_INTERFACE"
-"""The variable by which a server shows no page: ``false``, ``no`` or ``0``."""
+"""Environment variable that disables the page: ``false``, ``no`` or ``0``."""
 
 _OFF = ("false", "no", "0")
 _ROOT = "/"
-# Where environments that were written for the public package have their page; its address is in many a README.
+# Path of the page in the public package; READMEs of environments link to it.
 _ELSEWHERE = ("/web", "/web/")
 
 _STYLE = """
@@ -83,14 +82,14 @@ _LOCKED = """<h1>An environment</h1>
 
 
 class StartPage:
-    """Answers what no route of an application answers: the start page, to a browser; anything else as before.
+    """ASGI application for paths without a route: a browser gets the start page, others the previous answer.
 
     Args:
-        about: What the environment is.
-        otherwise: What answered until now.
+        about: Description of the environment.
+        otherwise: The application that answers all other requests.
 
     Attributes:
-        title: What the page calls the environment; by default its name.
+        title: Title of the page; by default the environment's name.
     """
 
     def __init__(self, about: About, otherwise: ASGIApp) -> None:
@@ -114,16 +113,16 @@ class StartPage:
 
 
 def wants_page(scope: Scope) -> bool:
-    """Whether a request is a browser's for the start page, and the server shows one.
+    """Whether a browser requests the start page, and the server shows one.
 
     Args:
-        scope: ASGI's description of it.
+        scope: ASGI's description of the request.
     """
     return _is_of_browser(scope) and _path(scope) == _ROOT
 
 
 def locked_page() -> Response:
-    """The start page for those who have shown no token: it says nothing of the environment."""
+    """Return the start page for a request without a token: it says nothing of the environment."""
     response = _response(_LOCKED, "OpenEnv")
     response.status_code = 401
     return response
@@ -148,7 +147,7 @@ def _shows_pages() -> bool:
 
 
 def _filled(about: Mapping[str, Any], title: str, request: Request) -> str:
-    """Fill in the page. Nothing of the environment's texts, or of the request's headers, is taken for HTML."""
+    """Return the page's HTML. The environment's texts and the request's headers are escaped."""
     scheme = "https" if request.headers.get("x-forwarded-proto") == "https" else request.url.scheme
     url = f"{scheme}://{request.headers.get('host', 'localhost')}{request.scope.get('root_path', '')}"
     texts = {
@@ -161,5 +160,5 @@ def _filled(about: Mapping[str, Any], title: str, request: Request) -> str:
 
 
 def _response(body: str, title: str) -> Response:
-    html = _HTML.format(title=escape(title), style=_STYLE, body=body, version=escape(openenv.__version__))
+    html = _HTML.format(title=escape(title), style=_STYLE, body=body, version=escape(__version__))
     return Response(html, headers=_HEADERS, media_type="text/html")

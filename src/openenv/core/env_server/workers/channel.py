@@ -1,4 +1,4 @@
-"""What a supervisor and its workers tell each other, and the sockets that they hand over."""
+"""Messages and sockets that pass between a supervisor and its workers."""
 
 import json
 import socket
@@ -8,17 +8,17 @@ from enum import StrEnum
 from typing import Any, Self
 
 _READ_BYTES = 65536
-# The kernel gives the sockets of one message at a time, and a message carries one at most.
+# The kernel returns the sockets of one message at a time, and a message carries at most one socket.
 _SOCKETS_PER_READ = 4
 _END = b"\n"
 
 
 class Kind(StrEnum):
-    """What a message is about."""
+    """Types of messages."""
 
     # To a worker, with a socket.
     CLIENT = "client"
-    RELAYED = "relayed"
+    FORWARDED = "forwarded"
     # To a worker.
     STOP = "stop"
     # To the supervisor.
@@ -26,19 +26,19 @@ class Kind(StrEnum):
     FAILED = "failed"
     CLOSED = "closed"
     LEAVING = "leaving"
-    RELAY = "relay"
+    FORWARD = "forward"
 
 
 @dataclass
 class ChannelMessage:
-    """One message.
+    """Message between a supervisor and a worker.
 
     Attributes:
-        kind: What it is about.
+        kind: Type of the message.
         value: ``READY``: for how many seconds the worker lets episodes end when it drains, and what peers from
-            elsewhere have to show. ``FAILED``: why it can't serve. ``CLOSED``: how many clients have gone. ``RELAY``:
-            the number of the worker that the socket is for, and the seconds to wait for it.
-        carried: The socket that came with it; ``None`` where none belongs to it, or this process may open no more.
+            other machines have to show. ``FAILED``: why the worker can't serve. ``CLOSED``: how many clients have
+            disconnected. ``FORWARD``: the number of the worker that the socket is for, and the seconds to wait for it.
+        carried: Socket that came with the message, if any; ``None`` where this process may open no more files.
     """
 
     kind: Kind
@@ -46,14 +46,14 @@ class ChannelMessage:
     carried: socket.socket | None = None
 
 
-_WITH_SOCKET = (Kind.CLIENT, Kind.RELAYED, Kind.RELAY)
+_WITH_SOCKET = (Kind.CLIENT, Kind.FORWARDED, Kind.FORWARD)
 
 
 class Channel:
-    """One end of the line between a supervisor and a worker.
+    """End of the Unix socket between a supervisor and a worker.
 
     Args:
-        line: A connected Unix stream socket, which is the channel's from now on.
+        line: Connected Unix stream socket, which the channel owns from now on.
     """
 
     def __init__(self, line: socket.socket) -> None:
@@ -63,31 +63,31 @@ class Channel:
 
     @classmethod
     def pair(cls) -> tuple[Self, Self]:
-        """Make both ends: the supervisor's, which never blocks, and the worker's."""
+        """Create both ends: the supervisor's, which never blocks, and the worker's."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)
         return cls(ours), cls(theirs)
 
     def send(self, kind: Kind, value: Any = None, carried: socket.socket | None = None) -> None:
-        """Send a message, and a socket, of which the sender keeps its own copy.
+        """Send a message, and a socket, of which the sender keeps its copy.
 
         Raises:
-            BlockingIOError: The other side has to read first; nothing was sent.
-            OSError: The other side has gone.
+            BlockingIOError: The buffer of the socket is full; nothing was sent.
+            OSError: The other end is closed.
         """
         line = json.dumps([kind, value]).encode() + _END
-        # The kernel takes all of so short a message or none of it.
+        # The kernel sends all of so short a message or none of it.
         if carried is None:
             self.line.send(line)
         else:
             socket.send_fds(self.line, [line], [carried.fileno()])
 
     def receive(self) -> list[ChannelMessage]:
-        """Read what has come; call it when there is something to read.
+        """Return the messages that have arrived; for a readable socket.
 
         Raises:
-            EOFError: The other side has gone.
-            BlockingIOError: There is nothing.
+            EOFError: The other end is closed.
+            BlockingIOError: Nothing has arrived.
         """
         received, descriptors, flags, _ = socket.recv_fds(self.line, _READ_BYTES, _SOCKETS_PER_READ)
         for descriptor in descriptors:

@@ -1,4 +1,4 @@
-"""The supervisor: starts workers, hands them clients, replaces those that die, and ends them."""
+"""Supervisor of the workers: starts them, distributes clients, replaces workers that die, and ends them."""
 
 import asyncio
 import errno
@@ -16,49 +16,49 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any
 
-from openenv.core.env_server.importable import Importable
-from openenv.core.env_server.places import SharedCounts
-from openenv.core.env_server.security import WayIn
+from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.execution.import_spec import ImportSpec
+from openenv.core.env_server.sessions.slots import SharedCounts
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
 from openenv.core.env_server.workers.worker import Assignment
 from openenv.core.exceptions import ProviderError
 
 logger = logging.getLogger(__name__)
 
-# First the paths: what a worker imports lies where this process found it.
+# sys.path first: the worker imports from the same paths as this process.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.stdin.buffer.readline()); "
     "from openenv.core.env_server.workers.worker import main; main()"
 )
 _STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# A worker that takes a dead one's place may fail to start so many times in a row; then something is wrong for good.
+# Failed starts of a replacement in a row after which the server ends.
 _START_ATTEMPTS = 3
 _START_PAUSE_S = 0.5
-# Every worker has so many clients to connect that the kernel takes no more for it.
+# Pause before a full channel is tried again.
 _FULL_PAUSE_S = 0.01
-# How often to look for a worker that takes a dead one's place.
+# How often to look for the worker that replaces a dead one.
 _REPLACED_PAUSE_S = 0.1
-# Workers see to it themselves that they end in time when they drain.
+# Added to the time within which workers end their draining themselves.
 _DRAIN_MARGIN_S = 1.0
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_RESOURCES_PAUSE_S = 1.0
 
 
 class WorkerProcess:
-    """A worker, as its supervisor sees it.
+    """Worker process, seen from its supervisor.
 
     Args:
-        number: Its number, from 0.
+        number: Number of the worker, from 0.
         process: The process.
-        channel: The supervisor's end.
+        channel: The supervisor's end of the channel.
 
     Attributes:
-        load: Clients that are connected to it.
-        ready: Whether it has begun to take clients.
-        leaving: Whether it takes no more, because it ends.
-        drain_s: For how many seconds it lets episodes end.
-        way_in: What peers from elsewhere have to show.
-        failure: Why it can't serve, in its own words; empty if it has not said so.
+        load: Number of connected clients.
+        ready: Whether the worker has begun to accept clients.
+        leaving: Whether the worker shuts down, and accepts no more clients.
+        drain_s: For how many seconds the worker lets episodes end.
+        auth_requirement: What peers from other machines have to show.
+        failure: Why the worker can't serve, if the worker reported that.
     """
 
     def __init__(self, number: int, process: asyncio.subprocess.Process, channel: Channel) -> None:
@@ -67,7 +67,7 @@ class WorkerProcess:
         self.ready = False
         self.leaving = False
         self.drain_s = 0.0
-        self.way_in = WayIn.TOKEN_OF_VARIABLE
+        self.auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
         self.failure = ""
         self.process = process
         self.channel = channel
@@ -77,26 +77,26 @@ class WorkerProcess:
 
     @property
     def takes_clients(self) -> bool:
-        """Whether it has begun to take clients, and goes on."""
+        """Whether the worker accepts clients now."""
         return self.ready and not self.leaving
 
     def hand_over(self, kind: Kind, carried: socket.socket) -> bool:
-        """Hand it a socket; ``False`` where it takes none now."""
+        """Send a socket; return ``False`` where the channel is full or closed."""
         if not self.takes_clients:
             return False
         try:
             self.channel.send(kind, carried=carried)
-        except OSError:  # it has to catch up first, or it has died
+        except OSError:  # its channel is full, or it has died
             return False
         self.load += kind is Kind.CLIENT
         return True
 
     def note(self, message: ChannelMessage) -> None:
-        """Note what it says of itself."""
+        """Update the attributes from a message of the worker."""
         if message.kind is Kind.READY:
             self.ready = True
-            self.drain_s, way_in = message.value
-            self.way_in = WayIn(way_in)
+            self.drain_s, auth_requirement = message.value
+            self.auth_requirement = AuthRequirement(auth_requirement)
         elif message.kind is Kind.FAILED:
             self.failure = message.value
         elif message.kind is Kind.LEAVING:
@@ -105,47 +105,47 @@ class WorkerProcess:
             self.load -= message.value
 
     async def ended(self) -> str:
-        """Wait for its end, and say how it ended."""
+        """Wait for the process's end, and return how it ended."""
         code = await self.process.wait()
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
 
     def stop(self) -> None:
-        """Tell it to end in order now."""
+        """Ask the worker to shut down in order now."""
         try:
             self.channel.send(Kind.STOP)
-        except OSError:  # it has to catch up first, or it has died
+        except OSError:  # its channel is full, or it has died
             self.signal(signal.SIGTERM)
-        if not self.ready:  # nor does it read
+        if not self.ready:  # and does not read its channel yet
             self.signal(signal.SIGTERM)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is still there."""
+        """Send the process a signal, if it still runs."""
         with suppress(ProcessLookupError):
             self.process.send_signal(number)
 
 
 class Supervisor:
-    """Serves a listening socket with several workers.
+    """Server of a listening socket, with several workers.
 
     Args:
-        make_app: Makes the application in each worker.
-        count: How many workers.
+        make_app: Creates the application in each worker.
+        count: Number of workers.
         listener: The listening socket.
         settings: Settings of uvicorn.
-        on_ready: Called once every worker takes clients, with what peers from elsewhere have to show.
-        grace_s: Seconds that workers get to end in order.
+        on_ready: Called once every worker accepts clients, with what peers from other machines have to show.
+        grace_s: Seconds that workers get to shut down in order.
 
     Attributes:
-        signals: The signals that told it to stop.
+        signals: The stopping signals that have arrived.
     """
 
     def __init__(
         self,
-        make_app: Importable,
+        make_app: ImportSpec,
         count: int,
         listener: socket.socket,
         settings: dict[str, Any],
-        on_ready: Callable[[WayIn], object],
+        on_ready: Callable[[AuthRequirement], object],
         grace_s: float,
     ) -> None:
         self.signals: list[int] = []
@@ -156,15 +156,15 @@ class Supervisor:
         self._on_ready = on_ready
         self._grace_s = grace_s
         self._workers: dict[int, WorkerProcess] = {}
-        self._way_in = WayIn.TOKEN_OF_VARIABLE
+        self._auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
         self._all_ready = asyncio.Event()
         self._told_to_stop = asyncio.Event()
         self._told_again = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        self._relays: set[asyncio.Task[None]] = set()
+        self._forwards: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Serve until a signal says otherwise.
+        """Serve until a stopping signal arrives.
 
         Raises:
             ProviderError: A worker could not start serving.
@@ -172,24 +172,24 @@ class Supervisor:
         self._listener.setblocking(False)
         with self._stopping_on_signals(), SharedCounts.create(self._count) as counts:
             tasks = [asyncio.create_task(self._keep(number, counts)) for number in range(self._count)]
-            tasks += [asyncio.create_task(self._dispatch()), asyncio.create_task(self._stopped())]
+            tasks += [asyncio.create_task(self._distribute()), asyncio.create_task(self._stopped())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
             finally:
-                for task in (*tasks, *self._relays):
+                for task in (*tasks, *self._forwards):
                     task.cancel()
-                await asyncio.gather(*tasks, *self._relays, return_exceptions=True)
+                await asyncio.gather(*tasks, *self._forwards, return_exceptions=True)
                 await self._end_workers()
 
     async def _keep(self, number: int, counts: SharedCounts) -> None:
-        """Run a worker, and another one in its place whenever it dies."""
+        """Run a worker, and replace it whenever it dies."""
         failures = 0
         while True:
             worker = await self._start(number, counts)
             how = await worker.ended()
-            self._receive(worker)  # its last words
+            self._receive(worker)  # its last messages
             self._let_go(worker)
             counts.clear(number)
             if self._told_to_stop.is_set():
@@ -233,25 +233,25 @@ class Supervisor:
             messages = worker.channel.receive()
         except BlockingIOError:
             return
-        except (EOFError, ConnectionError):  # its process ends, or has ended
+        except (EOFError, ConnectionError):  # the worker ends, or has ended
             asyncio.get_running_loop().remove_reader(worker.channel.line.fileno())
             return
         for message in messages:
             worker.note(message)
-            if message.kind is Kind.RELAY and message.carried is not None:
+            if message.kind is Kind.FORWARD and message.carried is not None:
                 number, patience_s = message.value
-                task = asyncio.create_task(self._relay(number, patience_s, message.carried))
-                self._relays.add(task)
-                task.add_done_callback(self._relays.discard)
+                task = asyncio.create_task(self._forward(number, patience_s, message.carried))
+                self._forwards.add(task)
+                task.add_done_callback(self._forwards.discard)
         if len(self._workers) == self._count and all(worker.ready for worker in self._workers.values()):
-            self._way_in = worker.way_in
+            self._auth_requirement = worker.auth_requirement
             self._all_ready.set()
 
-    async def _relay(self, number: int, patience_s: float, line: socket.socket) -> None:
-        """Hand a worker the line to another one; it is closed where that one is not there in time."""
+    async def _forward(self, number: int, patience_s: float, line: socket.socket) -> None:
+        """Send a worker its end of another worker's stream; close it where the worker is not ready in time."""
         gives_up_at = time.monotonic() + patience_s
         with line:
-            while (worker := self._workers.get(number)) is None or not worker.hand_over(Kind.RELAYED, line):
+            while (worker := self._workers.get(number)) is None or not worker.hand_over(Kind.FORWARDED, line):
                 if worker is not None and worker.takes_clients:
                     await asyncio.sleep(_FULL_PAUSE_S)
                 elif time.monotonic() < gives_up_at and not self._told_to_stop.is_set():
@@ -259,10 +259,10 @@ class Supervisor:
                 else:
                     return
 
-    async def _dispatch(self) -> None:
-        """Hand every client to the worker that has the fewest."""
+    async def _distribute(self) -> None:
+        """Send each client to the worker with the fewest clients."""
         await self._all_ready.wait()
-        self._on_ready(self._way_in)
+        self._on_ready(self._auth_requirement)
         while True:
             with await self._accept() as client:
                 await self._hand_over(client)
@@ -278,7 +278,7 @@ class Supervisor:
         while True:
             try:
                 client, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            except ConnectionAbortedError:  # it went before it was accepted
+            except ConnectionAbortedError:  # the client disconnected before it was accepted
                 continue
             except OSError as error:
                 if error.errno not in _NO_RESOURCES:
@@ -289,7 +289,7 @@ class Supervisor:
             return client
 
     async def _stopped(self) -> None:
-        """Wait for a signal; where it asks for it, let the workers drain, while clients are served."""
+        """Wait for a signal; on SIGTERM, let the workers drain, while clients are served."""
         await self._told_to_stop.wait()
         if self.signals[0] == signal.SIGTERM:
             workers = list(self._workers.values())
@@ -298,7 +298,7 @@ class Supervisor:
             await self._ended(workers, max((worker.drain_s for worker in workers), default=0) + _DRAIN_MARGIN_S)
 
     async def _end_workers(self) -> None:
-        """End the workers in order; by force those that take too long, and all at a second signal."""
+        """Shut the workers down in order; kill those that take too long, and all at a second signal."""
         workers = list(self._workers.values())
         for worker in workers:
             worker.stop()
@@ -310,7 +310,7 @@ class Supervisor:
             self._let_go(worker)
 
     async def _ended(self, workers: list[WorkerProcess], timeout_s: float) -> None:
-        """Wait until workers have ended, for some time and not beyond a second signal."""
+        """Wait until workers have ended, the time is over, or a second signal arrives."""
         ended = asyncio.create_task(_all_ended(workers))
         told_again = asyncio.create_task(self._told_again.wait())
         await asyncio.wait((ended, told_again), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -342,14 +342,14 @@ async def _all_ended(workers: list[WorkerProcess]) -> None:
 
 
 def run_supervisor(supervisor: Supervisor) -> None:
-    """Serve until the process is told to end, and then end as the signal that told it would have ended it."""
+    """Serve until a stopping signal arrives, then raise that signal again with its default action."""
     asyncio.run(supervisor.run())
     for number in reversed(supervisor.signals):
         signal.raise_signal(number)
 
 
 async def _spawn(assignment: Assignment) -> asyncio.subprocess.Process:
-    """Start a fresh interpreter and tell it what it is."""
+    """Start a fresh interpreter and send its assignment."""
     with _later_interrupts():
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", _PROGRAM, f"worker-{assignment.number}"),
@@ -364,7 +364,7 @@ async def _spawn(assignment: Assignment) -> asyncio.subprocess.Process:
 
 @contextmanager
 def _later_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C from a process that is being started, until it is ready to leave it to its supervisor."""
+    """Block SIGINT in a process that is being started, until the process ignores Ctrl-C itself."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

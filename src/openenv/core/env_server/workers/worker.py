@@ -1,4 +1,4 @@
-"""A worker: a process that serves the clients which its supervisor hands it."""
+"""Worker: a process that serves the clients whose sockets its supervisor sends."""
 
 import asyncio
 import logging
@@ -19,53 +19,59 @@ from typing import Any, cast
 
 import uvicorn
 
-from openenv.core.env_server.drain import DrainingServer, sessions_of
-from openenv.core.env_server.importable import Importable
+from openenv.core.env_server.access.guard import guarded
+from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.logs import of_worker
-from openenv.core.env_server.operations import Operations
-from openenv.core.env_server.places import SharedCounts
-from openenv.core.env_server.security import WayIn, guarded
-from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.operations.drain import DrainingServer, sessions_of
+from openenv.core.env_server.operations.routes import Operations
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.slots import SharedCounts
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
-from openenv.core.env_server.workers.questions import OtherWorkers, Questions
-from openenv.core.env_server.workers.relay import Relay, Stream, answer_relayed
+from openenv.core.env_server.workers.forwarding import (
+    Forwarder,
+    OtherWorkers,
+    QueryMiddleware,
+    Stream,
+    answer_forwarded,
+)
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 
 logger = logging.getLogger(__name__)
 
-# A session stays with the number of its worker. So who names one of a worker that has died waits for as long as another
-# one may need to take its place; but not as long as a client waits for a connection, which is 10 seconds by default.
+# A session stays with the number of its worker. So a call for a session of a dead worker waits for as long as the
+# replacement may need to start; but less than a client waits for a connection, which is 10 seconds by default.
 _REPLACED_WITHIN_S = 8.0
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a worker is told when it starts.
+    """Configuration that a worker receives when it starts.
 
     Attributes:
-        number: Its number, from 0.
+        number: Number of the worker, from 0.
         count: How many workers the server has.
-        channel: File descriptor of its end of the channel.
-        places: File descriptor of the shared counts.
-        make_app: Makes the application.
+        channel: File descriptor of the channel's end.
+        places: File descriptor of the shared counts of slots.
+        make_app: Creates the application.
         settings: Settings of uvicorn.
-        grace_s: Seconds that it gets to end in order.
+        grace_s: Seconds that the worker gets to shut down in order.
     """
 
     number: int
     count: int
     channel: int
     places: int
-    make_app: Importable
+    make_app: ImportSpec
     settings: dict[str, Any]
     grace_s: float
 
 
 def main() -> None:
-    """Serve until the supervisor says otherwise, or has gone. The assignment is read from standard input."""
+    """Serve until the supervisor stops this worker, or has ended. The assignment is read from standard input."""
     assignment: Assignment = pickle.load(sys.stdin.buffer)  # noqa: S301  # written by the supervisor
-    # Ctrl-C reaches every process of a terminal; the supervisor decides what becomes of it. Not SIG_IGN, which the
-    # processes that an environment starts would inherit.
+    # Ctrl-C reaches every process of a terminal; the supervisor handles it. Not SIG_IGN, which the processes that an
+    # environment starts would inherit.
     signal.signal(signal.SIGINT, _leave_to_the_supervisor)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     channel = Channel(socket.socket(fileno=assignment.channel))
@@ -78,47 +84,47 @@ def main() -> None:
             channel.send(Kind.FAILED, _reason(error))
         sys.exit(1)
     server.run()
-    # In order so far; now at once, as a server without workers ends: no thread of an environment holds it up.
+    # The server has shut down in order; now exit at once, as without workers: no thread of an environment delays that.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.raise_signal(signal.SIGTERM)
 
 
 class WorkerServer(DrainingServer):
-    """Serves sockets that come over a channel, instead of listening for them.
+    """Server of sockets that come over a channel, instead of from a listening socket.
 
-    SIGTERM lets it drain, as any server; its supervisor tells it over the channel to end now.
+    SIGTERM starts draining, as in any server; ``STOP`` on the channel shuts the server down now.
 
     Args:
         app: The application.
-        channel: The worker's end.
-        assignment: What the worker was told.
+        channel: The worker's end of the channel.
+        assignment: The worker's configuration.
     """
 
     def __init__(self, app: Any, channel: Channel, assignment: Assignment) -> None:
         others = {str(number) for number in range(assignment.count)} - {str(assignment.number)}
-        sessions: Sessions = app.state.sessions
-        # The guard comes first: nothing is handed on to another worker for somebody who may not use the server.
-        self._relay = Relay(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
-        super().__init__(uvicorn.Config(guarded(self._relay, app.state.access), **_settings(assignment)), sessions)
+        sessions: SessionManager = app.state.sessions
+        # The guard comes first: no call of a peer that may not use the server is forwarded.
+        self._forwarder = Forwarder(app, others, partial(_connect, channel, patience_s=_REPLACED_WITHIN_S))
+        super().__init__(uvicorn.Config(guarded(self._forwarder, app.state.access), **_settings(assignment)), sessions)
         self._drain_s = sessions.limits.drain_s
-        self._way_in: WayIn = app.state.access.way_in
+        self._auth_requirement: AuthRequirement = app.state.access.auth_requirement
         operations: Operations = app.state.operations
-        operations.join_workers(assignment.number, OtherWorkers(others, partial(_connect, channel)).ask)
-        self._app = Questions(app, operations.answer)
+        operations.join_workers(assignment.number, OtherWorkers(others, partial(_connect, channel)).query)
+        self._app = QueryMiddleware(app, operations.answer)
         self._channel = channel
         self._handed_over = 0
         self._connecting = 0
         self._reported = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, and take clients from then on."""
+        """Start the application, and accept clients from then on."""
         await super().startup(sockets=[])
         asyncio.get_running_loop().add_reader(self._channel.line.fileno(), self._receive)
-        with suppress(OSError):  # the supervisor's end shows on reading
-            self._channel.send(Kind.READY, [self._drain_s, self._way_in])
+        with suppress(OSError):  # _receive sees that the supervisor has ended
+            self._channel.send(Kind.READY, [self._drain_s, self._auth_requirement])
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell the supervisor of clients that have gone; uvicorn calls this ten times a second."""
+        """Report disconnected clients to the supervisor; uvicorn calls this ten times a second."""
         closed = self._handed_over - self._connecting - len(self.server_state.connections)
         if closed > self._reported:
             with suppress(OSError):
@@ -127,24 +133,24 @@ class WorkerServer(DrainingServer):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more clients, and end those that are here."""
+        """Accept no more clients, and close the connections."""
         with suppress(OSError):
             self._channel.send(Kind.LEAVING)
         asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
-        self._relay.end_streams()
+        self._forwarder.end_streams()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note SIGTERM, which lets it drain. It comes twice where a whole group of processes is told to end.
+        """Start draining on SIGTERM; ignore a second SIGTERM, which arrives where a whole process group is signalled.
 
-        To end at once is for the supervisor to say.
+        Only the supervisor ends a worker at once.
         """
         if not self._told_to_drain:
             super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Drain on SIGTERM; ``main`` has seen to Ctrl-C."""
+        """Drain on SIGTERM; ``main`` handles Ctrl-C."""
         signal.signal(signal.SIGTERM, self.handle_exit)
         yield
 
@@ -172,7 +178,7 @@ class WorkerServer(DrainingServer):
             self._start(self._answer(message.carried))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that the end of the server waits for, as for what clients have asked."""
+        """Start a task that the server's shutdown waits for, as for requests of clients."""
         task = asyncio.get_running_loop().create_task(work)
         self.server_state.tasks.add(task)
         task.add_done_callback(self.server_state.tasks.discard)
@@ -181,14 +187,14 @@ class WorkerServer(DrainingServer):
         self._connecting += 1
         try:
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client, ssl=self.config.ssl)
-        except OSError as error:  # with TLS, a handshake that failed
+        except OSError as error:  # with TLS, a failed handshake
             logger.debug("a client went before it was connected: %s", error)
             client.close()
         finally:
             self._connecting -= 1
 
     def _protocol(self) -> asyncio.Protocol:
-        """What uvicorn puts on a socket that it has accepted itself."""
+        """Create uvicorn's protocol for a socket."""
         kind = cast("Any", self.config.http_protocol_class)
         made: asyncio.Protocol = kind(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=None
@@ -197,16 +203,16 @@ class WorkerServer(DrainingServer):
 
     async def _answer(self, line: socket.socket) -> None:
         stream = await Stream.over(line)
-        await answer_relayed(self._app, self.lifespan.state, stream)
+        await answer_forwarded(self._app, self.lifespan.state, stream)
 
 
 def _settings(assignment: Assignment) -> dict[str, Any]:
-    """Give uvicorn's settings, so that this worker's log says which one it is of."""
+    """Return uvicorn's settings, with the worker's number in its log."""
     return {**assignment.settings, "log_config": of_worker(assignment.settings["log_config"], str(assignment.number))}
 
 
 def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
-    """Make the application and join its sessions to those of the other workers."""
+    """Create the application and join its sessions to those of the other workers."""
     app = assignment.make_app.load(supervisor)()
     sessions = sessions_of(app)
     if sessions is None:
@@ -214,22 +220,23 @@ def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
             f"Expected an application that create_app has made, or HTTPEnvServer.register_routes has been called on, "
             f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."
         )
+    app.state.server.prepare()  # here, so that a failure is reported to the supervisor
     sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.places, assignment.count))
     return app
 
 
 async def _connect(channel: Channel, worker: str, patience_s: float = 0.0) -> Stream:
-    """Open a stream to another worker. If that one isn't there in time, the stream ends."""
+    """Open a stream to another worker. If that worker isn't ready in time, the stream ends."""
     ours, theirs = socket.socketpair()
     with theirs, suppress(OSError):
-        channel.send(Kind.RELAY, [int(worker), patience_s], theirs)
+        channel.send(Kind.FORWARD, [int(worker), patience_s], theirs)
     return await Stream.over(ours)
 
 
 def _end_after_supervisor(line: socket.socket, grace_s: float) -> None:
-    """Wait for the supervisor to go; then leave the server the time to end in order, and end it by force."""
+    """Wait for the supervisor's end; then give this process the time to shut down in order, and kill it."""
     poll = select.poll()
-    poll.register(line, 0)  # nothing but its hanging up
+    poll.register(line, 0)  # POLLHUP only
     poll.poll()
     time.sleep(grace_s)
     signal.raise_signal(signal.SIGKILL)
@@ -240,7 +247,7 @@ def _leave_to_the_supervisor(_signal: int, _frame: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Say why there is no application: our own errors are sentences, others need their traceback."""
+    """Return why there is no application: OpenEnv's errors are sentences, others need their traceback."""
     if isinstance(error, OpenEnvError):
         return str(error)
     return "the application could not be made.\n" + "".join(traceback.format_exception(error)).rstrip()

@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from .outcome import Outcome, exit_code_at, exit_code_of
+from .call_result import CallResult, exit_code_at, exit_code_of
+from .metering import Capture, Feed, watch
 from .processes import end_others
 from .settings import Settings
-from .starting import execute, start
-from .watching import Capture, Feed, watch
+from .spawn import execute, spawn
 
 
 class Command(NamedTuple):
@@ -36,7 +36,7 @@ def run_command(
     settings: Settings,
     keep: Collection[int],
     further: Sequence[Capture] = (),
-) -> Outcome:
+) -> CallResult:
     """Run a command, and end what it leaves behind.
 
     Args:
@@ -56,7 +56,7 @@ def run_command(
     stdin, ours = os.pipe2(os.O_CLOEXEC)
     feed = Feed(ours, command.stdin)
     program = partial(execute, command.argv, command.environment, command.folder)
-    pid = start(settings, [stdin, *(capture.writer for capture in captures)], program)
+    pid = spawn(settings, [stdin, *(capture.writer for capture in captures)], program)
     os.close(stdin)
     done = os.pidfd_open(pid)
     try:
@@ -71,4 +71,4 @@ def run_command(
         capture.close()
     if stopped or exit_code is None:
         exit_code = exit_code_at(stopped)
-    return Outcome(stdout, stderr, exit_code, any(c.truncated for c in captures[:2]), stopped, False)
+    return CallResult(stdout, stderr, exit_code, any(c.truncated for c in captures[:2]), stopped, False)

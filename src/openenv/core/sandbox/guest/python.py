@@ -1,15 +1,15 @@
-"""The interpreter that keeps variables, as the supervisor sees it: checks its word, and replaces it if need be."""
+"""The interpreter that keeps variables, as init sees it: checks its word, and replaces it if need be."""
 
 import os
 import select
 import signal
 from contextlib import suppress
 
-from .outcome import Outcome, exit_code_at, exit_code_of
+from .call_result import CallResult, exit_code_at, exit_code_of
+from .metering import Capture, Feed, watch
 from .processes import end_others, find
 from .settings import Settings
-from .starting import start
-from .watching import Capture, Feed, watch
+from .spawn import spawn
 from .worker import REPLY, REQUEST, run_interpreter
 
 _END_TIMEOUT_S = 0.5
@@ -34,7 +34,7 @@ class Python:
         """Id of the process."""
         return self._pid
 
-    def run(self, code: bytes, echo: bool, wall_s: float, control: int) -> Outcome:
+    def run(self, code: bytes, echo: bool, wall_s: float, control: int) -> CallResult:
         """Run a piece of code.
 
         Args:
@@ -60,11 +60,11 @@ class Python:
             os.close(ended)
             feed.close()
 
-    def after(self, outcome: Outcome) -> Outcome:
+    def after(self, result: CallResult) -> CallResult:
         """Replace the interpreter if a command has ended it; have it stopped anew if one has woken it.
 
         Args:
-            outcome: What the command gave.
+            result: What the command gave.
 
         Returns:
             The same, and whether the interpreter is a new one.
@@ -74,9 +74,9 @@ class Python:
         self.rest()
         exit_code = exit_code_of(self._pid)
         if exit_code is None:
-            return outcome
+            return result
         self._replaced(exit_code, "ended")
-        return outcome._replace(stopped=outcome.stopped or "ended", interpreter_lost=True)
+        return result._replace(stopped=result.stopped or "ended", interpreter_lost=True)
 
     def rest(self) -> None:
         """Stop the interpreter until its next code, and wait until it has stopped."""
@@ -115,7 +115,7 @@ class Python:
         with suppress(ChildProcessError):  # it has ended, which is left to be told
             os.waitid(os.P_PID, self._pid, change | os.WNOHANG)
 
-    def _finished(self, ended: int) -> Outcome:
+    def _finished(self, ended: int) -> CallResult:
         try:
             exit_code, self._pid = self._reply()
         except EOFError:
@@ -130,7 +130,7 @@ class Python:
             return self._replaced(exit_code, "broken")
         if process.threads > 1:
             return self._replaced(exit_code, "threads")
-        return self._outcome(exit_code, "", lost=False)
+        return self._result(exit_code, "", lost=False)
 
     def _reply(self) -> tuple[int, int]:
         """Read the exit code and the id of the process that goes on.
@@ -152,22 +152,22 @@ class Python:
             raise ValueError("this is the reply to another request")
         return exit_code & 0xFF, pid
 
-    def _replaced(self, exit_code: int, stopped: str) -> Outcome:
+    def _replaced(self, exit_code: int, stopped: str) -> CallResult:
         end_others()
-        outcome = self._outcome(exit_code, stopped, lost=True)
+        result = self._result(exit_code, stopped, lost=True)
         os.close(self._requests)
         os.close(self._replies)
         for capture in self._captures:
             capture.close()
         self._begin()
-        return outcome
+        return result
 
-    def _outcome(self, exit_code: int, stopped: str, lost: bool) -> Outcome:
+    def _result(self, exit_code: int, stopped: str, lost: bool) -> CallResult:
         stdout, stderr = (capture.take() for capture in self._captures)
         truncated = False
         for capture in self._captures:
             truncated, capture.truncated = truncated or capture.truncated, False
-        return Outcome(stdout, stderr, exit_code, truncated, stopped, lost)
+        return CallResult(stdout, stderr, exit_code, truncated, stopped, lost)
 
     def _begin(self) -> None:
         self._number = 0
@@ -178,6 +178,6 @@ class Python:
         os.set_blocking(self._replies, False)
         stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         descriptors = [stdin, *(capture.writer for capture in self._captures), requests, replies]
-        self._pid = start(self._settings, descriptors, run_interpreter)
+        self._pid = spawn(self._settings, descriptors, run_interpreter)
         for descriptor in (stdin, requests, replies):
             os.close(descriptor)

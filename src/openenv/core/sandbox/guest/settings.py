@@ -1,4 +1,4 @@
-"""What a supervisor is told when its sandbox starts."""
+"""What init is given when its sandbox starts."""
 
 from typing import NamedTuple
 

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Collection
 
+from .call_result import CallResult
 from .commands import Command, run_command
-from .outcome import Outcome
+from .metering import Capture
 from .settings import Settings
-from .watching import Capture
 
 # $1 is what `export -p` wrote at the end of the last command, $2 its folder, $3 the command.
 _SCRIPT = """\
@@ -33,7 +33,7 @@ class Shell:
         self._exports = ""
         self._program = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
 
-    def run(self, command: str, wall_s: float, control: int, settings: Settings, keep: Collection[int]) -> Outcome:
+    def run(self, command: str, wall_s: float, control: int, settings: Settings, keep: Collection[int]) -> CallResult:
         """Run a command.
 
         Args:
@@ -52,10 +52,10 @@ class Shell:
         folder = self._folder if os.path.isdir(self._folder) else settings.work
         argv = [self._program, "-c", _SCRIPT, "shell", self._exports, folder, command]
         state = Capture(_MOST_STATE_BYTES)
-        outcome = run_command(Command(argv, os.environ, folder, b"", wall_s), control, settings, keep, [state])
+        result = run_command(Command(argv, os.environ, folder, b"", wall_s), control, settings, keep, [state])
         self._remember(state)
         state.close()
-        return outcome
+        return result
 
     def _remember(self, state: Capture) -> None:
         """Note where the command has left the shell, unless it has left no word, or too many."""

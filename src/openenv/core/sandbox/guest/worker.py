@@ -20,7 +20,7 @@ REQUEST = struct.Struct("!I?I")
 REPLY = struct.Struct("!IiI")
 """Number of the execution, exit code, and id of the process that goes on as the interpreter."""
 
-# Their descriptors, from and to the supervisor.
+# Their descriptors, from and to init.
 _REQUESTS, _REPLIES = 3, 4
 
 
@@ -40,7 +40,7 @@ class Interpreter:
         _open_streams()
 
     def serve(self) -> None:
-        """Run what comes, until the supervisor goes or something else than a request is read."""
+        """Run what comes, until init goes or something else than a request is read."""
         while True:
             number, echo, length = REQUEST.unpack(_receive(REQUEST.size))
             source = _receive(length).decode(errors="replace")
@@ -90,7 +90,7 @@ class Interpreter:
         if _is_alone():
             return
         if os.fork() != 0:
-            while True:  # the supervisor ends this process once the other one has replied
+            while True:  # init ends this process once the other one has replied
                 signal.pause()
         self._pid = os.getpid()
 

@@ -1,0 +1,75 @@
+"""Count the functions of this package that one step goes through, on each wire.
+
+    python -m benchmarks.step_path
+
+An environment with ``BLOCKING = False`` is stepped through the whole application, which is handed its frames in this
+process; functions of other packages, comprehensions and generator expressions are left out, and each function counts
+once.
+"""
+
+import asyncio
+import json
+import sys
+from types import FrameType
+from typing import Any
+
+from benchmarks.profile_step import InProcessSocket
+from benchmarks.programs.environment import EchoAction, EchoObservation, NonBlockingEchoEnvironment
+from benchmarks.wire_client import STEP
+from benchmarks.wire_client_v1 import V1Session, joined, open_messages, split
+from openenv.core.env_server.app import create_app
+from openenv.core.wire.names import V1
+
+_SOURCE = "/openenv/core/"
+_WARM_UP_STEPS = 3
+
+
+async def functions_of_a_step(wire: str) -> list[str]:
+    """Name the functions that one step goes through, in the order in which they are called first.
+
+    Args:
+        wire: ``v1`` or ``legacy``.
+    """
+    app = create_app(NonBlockingEchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=2)
+    socket = InProcessSocket(app, V1 if wire == "v1" else None)
+    frames = await (_v1_frames(socket) if wire == "v1" else _legacy_frames(socket))
+    called: dict[str, None] = {}
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        name = frame.f_code.co_qualname
+        if event == "call" and _SOURCE in frame.f_code.co_filename and not name.endswith(">"):
+            called.setdefault(name)
+
+    for frame in frames[:-1]:
+        await socket.ask([frame], 1)
+    sys.setprofile(note)
+    try:
+        await socket.ask(frames[-1:], 1)
+    finally:
+        sys.setprofile(None)
+    await socket.close()
+    return list(called)
+
+
+async def _v1_frames(socket: InProcessSocket) -> list[str]:
+    opened = await socket.ask([joined(open_messages(1, 1)).decode()], 1)
+    session = V1Session.from_answer(next(iter(split(opened[0]))))
+    await socket.ask([session.reset_message().decode()], 1)
+    return [session.step_message().decode() for _ in range(_WARM_UP_STEPS + 1)]
+
+
+async def _legacy_frames(socket: InProcessSocket) -> list[str]:
+    await socket.ask(['{"type":"reset"}'], 1)
+    return [json.dumps(STEP, separators=(",", ":"))] * (_WARM_UP_STEPS + 1)
+
+
+def main() -> None:
+    """Print the functions of both wires."""
+    for wire in ("legacy", "v1"):
+        names = asyncio.run(functions_of_a_step(wire))
+        print(f"{wire}: {len(names)} functions")
+        print("  " + " > ".join(names))
+
+
+if __name__ == "__main__":
+    main()

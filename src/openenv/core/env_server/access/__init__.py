@@ -1,0 +1,1 @@
+"""Access policy, guard and rate limits: who may use the server, and how often."""

@@ -1,0 +1,283 @@
+"""Access policy of a server: pages of other sites may not use it, and peers on other machines need a token.
+
+What a request has to show depends on the peer that sends it:
+
+- A peer on this machine: the ``Host`` and ``Origin`` headers have to be this server's own. A browser sends them
+  truthfully, so no page of another site can use the server, not even one whose domain resolves to this machine.
+- A peer on another machine: ``Authorization: Bearer <token>``, or ``X-API-Key: <token>``. Where the server requires no
+  token (``auth="none"``), a page's ``Origin`` has to be the server's own, with a host name of the server.
+
+``GET /health`` and ``GET /ready`` are open to every peer, and so are the pages that show the API: they hold nothing of
+the environment, and ask for the token themselves.
+"""
+
+import os
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple, Self
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
+from openenv.core.env_server.settings import ServerConfig
+
+TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
+AUTH_VARIABLE = "OPENENV_AUTH"
+API_KEY_HEADER = "X-API-Key"
+
+_TOKEN_BYTES = 24
+# A proxy adds one of these headers. They can be forged, so none of them makes a peer a local one.
+_PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+# These paths tell whether a server is up, and nothing else.
+_OPEN_PATHS = ("/health", "/ready")
+_LONGEST_ECHO = 100
+# Address of Starlette's test client. A proxy can give its client any name, but it adds one of the headers above.
+_TEST_CLIENT = "testclient"
+
+_HTTP_SCHEMES = {"ws": "http", "wss": "https"}
+
+
+class Peer(Enum):
+    """Origin of a request: this process, this machine or another one."""
+
+    SELF = "this process, as in-process test clients do"
+    LOCAL = "this machine"
+    ELSEWHERE = "another machine, or a proxy"
+
+
+class AuthRequirement(StrEnum):
+    """Requirement for peers on other machines: no token, or which one."""
+
+    NOTHING = "nothing"
+    TOKEN_OF_VARIABLE = "the token that OPENENV_TOKEN holds"  # noqa: S105  # neither is a token
+    TOKEN_OF_APPLICATION = "another token, which the application has set"  # noqa: S105
+
+
+class Denial(NamedTuple):
+    """Reason why a request is denied.
+
+    Attributes:
+        status: The HTTP status of the answer.
+        detail: What was expected, what came, and which setting allows it.
+    """
+
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class AccessPolicy:
+    """Policy of who may use a server.
+
+    Attributes:
+        token: The token that peers on other machines must show; ``None`` denies all of them.
+        requires_token: Whether peers on other machines have to show a token at all.
+        hosts: Further names of the server; ``*.example.com`` stands for all names below ``example.com``.
+        origins: Origins of other sites whose pages may use the server.
+        open_pages: Paths of pages that hold nothing of the environment; browsers may load them without a token.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    requires_token: bool = True
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[Origin] = frozenset()
+    open_pages: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, config: ServerConfig) -> Self:
+        """Return the policy that a server's settings describe."""
+        return cls(
+            token=config.token,
+            requires_token=config.requires_token,
+            hosts=frozenset(config.allowed_hosts),
+            origins=frozenset(filter(None, map(Origin.parse, config.allowed_origins))),
+        )
+
+    @property
+    def auth_requirement(self) -> AuthRequirement:
+        """Return what peers on other machines have to show."""
+        if not self.requires_token:
+            return AuthRequirement.NOTHING
+        return (
+            AuthRequirement.TOKEN_OF_VARIABLE
+            if self.token == (os.environ.get(TOKEN_VARIABLE) or None)
+            else AuthRequirement.TOKEN_OF_APPLICATION
+        )
+
+    def denial(self, scope: Scope) -> Denial | None:
+        """Return why a request is denied; ``None`` for a request that is allowed.
+
+        Args:
+            scope: ASGI's description of the request, of type ``http`` or ``websocket``.
+        """
+        if _is_read_of(scope, _OPEN_PATHS):
+            return None
+        headers = Headers(scope=scope)
+        match _peer(scope, headers):
+            case Peer.SELF:
+                return None
+            case Peer.LOCAL:
+                return (
+                    self._wrong_token(headers) or self._wrong_host(scope, headers) or self._other_site(scope, headers)
+                )
+            case Peer.ELSEWHERE if _is_read_of(scope, self.open_pages):
+                return None
+            case Peer.ELSEWHERE if self.requires_token:
+                return self._no_token(headers)
+            case Peer.ELSEWHERE:
+                return self._other_site(scope, headers) or self._rebound_name(scope, headers)
+
+    def _no_token(self, headers: Headers) -> Denial | None:
+        if self.token is None:
+            return Denial(
+                401,
+                "This server answers only requests that come from its own machine and through no proxy, because it has "
+                f"no token. Start it with one, as in {TOKEN_VARIABLE}=$(openssl rand -hex 24), and send it as "
+                f"`Authorization: Bearer <token>`; or with {AUTH_VARIABLE}=none, to answer anybody.",
+            )
+        if _bearer(headers) is None:
+            return Denial(
+                401,
+                "Expected this server's token as `Authorization: Bearer <token>`, got none. Clients take it from the "
+                f"variable {TOKEN_VARIABLE} or the argument token=.",
+            )
+        return self._wrong_token(headers)
+
+    def _wrong_token(self, headers: Headers) -> Denial | None:
+        """Deny a token that is not the server's; a request without any token passes here."""
+        sent = _bearer(headers)
+        if not self.requires_token or self.token is None or sent is None:
+            return None
+        if secrets.compare_digest(sent, self.token.encode()):
+            return None
+        return Denial(401, "Expected this server's token in `Authorization: Bearer <token>`, got another one.")
+
+    def _rebound_name(self, scope: Scope, headers: Headers) -> Denial | None:
+        """Deny a page whose domain resolves to this server, so that its origin is the server's (DNS rebinding).
+
+        DNS rebinding needs a name instead of an address, and no TLS: the site would need the server's certificate.
+        """
+        found = HOST_HEADER.fullmatch(headers.get("host", ""))
+        if found is not None and address_of(found["name"].strip("[]")) is not None:
+            return None
+        origin = Origin.parse(headers.get("origin", ""))
+        is_page_of_host = origin is not None and origin.scheme == "http" and origin not in self.origins
+        return self._wrong_host(scope, headers) if self.hosts or is_page_of_host else None
+
+    def _wrong_host(self, scope: Scope, headers: Headers) -> Denial | None:
+        sent = headers.getlist("host")
+        if len(sent) != 1:
+            return Denial(403, f"Expected one Host header that names this machine, got {len(sent)}.")
+        found = HOST_HEADER.fullmatch(sent[0])
+        if found is not None and self._is_ours(found["name"].lower(), scope):
+            return None
+        return Denial(
+            403,
+            f"Expected a Host header that names this machine, as in localhost:8000, got {_quoted(sent[0])}. A page "
+            "of another site may have sent this. If this is a name of the server, allow it with allowed_hosts=[...], "
+            f"OPENENV_ALLOWED_HOSTS or `openenv serve --allowed-host`.",
+        )
+
+    def _is_ours(self, name: str, scope: Scope) -> bool:
+        address = address_of(name.strip("[]"))
+        if address is not None and is_loopback(str(address)):
+            return True
+        server = scope.get("server")
+        if address is not None and server is not None and address == address_of(str(server[0])):
+            return True
+        return is_loopback(name) or self._is_allowed(name.removesuffix(".").strip("[]"))
+
+    def _is_allowed(self, name: str) -> bool:
+        return name in self.hosts or any(name.endswith(host[1:]) for host in self.hosts if host.startswith("*."))
+
+    def _other_site(self, scope: Scope, headers: Headers) -> Denial | None:
+        """Deny a request that a browser sends for a page of another site."""
+        sent = headers.getlist("origin")
+        if len(sent) > 1 or (sent and not self._may_come_from(Origin.parse(sent[0]), scope, headers)):
+            return Denial(
+                403,
+                f"Expected a request of this server's own pages, got one of the origin {_quoted(', '.join(sent))}. If "
+                f"pages of that origin may drive this server, allow it with allowed_origins=[...], "
+                "OPENENV_ALLOWED_ORIGINS or `openenv serve --allowed-origin`.",
+            )
+        if not sent and _is_made_by_another_site(headers):
+            return Denial(
+                403,
+                "Expected a request of this server's own pages, got one that a page of another site makes and that "
+                "names no origin (Sec-Fetch-Site). A page of an allowed origin has to use fetch with mode 'cors'.",
+            )
+        return None
+
+    def _may_come_from(self, origin: Origin | None, scope: Scope, headers: Headers) -> bool:
+        if origin is None:
+            return False
+        scheme = _HTTP_SCHEMES.get(scope["scheme"], scope["scheme"])
+        if not self.requires_token and origin.scheme == "https":  # a proxy may have terminated TLS
+            scheme = "https"
+        return origin in self.origins or origin == Origin.parse(f"{scheme}://{headers.get('host', '')}")
+
+
+def new_token() -> str:
+    """Return a new token that can't be guessed."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def needs_new_token(host: str, config: ServerConfig) -> bool:
+    """Whether a server that listens on an address would deny every client from another machine.
+
+    Args:
+        host: The address.
+        config: The server's settings.
+    """
+    return not is_loopback(host) and config.requires_token and config.token is None
+
+
+def auth_requirement_of(app: Any) -> AuthRequirement:
+    """Return what an application requires of peers on other machines: nothing if it has no guard."""
+    access = getattr(getattr(app, "state", None), "access", None)
+    return access.auth_requirement if isinstance(access, AccessPolicy) else AuthRequirement.NOTHING
+
+
+def _is_read_of(scope: Scope, paths: Collection[str]) -> bool:
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return scope["type"] == "http" and path in paths and scope["method"] in ("GET", "HEAD")
+
+
+def _peer(scope: Scope, headers: Headers) -> Peer:
+    """Return where a request comes from; in case of doubt, another machine."""
+    if any(name in headers for name in _PROXY_HEADERS):
+        return Peer.ELSEWHERE
+    client = scope.get("client")
+    if client is None:
+        # A Unix socket's address has no port. A TCP connection that has been reset has no client either, although the
+        # data before the reset can still be read.
+        server = scope.get("server")
+        return Peer.LOCAL if server is not None and server[1] is None else Peer.ELSEWHERE
+    if client[0] == _TEST_CLIENT:
+        return Peer.SELF
+    address = address_of(str(client[0]))
+    return Peer.LOCAL if address is not None and address.is_loopback else Peer.ELSEWHERE
+
+
+def _bearer(headers: Headers) -> bytes | None:
+    """Return the token of a request; ``None`` for a request without one, or with several such headers."""
+    sent = headers.getlist("authorization")
+    if not sent:  # clients of ORS send this header, often empty
+        keys = headers.getlist(API_KEY_HEADER)
+        return keys[0].strip().encode("latin-1") or None if len(keys) == 1 else None
+    scheme, _, token = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _is_made_by_another_site(headers: Headers) -> bool:
+    """Whether a browser's headers say that a page of another site sends the request, other than by a link."""
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != ("navigate", "document")
+
+
+def _quoted(value: str) -> str:
+    return f"{value!r:.{_LONGEST_ECHO}}"

@@ -1,0 +1,1 @@
+"""Runners and executors, which call an environment's code."""

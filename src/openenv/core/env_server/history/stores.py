@@ -1,0 +1,39 @@
+"""Selection of a journal's store."""
+
+from pathlib import Path
+
+from openenv.core.env_server.history.sqlite import SqliteStore
+from openenv.core.env_server.history.store import Store
+from openenv.core.exceptions import ConfigurationError
+
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def is_address(place: str) -> bool:
+    """Return whether a journal's setting is a database's address, not a file's path."""
+    return "://" in place
+
+
+def store_at(place: str) -> Store:
+    """Return the store for a path or address, without opening it.
+
+    Args:
+        place: Path of a file, or address of a PostgreSQL database.
+
+    Raises:
+        ConfigurationError: ``place`` is neither, or it needs a package that is not installed.
+    """
+    if not is_address(place):
+        return SqliteStore(Path(place))
+    if not place.startswith(_POSTGRES):
+        scheme = place.partition("://")[0]
+        raise ConfigurationError(
+            f"Expected the journal to be the path of a file or postgresql://USER@HOST/DATABASE, got {scheme}://..."
+        )
+    try:
+        from openenv.core.env_server.history.postgres import PostgresStore  # an extra brings psycopg
+    except ImportError as error:
+        raise ConfigurationError(
+            f'A journal in PostgreSQL needs psycopg ({error}): pip install "openenv-core[postgres]"'
+        ) from error
+    return PostgresStore(place)

@@ -1,0 +1,1 @@
+"""Operations of a server: metrics, lists of sessions, traces and drain."""

@@ -1,0 +1,197 @@
+"""Metrics of a server in the text format of Prometheus.
+
+Each process of a server lists its own metrics as families of ``prometheus_client``. The worker that a request for
+``/metrics`` reaches merges the families of all workers. Samples of the whole server have no label ``worker``.
+"""
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import Metric, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from openenv._version import __version__
+from openenv.core.env_server.metrics import (
+    BOUNDS_S,
+    INLINE_STEPS_TIMED,
+    RECOVERY_FAILURES,
+    Ending,
+    Histogram,
+    Metrics,
+    Transport,
+)
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Phase
+
+_BOUNDS = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
+
+
+def to_report(metrics: Iterable[Metric]) -> list[Any]:
+    """Return families as JSON for another process, where ``from_report`` reads them."""
+    return [
+        [metric.name, metric.documentation, metric.type, [sample[:3] for sample in metric.samples]]
+        for metric in metrics
+    ]
+
+
+def from_report(report: Iterable[Sequence[Any]]) -> Iterator[Metric]:
+    """Read the families in a report of ``to_report``."""
+    for name, documentation, kind, samples in report:
+        metric = Metric(name, documentation, kind)
+        for sample in samples:
+            metric.add_sample(*sample)
+        yield metric
+
+
+def figures(sessions: SessionManager, environment: str, worker: str) -> list[Metric]:
+    """List the metrics of this process.
+
+    Args:
+        sessions: The sessions of this process, with their counters.
+        environment: Name of the environment.
+        worker: Number of this worker, for the label of the same name.
+    """
+    metrics = [*_server(sessions, environment), *_gauges(sessions, worker), *_counters(sessions.metrics, worker)]
+    return [*metrics, *_durations(sessions.metrics, worker), *_process(worker)]
+
+
+def exposition(families: Iterable[Metric], accept: str) -> tuple[bytes, str]:
+    """Write families as text, those of the same name together.
+
+    Args:
+        families: The families of all workers.
+        accept: The ``Accept`` header of the request.
+
+    Returns:
+        The text and its content type: OpenMetrics where the request accepts it, else Prometheus' own format.
+    """
+    encode, content_type = choose_encoder(accept)
+    return encode(_Merged(families)), content_type
+
+
+class _Merged(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Merge families of the same name; equal samples of several workers are the server's, and appear once."""
+        merged: dict[str, Metric] = {}
+        seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
+        for family in self._families:
+            metric = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for sample in family.samples:
+                key = (sample.name, frozenset(sample.labels.items()))
+                if key not in seen:
+                    seen.add(key)
+                    metric.samples.append(sample)
+        return merged.values()
+
+
+def _server(sessions: SessionManager, environment: str) -> Iterable[Metric]:
+    about = {"environment": environment, "version": __version__, "python": platform.python_version()}
+    yield InfoMetricFamily("openenv_server", "What is served, and by what.", value=about)
+    limit = sessions.limits.max_sessions
+    yield GaugeMetricFamily("openenv_sessions_capacity", "Sessions that may be open at once, in all workers.", limit)
+
+
+def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:
+    live = list(sessions)
+    phases = {phase.value: sum(session.phase is phase for session in live) for phase in Phase}
+    yield _gauge("openenv_sessions", "Open sessions, by where their episode stands.", worker, "phase", phases)
+    metrics = sessions.metrics
+    now = {
+        "openenv_sessions_opening": ("Sessions being opened.", len(sessions) - len(live)),
+        "openenv_sessions_away": ("Open sessions whose client has lost its connection.", _count(live, "away")),
+        "openenv_requests_running": ("Requests that environments are at work on.", _count(live, "busy")),
+        "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.count_queued()),
+        "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
+        "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
+        "openenv_sessions_not_recoverable": (
+            "Open sessions that the journal could not bring back if the process ended now.",
+            sum(session.recoverable is False for session in live),
+        ),
+        "openenv_draining": ("1 while no session is opened any more, before the end.", metrics.draining),
+    }
+    for name, (text, value) in now.items():
+        yield _gauge(name, text, worker, None, {"": value})
+
+
+def _count(live: Iterable[object], attribute: str) -> int:
+    return sum(getattr(session, attribute) for session in live)
+
+
+def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
+    opened = {str(transport): metrics.opened[transport] for transport in Transport}
+    yield _counter("openenv_sessions_opened", "Sessions opened, by transport.", worker, "transport", opened)
+    closed = {str(ending): metrics.closed[ending] for ending in Ending}
+    yield _counter("openenv_sessions_closed", "Sessions that ended, by reason.", worker, "reason", closed)
+    yield _counter("openenv_errors", "Requests answered with an error, by code.", worker, "code", dict(metrics.errors))
+    failures = {why: metrics.recoveries_failed[why] for why in RECOVERY_FAILURES}
+    text = "Times that a session could not be rebuilt, by reason."
+    yield _counter("openenv_sessions_unrecoverable", text, worker, "reason", failures)
+    frames = {"in": metrics.frames_in, "out": metrics.frames_out}
+    yield _counter("openenv_websocket_frames", "Frames over WebSockets.", worker, "direction", frames)
+    characters = {"in": metrics.characters_in, "out": metrics.characters_out}
+    text = "Characters of those frames; bytes, as far as they are ASCII."
+    yield _counter("openenv_websocket_characters", text, worker, "direction", characters)
+    total = {
+        "openenv_steps": ("Steps that gave an observation.", metrics.steps),
+        "openenv_sessions_resumed": ("Sessions taken up on a further socket.", metrics.resumed),
+        "openenv_sessions_recovered": ("Sessions rebuilt from the journal.", metrics.recovered),
+        "openenv_sessions_forked": ("Sessions opened as forks of others.", metrics.forked),
+        "openenv_journal_replaced": (
+            "Times that the journal was removed or replaced while the server ran, and made anew.",
+            metrics.journal_replaced,
+        ),
+        "openenv_journal_commits": ("Times that the journal was written.", metrics.journal_commits),
+        "openenv_journal_seconds": ("Seconds that writing the journal took.", metrics.journal_seconds),
+    }
+    for name, (text, value) in total.items():
+        yield _counter(name, text, worker, None, {"": value})
+
+
+def _durations(metrics: Metrics, worker: str) -> Iterable[Metric]:
+    text = "Time from a reset's turn to its observation."
+    yield _histogram("openenv_reset_duration_seconds", text, worker, metrics.reset_times)
+    text = f"The same for steps; of steps inline on the event loop, one in {INLINE_STEPS_TIMED} is timed."
+    yield _histogram("openenv_step_duration_seconds", text, worker, metrics.step_times)
+
+
+def _process(worker: str) -> Iterable[Metric]:
+    for metric in ProcessCollector(registry=None).collect():
+        for sample in metric.samples:
+            sample.labels["worker"] = worker
+        yield metric
+
+
+def _gauge(name: str, text: str, worker: str, label: str | None, values: Mapping[str, float]) -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=_labels(label)), worker, label, values)
+
+
+def _counter(name: str, text: str, worker: str, label: str | None, values: Mapping[str, float]) -> Metric:
+    return _filled(CounterMetricFamily(name, text, labels=_labels(label)), worker, label, values)
+
+
+def _labels(label: str | None) -> list[str]:
+    return ["worker"] if label is None else ["worker", label]
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, worker: str, label: str | None, values: Mapping[str, float]
+) -> Metric:
+    for value_of, value in values.items():
+        family.add_metric([worker] if label is None else [worker, value_of], value)
+    return family
+
+
+def _histogram(name: str, text: str, worker: str, histogram: Histogram) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=["worker"])
+    reached, buckets = 0, []
+    for bound, count in zip(_BOUNDS, histogram.counts, strict=True):
+        reached += count
+        buckets.append((bound, reached))
+    family.add_metric([worker], buckets, histogram.total_s)
+    return family

@@ -1,0 +1,1 @@
+"""Sessions that outlive a socket: resumed by their client, recovered from the journal, forked."""

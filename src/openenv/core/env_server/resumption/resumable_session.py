@@ -1,0 +1,428 @@
+"""Resumable session on v1: requests in order, each carried out once, even if the socket closes."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeAlias
+
+from openenv.core.env_server.execution.runner import Started
+from openenv.core.env_server.history import JournalRecord
+from openenv.core.env_server.history.entries import REFUSED, MemoryRecord, Taken
+from openenv.core.env_server.mcp.dialect import answer_document
+from openenv.core.env_server.metrics import Ending
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import ANSWER_TYPES, Session
+from openenv.core.exceptions import (
+    AnswerTooLargeError,
+    EnvironmentProcessEndedError,
+    IllegalActionError,
+    InvalidRequestError,
+    RequestError,
+    ResetNeededError,
+    ServerFailedError,
+    SessionNotFoundError,
+)
+from openenv.core.wire.messages import Refusal, V1Request
+from openenv.core.wire.v1 import encode_error_v1, encode_v1
+
+logger = logging.getLogger(__name__)
+
+_ENDED = "This session has ended; it was idle for too long or was closed."
+_FAILED = "The server failed on this request, and the session has ended; its log says why."
+# Types of requests whose answers ignore the client's limit on their length.
+_ALWAYS_TAKEN = ("close", "fork")
+
+Message: TypeAlias = V1Request | Refusal
+
+
+class Connection(Protocol):
+    """Connection that a session sends its answers to.
+
+    Attributes:
+        client: Address of the client, as in ``access.peer.peer_address``; ``None`` for a client without a limit.
+    """
+
+    client: str | None
+
+    def began(self) -> None:
+        """Count a request as under way."""
+
+    def ended(self, answer: str | None) -> None:
+        """Count a request as ended, and send its answer; ``None`` if the answer is not for this connection."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the unsent answers are within the limit."""
+
+    async def room(self) -> None:
+        """Wait until the unsent answers are within the limit; may be cancelled."""
+
+    def left(self, session: "ResumableSession") -> None:
+        """Remove a session that has moved to another connection, or has ended."""
+
+    def joined(self, session: "ResumableSession") -> None:
+        """Add a session that was forked from a session of this connection."""
+
+    def lost(self, session: "ResumableSession", unanswered: list[int]) -> None:
+        """Send errors in place of all unsent answers of a session that another server has resumed.
+
+        Args:
+            session: The session.
+            unanswered: Ids of its requests without an answer.
+        """
+
+
+class ResumableSession:
+    """Session that its client can resume: token, request ids, last answer and expiry.
+
+    Args:
+        session: The session.
+        sessions: Closes the session.
+        token: Secret that the client must send to resume the session on another connection.
+        record: Record of the session's requests.
+        longest_answer: The client's limit on an answer, in bytes; ``None`` for no limit.
+        fork: Opens the given number of sessions that continue from this session's state; returns the answer's ``data``.
+        on_close: Called once, when the session has released its slot.
+        takes_snapshots: Whether the record can keep snapshots of the environment.
+        last_id: Id of the request that started last.
+        last_answer: Answer to that request; ``None`` before there is one.
+
+    Attributes:
+        session: As above.
+        token: As above.
+        longest_answer: As above.
+        connection: The attached connection; ``None`` while detached.
+        record: As above.
+        last_id: As above.
+        last_answer: As above.
+    """
+
+    __slots__ = (
+        "_ending",
+        "_expiry",
+        "_fork",
+        "_on_close",
+        "_pause",
+        "_queue",
+        "_sessions",
+        "_takes_snapshots",
+        "_task",
+        "connection",
+        "last_answer",
+        "last_id",
+        "longest_answer",
+        "record",
+        "session",
+        "token",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        sessions: SessionManager,
+        token: str,
+        record: MemoryRecord | JournalRecord,
+        *,
+        longest_answer: int | None,
+        fork: Callable[["ResumableSession", int], Awaitable[str]],
+        on_close: Callable[["ResumableSession"], None],
+        takes_snapshots: bool,
+        last_id: int = 0,
+        last_answer: str | None = None,
+    ) -> None:
+        self.session = session
+        self.token = token
+        self.longest_answer = longest_answer
+        self.record = record
+        self.connection: Connection | None = None
+        self.last_id = last_id
+        self.last_answer = last_answer
+        self._sessions = sessions
+        self._fork = fork
+        self._on_close = on_close
+        self._takes_snapshots = takes_snapshots and session.can_snapshot
+        self._queue: deque[tuple[Connection, Message]] = deque()
+        self._task: asyncio.Task[None] | None = None  # carries out the requests that are not answered at once
+        self._ending: Ending | None = None  # why the session is closed after the task's end
+        self._pause: asyncio.Task[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        session.keep_in(record)
+        session.on_end(self._session_ended)
+
+    @property
+    def queued(self) -> int:
+        """Number of queued messages."""
+        return len(self._queue)
+
+    def submit(self, message: Message) -> str | None:
+        """Answer a message of the connection, in order of arrival.
+
+        Returns:
+            The answer; ``None`` if the connection gets the answer later.
+        """
+        connection = self.connection
+        assert connection is not None
+        if self._task is None:
+            answer = self._answer(message)
+            if isinstance(answer, str):
+                if self._takes_snapshots and self._is_snapshot_due(message):
+                    self._run(self._keep_snapshot())
+                return answer
+            connection.began()
+            self._run(self._deliver(connection, message, answer))
+            return None
+        connection.began()
+        self._queue.append((connection, message))
+        if isinstance(message, V1Request) and message.type == "close":  # the request under way may hang
+            self._ending = Ending.CLOSED
+            self._sessions.free_slot(self.session, Ending.CLOSED)
+        return None
+
+    def attach(self, connection: Connection, longest_answer: int | None) -> None:
+        """Resume the session on another connection. Queued messages are dropped: the client sends them again.
+
+        Args:
+            connection: The connection.
+            longest_answer: The client's limit on an answer, in bytes; ``None`` for no limit.
+        """
+        self._leave_connection(connection)
+        self.longest_answer = longest_answer
+        self.session.resume()
+
+    def join(self, connection: Connection) -> None:
+        """Attach the session's first connection."""
+        self.connection = connection
+
+    def detach(self, expire: Callable[["ResumableSession"], None], delay_s: float) -> None:
+        """Detach the session from its connection, and keep it for the client.
+
+        Args:
+            expire: Called unless the client resumes the session in time.
+            delay_s: Time in seconds.
+        """
+        self._leave_connection(None)
+        self.session.detach()
+        self.expire_after(expire, delay_s)
+
+    def expire_after(self, expire: Callable[["ResumableSession"], None], delay_s: float) -> None:
+        """Start the timer that calls ``expire`` unless the client resumes the session in time; as for ``detach``."""
+        self._expiry = asyncio.get_running_loop().call_later(delay_s, expire, self)
+
+    def end(self, ending: Ending) -> None:
+        """End the session. A request under way is cancelled, and keeps the slot until it has ended."""
+        self._leave_connection(None)
+        self._ending = ending
+        if self._task is None:
+            self._close(ending)
+        else:  # after the task's start, since its coroutine must be awaited
+            asyncio.get_running_loop().call_soon(self._task.cancel)
+
+    def revoke(self) -> None:
+        """End the session, which another server has resumed. The client gets an error for each unanswered request."""
+        self._sessions.free_slot(self.session, Ending.REPLACED)
+        under_way = [self.last_id] if self._task is not None and self.last_answer is None else []
+        if self.connection is not None:
+            unanswered = under_way + [message.id for _, message in self._queue if message.id is not None]
+            self.connection.lost(self, unanswered)
+        self.end(Ending.REPLACED)
+
+    def lose_beginning(self) -> None:
+        """Record that the journal can't rebuild the session any more, and take a snapshot if possible."""
+        assert isinstance(self.record, JournalRecord)
+        self.record.lose_beginning()
+        self.keep_snapshot_soon()
+
+    def keep_snapshot_soon(self) -> None:
+        """Start taking a snapshot if one is due; a request under way does so at its end."""
+        if self._takes_snapshots and self._task is None and not self.session.closed:
+            self._run(self._keep_snapshot())
+
+    def _leave_connection(self, new: Connection | None) -> None:
+        for waiting_connection, _ in self._queue:
+            waiting_connection.ended(None)
+        self._queue.clear()
+        if self.connection is not None and self.connection is not new:
+            self.connection.left(self)
+        self.connection = new
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def _answer(self, message: Message) -> Started[str]:
+        """Carry out a message. Every exception becomes an answer, and ends this session at most."""
+        taken: Taken = None
+        try:
+            if isinstance(message, Refusal):
+                return self._refuse(message)
+            if message.id != self.last_id + 1:
+                return self._repeat(message)
+            self.last_id, self.last_answer = message.id, None
+            taken = self.record.takes(message)
+            data = self._start(message)
+            if isinstance(data, str):
+                return self._complete(message, taken, data)
+        except Exception as error:  # noqa: BLE001  # the client waits for an answer
+            return self._fail(message, taken, error)
+        return self._finish(message, taken, data)
+
+    async def _finish(self, request: V1Request, taken: Taken, data: Coroutine[Any, Any, str]) -> str:
+        try:
+            return self._complete(request, taken, await data)
+        except Exception as error:  # noqa: BLE001  # the client waits for an answer
+            return self._fail(request, taken, error)
+
+    def _start(self, request: V1Request) -> Started[str]:
+        kind = request.type
+        if kind in ("step", "reset"):
+            return self.session.handle(kind, request.data)
+        if self.session.closed:  # not checked by every mcp message
+            raise SessionNotFoundError(request.session, _ENDED)
+        if kind == "close":
+            self._close(Ending.CLOSED)
+            return "{}"
+        if kind == "fork":
+            return self._forked(request.data["count"])
+        if kind == "mcp":
+            return answer_document(self.session, request.data)
+        return self.session.handle(kind, request.data)
+
+    async def _forked(self, count: int) -> str:
+        return await self._fork(self, count)
+
+    def _complete(self, request: V1Request, taken: Taken, data: str) -> str:
+        kind, limit = request.type, self.longest_answer
+        if limit is not None and len(data) * 4 > limit and kind not in _ALWAYS_TAKEN:
+            size = len(data.encode())
+            if size > limit:
+                raise AnswerTooLargeError(size, limit)
+        self.last_answer = answer = encode_v1(ANSWER_TYPES[kind], data, request.id, request.session)
+        self.record.note(request, taken, "" if kind == "fork" else data)  # records must not contain tokens
+        return answer
+
+    def _fail(self, request: Message, taken: Taken, error: Exception) -> str:
+        if isinstance(error, RequestError) and isinstance(request, V1Request):
+            try:
+                return self._refuse_request(request, taken, error)
+            except Exception as unexpected:  # noqa: BLE001  # raised by the record
+                error = unexpected
+        return self._fail_session(request, error)
+
+    def _fail_session(self, request: Message, error: Exception) -> str:
+        """Answer a request on which the server itself failed. The session ends, since its state is unknown."""
+        name = self.session.name
+        logger.error("session %s can't be served", name, exc_info=error, extra={"session": name})
+        self.last_answer = answer = self._error(ServerFailedError(_FAILED), request.id, request.session)
+        self._close(Ending.FAILED)
+        return answer
+
+    def _refuse_request(self, request: V1Request, taken: Taken, error: RequestError) -> str:
+        if self.session.closed:  # by its idle timeout
+            self._close(Ending.CLOSED)
+        self.last_answer = answer = self._error(error, request.id, request.session)
+        if isinstance(error, InvalidRequestError) and not isinstance(error, IllegalActionError):
+            self._note_refusal(request.id, answer)  # the environment was not called
+        else:
+            self.record.note_error(request, taken, answer)
+        return answer
+
+    def _refuse(self, refusal: Refusal) -> str:
+        """Answer an invalid message. If its id is the next one, the id is used up."""
+        answer = self._error(refusal.error, refusal.id, refusal.session)
+        if refusal.id == self.last_id + 1:
+            self.last_id, self.last_answer = refusal.id, answer
+            self._note_refusal(refusal.id, answer)
+        return answer
+
+    def _repeat(self, request: V1Request) -> str:
+        """Answer a request whose id is not the next one: with the last answer if it is a repetition, else an error."""
+        if request.id == self.last_id and self.last_answer is not None:
+            return self.last_answer
+        error = InvalidRequestError(
+            f"Expected the id {self.last_id + 1}, since the ids of a session count up by one from 1; got {request.id}."
+        )
+        return self._error(error, request.id, request.session)
+
+    def _note_refusal(self, request_id: int, answer: str) -> None:
+        self.record.note_error(V1Request(REFUSED, {}, request_id, self.session.id), {}, answer)
+
+    def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
+        self.session.count_error(error.code)
+        return encode_error_v1(error, request_id, session_id)
+
+    def _run(self, first: Coroutine[Any, Any, None]) -> None:
+        """Start a task that awaits a coroutine, and then carries out the queued messages."""
+        self._task = asyncio.get_running_loop().create_task(self._work(first))
+        self._task.add_done_callback(self._worked)
+
+    async def _work(self, first: Coroutine[Any, Any, None] | None = None) -> None:
+        if first is not None:
+            await first
+        while self._queue:
+            connection, message = self._queue.popleft()
+            await self._deliver(connection, message, self._answer(message))
+
+    def _worked(self, _task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if self._queue:  # queued between the task's end and this callback
+            self._run(self._work())
+        elif self._ending is not None or self.session.closed:
+            self._close(self._ending or Ending.CLOSED)
+
+    async def _deliver(self, connection: Connection, message: Message, answer: Started[str]) -> None:
+        try:
+            text = answer if isinstance(answer, str) else await answer
+        except asyncio.CancelledError:
+            connection.ended(None)
+            raise
+        connection.ended(text if connection is self.connection else None)
+        if self._takes_snapshots and self._is_snapshot_due(message):
+            await self._keep_snapshot()
+        if connection is self.connection and not connection.has_room:
+            await self._wait_for_room(connection)
+
+    async def _wait_for_room(self, connection: Connection) -> None:
+        """Wait while the client leaves too many answers unread on the session's connection."""
+        self._pause = asyncio.get_running_loop().create_task(connection.room())
+        await asyncio.wait((self._pause,))
+        self._pause = None
+
+    def _is_snapshot_due(self, message: Message) -> bool:
+        """Return whether a snapshot is due after a message: one that may have changed the environment.
+
+        A message of type ``mcp`` changes nothing before the first episode.
+        """
+        if not isinstance(message, V1Request) or message.type not in ("reset", "step", "mcp"):
+            return False
+        return (message.type != "mcp" or self.session.episodes > 0) and self.record.wants_snapshot(self.last_id)
+
+    async def _keep_snapshot(self) -> None:
+        if self.session.closed or not self.record.wants_snapshot(self.last_id):
+            return
+        try:
+            snapshot, position = await self.session.snapshot()
+            self.record.keep_snapshot(snapshot, position, self.last_id, self.last_answer)
+        except (EnvironmentProcessEndedError, ResetNeededError):  # nothing to snapshot before the next reset
+            return
+        except Exception as error:  # the session continues without snapshots
+            self._takes_snapshots = False
+            name, is_expected = self.session.name, isinstance(error, RequestError)
+            reason = error.message if isinstance(error, RequestError) else type(error).__name__
+            told = None if is_expected else error
+            logger.warning(
+                "session %s takes no more snapshots: %s", name, reason, exc_info=told, extra={"session": name}
+            )
+
+    def _close(self, ending: Ending) -> None:
+        if self.connection is not None:
+            self.connection.left(self)
+        self._sessions.close(self.session, ending)
+
+    def _session_ended(self, ending: Ending) -> None:
+        if self._task is None and self.connection is not None:  # otherwise the task still has to answer
+            self.connection.left(self)
+        if ending is not Ending.SHUTDOWN:  # after a shutdown, the session can be recovered
+            self.record.ended(f"{ending}")
+        self._on_close(self)

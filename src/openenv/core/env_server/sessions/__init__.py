@@ -1,0 +1,1 @@
+"""Sessions: opened within the server's capacity, stepped one request at a time, closed."""

@@ -1,0 +1,701 @@
+"""Session: one environment and the state of its episode. Requests reach the environment one at a time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from types import CoroutineType
+from typing import Any, Final
+from uuid import uuid4
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+from openenv.core.env_server.execution.reset_parameters import unknown_names, unknown_names_error
+from openenv.core.env_server.execution.runner import Executor, Runner, Started, finished
+from openenv.core.env_server.execution.snapshots import Snapshot
+from openenv.core.env_server.execution.task_questions import TaskMethod, TaskQuestion
+from openenv.core.env_server.history.entries import Position, Record
+from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
+from openenv.core.env_server.sessions.toolbox import Toolbox
+from openenv.core.env_server.settings import ServerConfig
+from openenv.core.environment_types import EnvironmentTypes
+from openenv.core.exceptions import (
+    EnvironmentFailedError,
+    RequestError,
+    ResetNeededError,
+    SessionCreationError,
+    SessionNotFoundError,
+    TaskNotFoundError,
+)
+from openenv.core.reset_check import listed_task, unknown_names_text, unknown_split_text
+from openenv.core.wire.actions import decode_action, takes_tool_actions
+from openenv.core.wire.answers import outcome_json, picture_json, state_json
+from openenv.core.wire.mcp_types import ListToolsAction
+from openenv.core.wire.names import public_name
+from openenv.core.wire.redaction import add_traceback, message_of, origin_of
+from openenv.core.wire.results import Outcome, Picture, WrittenJson, outcome_of
+from openenv.core.wire.types import SessionInfo, State
+
+logger = logging.getLogger(__name__)
+
+ANSWER_TYPES: Final = {
+    "reset": "observation",
+    "step": "observation",
+    "state": "state",
+    "render": "picture",
+    "mcp": "mcp",
+    "close": "closed",
+    "fork": "forked",
+}
+"""The type of the answer to each type of request."""
+
+_NONE: Mapping[str, Any] = {}
+# Timeout for ``get_metadata`` if the server sets no timeout for a reset.
+_METADATA_TIMEOUT_S = 30.0
+
+
+class Phase(Enum):
+    """Phase of a session's episode."""
+
+    NEW = "new"
+    PLAYING = "playing"
+    DONE = "done"
+
+
+class SessionState(Enum):
+    """State of a session: whether a socket is attached, and whether the session still accepts requests."""
+
+    OPEN = "open"
+    """Requests with the session's id are accepted; the session is closed after its idle timeout."""
+    ATTACHED = "attached"
+    """A legacy socket is attached to the session by its id."""
+    DETACHED = "detached"
+    """The client's socket has closed, and the client may resume the session within the resume window."""
+    CLOSING = "closing"
+    """The session is closed when its socket detaches, or when the request under way has ended."""
+    CLOSED = "closed"
+    """The session refuses all requests."""
+
+
+_NEEDED_RESETS = {
+    Phase.NEW: "Expected a reset first: no episode has been started in this session.",
+    Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
+}
+
+
+class Session:
+    """Session with one environment and its episode.
+
+    Concurrent requests are carried out one after another, in order of arrival.
+
+    Args:
+        runner: Calls the environment.
+        types: The environment's action, observation and state classes.
+        limits: The server's limits.
+        metrics: Metrics to count in.
+        session_id: Id of the session; by default a new one.
+        transport: The client's transport.
+        client: Address of the client, as in ``access.peer.peer_address``; ``None`` for a client without a limit.
+        idle_timeout_s: Seconds without a request after which the session is closed; by default the server's.
+        episode_id: Id of the episode that a copied environment continues.
+        is_temporary: Whether the session serves a single request: a step needs no reset before.
+        debug: Whether errors include the traceback of the environment.
+
+    Attributes:
+        id: As above.
+        transport: As above.
+        client: As above.
+        idle_timeout_s: As above; ``None`` for no timeout.
+        episode_id: Id of the episode, if its reset named one.
+        debug: As above.
+        status: State of the session.
+        ending: Why the session ended; ``None`` before.
+        evictable: Whether the session may be closed when another session needs its slot.
+        episodes: Number of resets.
+        step_count: Number of steps since the last reset.
+        reward: Sum of rewards since the last reset.
+        phase: Phase of the episode.
+        created_at: Time of opening, in seconds since 1970.
+        last_activity: Time of the last use, by ``time.monotonic``.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        types: EnvironmentTypes,
+        limits: ServerConfig,
+        metrics: Metrics,
+        *,
+        session_id: str | None = None,
+        transport: Transport = Transport.V1,
+        client: str | None = None,
+        idle_timeout_s: float | None = None,
+        episode_id: str | None = None,
+        is_temporary: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self.id = session_id or str(uuid4())
+        self.transport = transport
+        self.client = client
+        self.idle_timeout_s = idle_timeout_s or limits.idle_timeout_s
+        self.episode_id = episode_id
+        self.debug = debug
+        self.status = SessionState.OPEN
+        self.ending: Ending | None = None
+        self.evictable = False
+        self.episodes = 0
+        self.step_count = 0
+        self.reward = 0.0
+        self.phase = Phase.NEW
+        self.created_at = time.time()
+        self.last_activity = self._opened = time.monotonic()
+        self._runner = runner
+        runner.session_name = self.name
+        self._limits = limits
+        self._metrics = metrics
+        self._action_class = types.action
+        self._takes_tool_actions = runner.offers_tools or takes_tool_actions(types.action)
+        # A client of ORS can neither reset nor step after the end of an episode.
+        self._enforces_order = (runner.requires_reset or transport is Transport.ORS) and not is_temporary
+        # Clients of the public package, on the other transports, rely on unknown parameters being ignored.
+        self._ignores_unknown = is_temporary or transport not in (Transport.V1, Transport.MCP)
+        self._timed_steps = INLINE_STEPS_TIMED if runner.inline else 1
+        self._earlier_steps = 0
+        self._record: Record | None = None
+        self._end_listener: Callable[[Ending], None] | None = None
+        self._splits: list[str] | None = None  # None before list_splits was called
+        self._said_unknown = False
+        self._turn = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """Public name of the session, for logs and metrics: the part of its id that is no secret."""
+        return public_name(self.id)
+
+    @property
+    def total_steps(self) -> int:
+        """Number of steps in all episodes."""
+        return self._earlier_steps + self.step_count
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the session was opened, by the monotonic clock."""
+        return time.monotonic() - self._opened
+
+    @property
+    def recoverable(self) -> bool | None:
+        """Whether the session could be recovered if the server's process ended now; ``None`` without a journal."""
+        return None if self._record is None else self._record.recoverable
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session refuses all requests."""
+        return self.status is SessionState.CLOSED
+
+    @property
+    def away(self) -> bool:
+        """Whether the client's socket has closed, and the client may resume the session."""
+        return self.status is SessionState.DETACHED
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way."""
+        return self._turn.locked()
+
+    @property
+    def tools(self) -> Toolbox:
+        """Tools of the session, for agents."""
+        runner = self._runner
+        return Toolbox(self.step, self._action_class, offers_tools=runner.offers_tools, class_tools=runner.tool_names)
+
+    @property
+    def supports_others(self) -> bool:
+        """Whether the environment's class supports concurrent sessions."""
+        return self._runner.supports_concurrent_sessions
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last request; 0 while a request is under way or a socket is attached.
+
+        Also 0 in state ``DETACHED``, in which the resume window limits the time.
+        """
+        if self.status is not SessionState.OPEN or self._turn.locked():
+            return 0.0
+        return time.monotonic() - self.last_activity
+
+    def handle(self, kind: str, data: dict[str, Any]) -> Started[str]:
+        """Carry out a request of the legacy wire or of v1.
+
+        Args:
+            kind: ``reset``, ``step``, ``state`` or ``render``.
+            data: The request's ``data``.
+
+        Returns:
+            The answer's ``data`` as JSON, or, if the request has to wait for its turn or for the environment, a
+            coroutine that returns it.
+
+        Raises:
+            RequestError: The request was refused, or the environment failed; also raised by the coroutine.
+        """
+        if self._turn.locked() or not self._runner.inline or kind not in ("step", "reset"):
+            return self._handle_in_turn(kind, data)
+        try:
+            outcome = self._start_step(data) if kind == "step" else self._start_reset(data)
+            if isinstance(outcome, Outcome):
+                return outcome_json(outcome)
+        except RequestError as error:
+            self._show_origin(error)
+            raise
+        except Exception as error:
+            raise self._unexpected(error, kind) from error
+        return self._finish_in_turn(kind, outcome)
+
+    @contextmanager
+    def request_errors(self, operation: str) -> Iterator[None]:
+        """Convert exceptions of the environment's models, on parsing an action or an outcome, to ``RequestError``.
+
+        Args:
+            operation: Name of the operation, for the log.
+
+        Raises:
+            RequestError: The block raised an exception.
+        """
+        try:
+            yield
+        except RequestError as error:
+            self._show_origin(error)
+            raise
+        except Exception as error:
+            raise self._unexpected(error, operation) from error
+
+    async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
+        """Start an episode.
+
+        Args:
+            arguments: Keyword arguments for the environment's ``reset``. ``seed`` and ``episode_id`` are always
+                allowed, and with the ``split`` and ``index`` of a listed task all its other fields.
+
+        Raises:
+            InvalidRequestError: An argument is unknown, its value is invalid, or the split does not exist.
+            RequestError: The environment raised, timed out or did not return an observation.
+        """
+        async with self._turn:
+            return await finished(self._start_reset(arguments))
+
+    async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
+        """Start the first episode, for an agent, which can't reset; return ``None`` if an episode was started before.
+
+        Args:
+            arguments: As for ``reset``.
+
+        Raises:
+            RequestError: As ``reset`` does.
+        """
+        async with self._turn:
+            self._check_open()
+            if self.phase is not Phase.NEW:
+                return None
+            return await finished(self._begin_episode(arguments))
+
+    def unknown_parameters(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return a message that names the unknown arguments of a reset; ``None`` if the environment accepts all.
+
+        Args:
+            arguments: As for ``reset``.
+        """
+        names = self._runner.reset_names
+        unknown = unknown_names(names, arguments)
+        return unknown_names_text(unknown, names or ()) if unknown and not listed_task(arguments) else None
+
+    def unknown_options(self, options: Mapping[str, Any]) -> str | None:
+        """Return a message that names the unknown options of a step; ``None`` if the environment accepts all.
+
+        Args:
+            options: As for ``step``.
+        """
+        names = self._runner.step_names
+        unknown = [] if names is None else [name for name in options if name not in names]
+        return unknown_names_text(unknown, names or (), "step") if unknown else None
+
+    async def step(
+        self,
+        action: dict[str, Any] | BaseModel,
+        timeout_s: float | None = None,
+        options: Mapping[str, Any] = _NONE,
+    ) -> Outcome:
+        """Perform one action.
+
+        Args:
+            action: The action, or its fields, not validated yet.
+            timeout_s: The caller's timeout in seconds; the server's limit holds if it is shorter.
+            options: Further keyword arguments for the environment's ``step``, if it accepts them.
+
+        Raises:
+            InvalidRequestError: The fields are no valid action, or the action is illegal; the episode is unchanged.
+            ResetNeededError: No episode is running.
+            RequestError: The environment raised, timed out or did not return an observation.
+        """
+        async with self._turn:
+            return await finished(self._start_step(action, timeout_s, options))
+
+    async def state(self, timeout_s: float | None = None) -> Any:
+        """Return the environment's state, within the timeout of a step; this is allowed at any time.
+
+        For an environment without ``state``: the id and the step count of the episode.
+
+        Args:
+            timeout_s: Timeout in seconds if the server sets none for a step.
+
+        Raises:
+            RequestError: The environment raised or timed out.
+        """
+        async with self._turn:
+            self._check_open()
+            if not self._runner.has_state:
+                return State(episode_id=self.episode_id, step_count=self.step_count)
+            return await self._runner.state(self._limits.step_timeout_s or timeout_s)
+
+    async def render(self) -> Picture | WrittenJson | None:
+        """Render the environment, within the timeout of a step.
+
+        Raises:
+            RequestError: The environment raised, timed out or did not return a picture.
+        """
+        async with self._turn:
+            self._check_open()
+            return await self._runner.render(self._limits.step_timeout_s)
+
+    async def metadata(self) -> Any:
+        """Return the environment's metadata, within the timeout of a reset.
+
+        Raises:
+            RequestError: The environment raised or timed out.
+        """
+        async with self._turn:
+            return await self._runner.metadata(self._limits.reset_timeout_s or _METADATA_TIMEOUT_S)
+
+    async def tasks(self, method: TaskMethod, *arguments: Any) -> Any:
+        """Call a method of the environment's ``TaskProvider``, within the timeout of a reset.
+
+        Args:
+            method: Name of the method.
+            *arguments: Arguments of the method.
+
+        Returns:
+            The result, as plain JSON types.
+
+        Raises:
+            TasksUnsupportedError: The environment does not implement the method.
+            TaskNotFoundError: The task does not exist.
+            RequestError: The environment raised, timed out or returned a value that is no JSON.
+        """
+        async with self._turn:
+            answer = await self._runner.tasks(TaskQuestion(method, arguments), self._limits.reset_timeout_s)
+        return from_json(answer.text)
+
+    def count_error(self, code: str) -> None:
+        """Count a request that was answered with an error, for a transport that does not count it.
+
+        Args:
+            code: The error code.
+        """
+        self._metrics.errors[code] += 1
+
+    def touch(self) -> None:
+        """Record activity of the client without a request."""
+        self.last_activity = time.monotonic()
+
+    def resume(self, idle_timeout_s: float | None = None) -> None:
+        """Resume the session for its client, so that it is not evicted.
+
+        Args:
+            idle_timeout_s: New idle timeout in seconds; by default unchanged.
+        """
+        if self.status is SessionState.DETACHED:
+            self.status = SessionState.OPEN
+        self.evictable = False
+        self.idle_timeout_s = idle_timeout_s or self.idle_timeout_s
+        self.touch()
+
+    def attach(self) -> None:
+        """Attach the session to a socket of the legacy wire.
+
+        Raises:
+            SessionCreationError: The session is attached to another socket.
+        """
+        if self.status is not SessionState.OPEN:
+            raise SessionCreationError("it is taken", f"Session {self.id} already has an attached WebSocket")
+        self.status = SessionState.ATTACHED
+        self.evictable = False
+        self._ignores_unknown = True
+
+    def release(self) -> None:
+        """Detach the session from its legacy socket."""
+        if self.status is SessionState.ATTACHED:
+            self.status = SessionState.OPEN
+
+    def detach(self) -> None:
+        """Keep the session for its client, whose socket has closed."""
+        if self.status is SessionState.OPEN:
+            self.status = SessionState.DETACHED
+
+    def allow_eviction(self) -> None:
+        """Allow the session to be closed when another session needs its slot, unless its client returns before."""
+        self.evictable = True
+
+    def close_soon(self) -> None:
+        """Enter state ``CLOSING``: the session is closed on detach, or when the request under way has ended."""
+        if not self.closed:
+            self.status = SessionState.CLOSING
+
+    def end(self, ending: Ending) -> None:
+        """Record that the session has released its slot, which happens once, and call the listener."""
+        self.ending = ending
+        if self._end_listener is not None:
+            self._end_listener(ending)
+
+    def on_end(self, listener: Callable[[Ending], None] | None) -> None:
+        """Set the function that is called once, when the session releases its slot.
+
+        Args:
+            listener: The function; ``None`` removes it.
+        """
+        self._end_listener = listener
+
+    def keep_in(self, record: Record) -> None:
+        """Set the record of the session's requests, for a session on v1."""
+        self._record = record
+
+    @contextmanager
+    def lenient(self) -> Iterator[None]:
+        """Ignore unknown reset parameters instead of refusing them, for a block that replays resets."""
+        before, self._ignores_unknown = self._ignores_unknown, True
+        try:
+            yield
+        finally:
+            self._ignores_unknown = before
+
+    @property
+    def can_snapshot(self) -> bool:
+        """Whether the environment has ``snapshot`` and ``restore``."""
+        return self._runner.can_snapshot
+
+    @property
+    def position(self) -> Position:
+        """Position of the episode."""
+        return Position(self.phase.value, self.episodes, self.step_count, self._earlier_steps, self.reward)
+
+    def continue_from(self, position: Position) -> None:
+        """Continue from the position of another session, whose environment was copied or restored into this one."""
+        self.phase = Phase(position.phase)
+        self.episodes, self.step_count, self._earlier_steps = position[1:4]
+        self.reward = position.reward
+
+    async def snapshot(self) -> tuple[Snapshot, Position]:
+        """Return a snapshot of the environment, within the timeout of a step; requires ``can_snapshot``.
+
+        Raises:
+            EnvironmentProcessEndedError: The environment's process has ended; or ``ResetNeededError``.
+            RequestError: The environment raised, timed out or returned a snapshot that can't be stored.
+        """
+        async with self._turn:
+            return await self._runner.snapshot(self._limits.step_timeout_s), self.position
+
+    async def restore(self, snapshot: Snapshot, position: Position) -> None:
+        """Restore a snapshot into a new environment.
+
+        Raises:
+            RequestError: The environment raised or timed out.
+        """
+        async with self._turn:
+            await self._runner.restore(snapshot, self._limits.reset_timeout_s)
+            self.continue_from(position)
+
+    async def copy_environment(self, executor: Executor) -> Runner:
+        """Copy the environment into another executor, within the timeout of a reset.
+
+        Raises:
+            RequestError: The environment can't be copied.
+        """
+        async with self._turn:
+            return await self._runner.copy(executor, self._limits.reset_timeout_s)
+
+    def refuse_requests(self) -> None:
+        """Refuse all further requests."""
+        self.status = SessionState.CLOSED
+
+    async def close(self) -> None:
+        """Close the environment when the call under way, if any, has ended."""
+        self.refuse_requests()
+        await self._runner.close()
+
+    def info(self) -> SessionInfo:
+        """Return a description of the session."""
+        return SessionInfo(
+            session_id=self.id,
+            created_at=self.created_at,
+            last_activity_at=time.time() - (time.monotonic() - self.last_activity),
+            step_count=self.step_count,
+            environment_type=self._runner.environment_name,
+        )
+
+    def _log_wrong(self, operation: str, error: RequestError) -> None:
+        """Log an invalid return value of the environment."""
+        name = self._runner.environment_name
+        logger.error("%s.%s: %s", name, operation, error.message, extra={"session": self.name})
+
+    def _check_names(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse unknown parameters of a reset, or log once that they are ignored.
+
+        Raises:
+            InvalidRequestError: A parameter is unknown.
+        """
+        names = self._runner.reset_names
+        unknown = unknown_names(names, arguments)
+        if not unknown or listed_task(arguments):
+            return
+        error = unknown_names_error(unknown, names or ())
+        if not self._ignores_unknown:
+            raise error
+        if not self._said_unknown:
+            self._said_unknown = True
+            logger.warning(
+                "%s: %s It was left out.", self._runner.environment_name, error.message, extra={"session": self.name}
+            )
+
+    async def _check_split(self, split: Any) -> None:
+        """Refuse a split that the environment does not list, if it lists any.
+
+        Raises:
+            TaskNotFoundError: The environment does not list the split.
+        """
+        if self._splits is None:
+            self._splits = await self._listed_splits()
+        if self._splits and isinstance(split, str) and split not in self._splits:
+            raise TaskNotFoundError(unknown_split_text(split, self._splits))
+
+    async def _listed_splits(self) -> list[str]:
+        """Return the names of the environment's splits; invalid entries are skipped."""
+        try:
+            question = TaskQuestion("list_splits")
+            listed = from_json((await self._runner.tasks(question, self._limits.reset_timeout_s)).text)
+        except RequestError:  # the environment lists no splits, or failed, which is in the log
+            return []
+        splits = listed if isinstance(listed, list) else []
+        named = [split.get("name") if isinstance(split, dict) else split for split in splits]
+        return [name for name in named if isinstance(name, str)]
+
+    def _check_open(self) -> None:
+        if self.status is SessionState.CLOSED:
+            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
+        self.last_activity = time.monotonic()
+
+    async def _handle_in_turn(self, kind: str, data: dict[str, Any]) -> str:
+        with self.request_errors(kind):
+            match kind:
+                case "step":
+                    return outcome_json(await self.step(data))
+                case "reset":
+                    return outcome_json(await self.reset(data))
+                case "state":
+                    return state_json(await self.state())
+                case "render":
+                    return picture_json(await self.render())
+        raise AssertionError(f"unknown kind of request {kind}")
+
+    async def _finish_in_turn(self, kind: str, outcome: Coroutine[Any, Any, Outcome]) -> str:
+        with self.request_errors(kind):
+            async with self._turn:
+                return outcome_json(await outcome)
+
+    def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
+        log_fields = {"session": self.name}
+        logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=log_fields)
+        failure = EnvironmentFailedError(message_of(error), origin=origin_of(error))
+        self._show_origin(failure, error)
+        return failure
+
+    def _show_origin(self, error: RequestError, raised: BaseException | None = None) -> None:
+        if self.debug:
+            add_traceback(error, raised)
+
+    def _start_reset(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
+        self._check_open()
+        self._check_names(arguments)
+        if "split" in arguments:
+            return self._reset_to_split(arguments)
+        return self._begin_episode(arguments)
+
+    async def _reset_to_split(self, arguments: Mapping[str, Any]) -> Outcome:
+        await self._check_split(arguments["split"])
+        return await finished(self._begin_episode(arguments))
+
+    def _begin_episode(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
+        result = self._runner.reset(arguments, self._limits.reset_timeout_s)
+        if isinstance(result, CoroutineType):
+            return self._finish_reset(arguments, result)
+        return self._began(arguments, result)
+
+    async def _finish_reset(self, arguments: Mapping[str, Any], result: Coroutine[Any, Any, Any]) -> Outcome:
+        return self._began(arguments, await result)
+
+    def _start_step(
+        self,
+        action: dict[str, Any] | BaseModel,
+        timeout_s: float | None = None,
+        options: Mapping[str, Any] = _NONE,
+    ) -> Started[Outcome]:
+        self._check_open()
+        if isinstance(action, dict):
+            action = decode_action(action, self._action_class, self._takes_tool_actions)
+        # Listing tools is allowed at any time, and is not a step.
+        is_listing = isinstance(action, ListToolsAction)
+        if self.phase is not Phase.PLAYING and self._enforces_order and not is_listing:
+            raise ResetNeededError(_NEEDED_RESETS[self.phase])
+        limit_s = self._limits.step_timeout_s
+        if timeout_s is None or (limit_s is not None and limit_s < timeout_s):
+            timeout_s = limit_s
+        if timeout_s is not None:
+            options = {**options, "timeout_s": timeout_s}
+        result = self._runner.step(action, options, timeout_s)
+        complete = outcome_of if is_listing else self._stepped
+        return self._finish_step(result, complete) if isinstance(result, CoroutineType) else complete(result)
+
+    async def _finish_step(self, result: Coroutine[Any, Any, Any], complete: Callable[[Any], Outcome]) -> Outcome:
+        return complete(await result)
+
+    def _began(self, arguments: Mapping[str, Any], result: Any) -> Outcome:
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("reset", error)
+            raise
+        self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
+        episode_id = arguments.get("episode_id")
+        self.episode_id = episode_id if isinstance(episode_id, str) else None
+        self.episodes += 1
+        self._earlier_steps += self.step_count
+        self.step_count = 0
+        self.reward = outcome.reward or 0.0
+        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+        return outcome
+
+    def _stepped(self, result: Any) -> Outcome:
+        try:
+            outcome = outcome_of(result)
+        except RequestError as error:
+            self._log_wrong("step", error)
+            raise
+        metrics = self._metrics
+        metrics.steps = steps = metrics.steps + 1
+        if not steps % self._timed_steps:
+            metrics.step_times.observe(time.monotonic() - self.last_activity)  # since the step's turn
+        self.step_count += 1
+        if outcome.reward:
+            self.reward += outcome.reward
+        if outcome.done:
+            self.phase = Phase.DONE
+        return outcome

@@ -1,0 +1,200 @@
+"""WebSocket protocol of uvicorn, with bounds on what one client may cost the others.
+
+- Sockets of clients that stop reading, or disconnect during shutdown, are aborted.
+- Received data is parsed in slices of some milliseconds, between which other tasks run.
+- A message may be fragmented, but not into very many tiny fragments; a client that pings without reading gets one pong.
+"""
+
+import asyncio
+import time
+from typing import Any, Final
+
+from uvicorn._types import ASGIReceiveEvent
+from uvicorn.config import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import CloseCode, Frame
+from websockets.protocol import State
+
+SOCKETS: Final = f"{__name__}:DecisiveSockets"
+"""Value for uvicorn's setting ``ws``."""
+
+_TIME_TO_READ_S = 5.0
+# Smallest and largest slice, in bytes, that is parsed at once. The smallest slice has some 700 empty frames, which take
+# about 4 ms; in between, the duration of the last slice decides.
+_SMALLEST_SLICE = 4 * 1024
+_LARGEST_SLICE = 64 * 1024
+_SLICE_S = 0.002
+# Maximum duration of parsing for one connection before other tasks run.
+_IN_A_ROW_S = 0.005
+# Messages that the application receives in a row before other tasks run, if several have arrived.
+_MESSAGES_IN_A_ROW = 64
+# Frames that start no message (fragments, pings, pongs): above this number in one turn, the next turn comes only after
+# a pause as long as the turn.
+_FEW_IDLE_FRAMES = 32
+# Limit on the fragments of a message: a fixed number, plus one per so many bytes; 1.5 million for the longest message
+# by default.
+_FEW_PARTS = 4096
+_BYTES_PER_PART = 64
+_PONG = b"\x8a"
+
+
+class DecisiveSockets(WebSocketsSansIOProtocol):
+    """WebSocket protocol that closes a socket even if its client does not read, and parses in bounded slices.
+
+    uvicorn closes a socket once all data is sent. A client that is stopped, or whose cable was pulled out, would keep
+    its socket, and the session with it, for as long as the kernel retries.
+
+    uvicorn also parses all received data at once, which takes many seconds for millions of empty frames.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._unread = bytearray()
+        self._slice_bytes = _SMALLEST_SLICE
+        self._next_turn: asyncio.Handle | None = None
+        self._idle_frames = 0
+        self._bytes_in_parts = 0
+        self._last_pong = b""
+        self._messages = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Parse received data, or queue it for the next turn."""
+        if not self._unread and len(data) <= _SMALLEST_SLICE:
+            super().data_received(data)
+            return
+        self._unread += data
+        if self._next_turn is None:
+            self._read_in_turn()
+        else:
+            self.transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Discard data that was not parsed yet."""
+        self._forget_unread()
+        super().connection_lost(exc)
+
+    def keepalive_timeout(self) -> None:
+        """Abort the socket of a client that has not answered a ping."""
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    def resume_writing(self) -> None:
+        """Resume sending, first the pong for the last ping received meanwhile."""
+        super().resume_writing()
+        self._send_last_pong()
+
+    def handle_cont(self, event: Frame) -> None:
+        """Add a fragment to a message; fail the connection on very many tiny fragments."""
+        self._idle_frames += 1
+        if self.close_sent:
+            return
+        if len(self.frames) == 1:
+            self._bytes_in_parts = len(self.frames[0])
+        self._bytes_in_parts += len(event.data)
+        if len(self.frames) < _FEW_PARTS + self._bytes_in_parts // _BYTES_PER_PART:
+            super().handle_cont(event)
+            return
+        self.frames = []
+        self.conn.fail(CloseCode.POLICY_VIOLATION, f"a message in more than {_FEW_PARTS} tiny parts")
+        self.handle_parser_exception()
+
+    def handle_ping(self) -> None:
+        """Answer a ping; if the client does not read, only the last ping, when the client reads again."""
+        self._idle_frames += 1
+        if self.writable.is_set():
+            super().handle_ping()
+            return
+        output = self.conn.data_to_send()
+        pongs = [data for data in output if data.startswith(_PONG)]
+        others = [data for data in output if not data.startswith(_PONG)]
+        if pongs:
+            self._last_pong = pongs[-1]
+        if others:  # a close frame or the end of the stream
+            self._send_last_pong()
+            self.transport.write(b"".join(others))
+
+    def handle_pong(self, event: Frame) -> None:
+        """Record a pong of the client."""
+        self._idle_frames += 1
+        super().handle_pong(event)
+
+    def handle_close(self, event: Frame) -> None:
+        """Answer a close frame, and abort the socket if the client does not read the answer in time."""
+        self._send_last_pong()
+        super().handle_close(event)
+        self._close_in_time()
+
+    def handle_parser_exception(self) -> None:
+        """Close the socket of a client that has sent an invalid frame."""
+        super().handle_parser_exception()
+        self._close_in_time()
+
+    def shutdown(self) -> None:
+        """Close the socket at shutdown. uvicorn's own method fails during a closing handshake."""
+        if self.handshake_complete and self.conn.state is not State.OPEN:
+            self.stop_keepalive()
+            self.transport.abort()  # TLS would wait for the client's close_notify
+        else:
+            super().shutdown()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """Return the next message for the application; yield to other tasks after each ``_MESSAGES_IN_A_ROW``."""
+        message = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            if self._next_turn is None:
+                self.transport.resume_reading()
+        self._messages += 1
+        if self._messages % _MESSAGES_IN_A_ROW == 0:
+            await asyncio.sleep(0)
+        return message
+
+    def _read_in_turn(self) -> None:
+        """Parse slices of received data for at most ``_IN_A_ROW_S``, and schedule the next turn."""
+        self._next_turn = None
+        self._idle_frames = 0
+        began = time.monotonic()
+        taken_s = 0.0
+        while self._unread and taken_s < _IN_A_ROW_S and not self.transport.is_closing():
+            data = bytes(self._unread[: self._slice_bytes])
+            del self._unread[: self._slice_bytes]
+            super().data_received(data)
+            before_s, taken_s = taken_s, time.monotonic() - began
+            self._adapt_slice(taken_s - before_s)
+        if self.transport.is_closing():
+            self._forget_unread()
+        elif self._unread:
+            self.transport.pause_reading()
+            pause_s = taken_s if self._idle_frames > _FEW_IDLE_FRAMES else 0.0
+            self._next_turn = self.loop.call_later(pause_s, self._read_in_turn)
+        elif not self.read_paused:
+            self.transport.resume_reading()
+
+    def _send_last_pong(self) -> None:
+        pong, self._last_pong = self._last_pong, b""
+        if pong and not self.transport.is_closing():
+            self.transport.write(pong)
+
+    def _adapt_slice(self, taken_s: float) -> None:
+        if taken_s > _SLICE_S:
+            self._slice_bytes = max(_SMALLEST_SLICE, self._slice_bytes // 2)
+        else:
+            self._slice_bytes = min(_LARGEST_SLICE, self._slice_bytes * 2)
+
+    def _forget_unread(self) -> None:
+        self._unread.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+
+    def _close_in_time(self) -> None:
+        """Abort the closing socket unless the client reads the remaining data within ``_TIME_TO_READ_S``."""
+        if self.transport.is_closing() and self.transport.get_write_buffer_size() > 0:
+            self.loop.call_later(_TIME_TO_READ_S, self.transport.abort)

@@ -1,0 +1,162 @@
+"""Reader of JSON Schemas, for code that shows, fills in or checks values.
+
+The reader supports the schemas of pydantic and of MCP servers: references within the document, unions, constants,
+choices and bounds of integers. It validates nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Schema = Mapping[str, Any]
+
+_CALL_TOOL, _LIST_TOOLS = "call_tool", "list_tools"
+
+
+class Member(NamedTuple):
+    """Member of a union.
+
+    Attributes:
+        name: Name of the member's definition, else its title.
+        schema: Its schema, with the document's ``$defs``.
+    """
+
+    name: str
+    schema: Schema
+
+
+def target(reference: str, root: Schema) -> Schema | None:
+    """Return the schema that a reference names.
+
+    Args:
+        reference: The value of ``$ref``.
+        root: The whole document.
+
+    Returns:
+        The schema; ``None`` if the document has no such schema.
+
+    Example:
+        >>> target("#/$defs/Way", {"$defs": {"Way": {"enum": ["left", "right"]}}})
+        {'enum': ['left', 'right']}
+    """
+    found: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def resolved(field: Schema, root: Schema) -> Schema:
+    """Resolve a field's reference, and an ``anyOf`` with one alternative beside null; the field's own keys win.
+
+    Args:
+        field: The field's schema.
+        root: The whole document.
+
+    Example:
+        >>> way = {"$ref": "#/$defs/Way", "default": "left"}
+        >>> resolved(way, {"$defs": {"Way": {"enum": ["left", "right"]}}})
+        {'enum': ['left', 'right'], 'default': 'left'}
+    """
+    return _resolved(field, root, frozenset())
+
+
+def _resolved(field: Schema, root: Schema, above: frozenset[str]) -> Schema:
+    reference = field.get("$ref")
+    if isinstance(reference, str):
+        found = None if reference in above else target(reference, root)
+        return field if found is None else _beside(_resolved(found, root, above | {reference}), field, "$ref")
+    alternatives = [option for option in field.get("anyOf", ()) if option.get("type") != "null"]
+    if len(alternatives) == 1:
+        return _beside(_resolved(alternatives[0], root, above), field, "anyOf")
+    return field
+
+
+def _beside(found: Schema, field: Schema, followed: str) -> Schema:
+    return {**found, **{key: value for key, value in field.items() if key != followed}}
+
+
+def members(schema: Schema) -> list[Member]:
+    """List the members of a union, including those of nested unions.
+
+    Args:
+        schema: A whole document.
+
+    Returns:
+        The members; the document itself if it is no union.
+
+    Example:
+        >>> [member.name for member in members({"title": "Guess", "properties": {}})]
+        ['Guess']
+    """
+    return list(_members(schema, schema, frozenset()))
+
+
+def _members(schema: Schema, root: Schema, above: frozenset[str]) -> Iterator[Member]:
+    options = schema.get("oneOf", schema.get("anyOf"))
+    if options is None:
+        yield _member(str(schema.get("title", "Action")), schema, root)
+        return
+    for option in options:
+        reference = str(option.get("$ref", ""))
+        found = target(reference, root) or option
+        if reference in above:
+            continue
+        if not reference or "oneOf" in found or "anyOf" in found:
+            yield from _members(found, root, above | {reference} if reference else above)
+        else:
+            yield _member(reference.rpartition("/")[2], found, root)
+
+
+def _member(name: str, schema: Schema, root: Schema) -> Member:
+    return Member(name, {**schema, "$defs": root.get("$defs", {})})
+
+
+def constants(schema: Schema) -> dict[str, Any]:
+    """Return the fields of an object that have a single possible value, with that value.
+
+    Example:
+        >>> constants({"properties": {"type": {"const": "guess"}, "word": {"type": "string"}}})
+        {'type': 'guess'}
+    """
+    return {key: field["const"] for key, field in schema.get("properties", {}).items() if "const" in field}
+
+
+def calls_tool(schema: Schema) -> bool:
+    """Whether a schema is of the action that calls a tool."""
+    return "tool_name" in schema.get("properties", {}) and constants(schema).get("type") == _CALL_TOOL
+
+
+def concerns_tools(schema: Schema) -> bool:
+    """Whether a schema is of an action that lists or calls tools."""
+    return constants(schema).get("type") in (_CALL_TOOL, _LIST_TOOLS)
+
+
+def finite_values(field: Schema, most: int) -> list[Any] | None:
+    """List the possible values of a field.
+
+    Args:
+        field: The field's schema, resolved.
+        most: Maximum length of a range of integers.
+
+    Returns:
+        The values; ``None`` if there are too many, or the schema does not limit them.
+
+    Example:
+        >>> finite_values({"type": "integer", "minimum": 1, "exclusiveMaximum": 4}, 10)
+        [1, 2, 3]
+    """
+    if "const" in field:
+        return [field["const"]]
+    if "enum" in field:
+        return list(field["enum"])
+    if field.get("type") == "boolean":
+        return [False, True]
+    bounds = _integer_bounds(field) if field.get("type") == "integer" else None
+    if bounds is None or bounds[1] - bounds[0] >= most:
+        return None
+    return list(range(bounds[0], bounds[1] + 1))
+
+
+def _integer_bounds(field: Schema) -> tuple[int, int] | None:
+    low = field.get("minimum", field.get("exclusiveMinimum", 0) + 1 if "exclusiveMinimum" in field else None)
+    high = field.get("maximum", field.get("exclusiveMaximum", 0) - 1 if "exclusiveMaximum" in field else None)
+    return None if low is None or high is None else (int(low), int(high))

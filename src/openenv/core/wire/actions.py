@@ -1,0 +1,131 @@
+"""Actions: their classes, which may form a union, and how an action is made from its fields."""
+
+import copyreg
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, RootModel, ValidatorFunctionWrapHandler, model_validator
+
+from openenv.core.exceptions import InvalidRequestError
+from openenv.core.wire.errors import validated
+from openenv.core.wire.mcp_types import TOOL_ACTIONS
+from openenv.core.wire.types import Action
+
+MemberT = TypeVar("MemberT")
+
+
+class _UnionMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic has no public name for its metaclass
+    """Metaclass of classes that can be pickled for another process; see ``_reduced``."""
+
+
+class ActionUnion(RootModel[MemberT], Generic[MemberT], metaclass=_UnionMeta):
+    """Union of actions as a single class.
+
+    Its schema is that of the union. Validation returns an instance of a member, never of this class.
+    """
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _member(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        return handler(value).root
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return the name of a union's class, made of its members' names."""
+        return " | ".join(member.__name__ for member in _models_in(params[0]))
+
+
+def action_model(annotation: Any) -> type[BaseModel] | None:
+    """Return the class of an environment's actions.
+
+    Args:
+        annotation: A model's class or a union of such classes, which may name a discriminator.
+
+    Returns:
+        The class; ``None`` if the annotation names no model.
+
+    Example:
+        >>> class Guess(BaseModel):
+        ...     word: str
+        >>> class Hint(BaseModel):
+        ...     letter: int
+        >>> action_model(Guess | Hint).model_validate({"letter": 2})
+        Hint(letter=2)
+    """
+    models = _models_in(annotation)
+    if len(models) > 1:
+        union: type[BaseModel] = ActionUnion[annotation]
+        return union
+    return models[0] if models else None
+
+
+def action_members(action_class: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+    """Return the possible classes of an action: the members of a union, or the class itself."""
+    if issubclass(action_class, ActionUnion):
+        return _models_in(_annotation_of(action_class))
+    return (action_class,)
+
+
+def takes_tool_actions(action_class: type[BaseModel]) -> bool:
+    """Whether an environment with this class of actions accepts the actions that list and call tools."""
+    tool_actions = tuple(TOOL_ACTIONS.values())
+    return action_class is Action or all(issubclass(member, tool_actions) for member in action_members(action_class))
+
+
+def names_tool_action(fields: Mapping[str, Any]) -> bool:
+    """Whether an action's fields are those of an action that lists or calls tools."""
+    kind = fields.get("type")
+    return isinstance(kind, str) and kind in TOOL_ACTIONS
+
+
+def decode_action(data: Mapping[str, Any], action_class: type[BaseModel], offers_tools: bool = False) -> BaseModel:
+    """Make the action from a step message's ``data``.
+
+    Args:
+        data: The action's fields.
+        action_class: The environment's class of actions.
+        offers_tools: Whether the environment also accepts the actions that list and call tools. They are recognized by
+            their ``type``, unless the environment's own actions have this field and accept the value.
+
+    Raises:
+        InvalidRequestError: The fields do not fit the action's class; ``loc`` of each entry is relative to the action.
+    """
+    if offers_tools and names_tool_action(data):
+        return _decode_tool_action(data, action_class)
+    return validated(action_class, data)
+
+
+def _decode_tool_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
+    if _has_type_field(action_class):
+        with suppress(InvalidRequestError):
+            return validated(action_class, data)
+    return validated(TOOL_ACTIONS[data["type"]], data)
+
+
+@cache
+def _has_type_field(action_class: type[BaseModel]) -> bool:
+    fields = (field for member in action_members(action_class) for field in member.model_fields.items())
+    return any("type" in (name, field.alias, field.validation_alias) for name, field in fields)
+
+
+def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
+    if get_origin(annotation) is Annotated:
+        return _models_in(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(model for member in get_args(annotation) for model in _models_in(member))
+    return (annotation,) if isinstance(annotation, type) and issubclass(annotation, BaseModel) else ()
+
+
+def _annotation_of(union: Any) -> Any:
+    return union.__pydantic_generic_metadata__["args"][0]
+
+
+def _reduced(cls: type) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Pickle the class of a union as the union: no module has the class for an import."""
+    return cls.__qualname__ if cls is ActionUnion else (action_model, (_annotation_of(cls),))
+
+
+copyreg.pickle(_UnionMeta, _reduced)

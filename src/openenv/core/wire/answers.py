@@ -1,0 +1,179 @@
+"""Answers to requests, as JSON: outcomes of a reset or a step, observations, states and pictures."""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import is_dataclass
+from itertools import count
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_json
+
+from openenv.core.exceptions import EnvironmentFailedError
+from openenv.core.plain_values import plain_value
+from openenv.core.wire.results import Outcome, Picture, WrittenJson
+from openenv.core.wire.types import Scalar
+
+logger = logging.getLogger(__name__)
+
+# Fields that are sent beside the observation, not inside it.
+_BESIDE = {"reward", "done"}
+# Maximum depth of the search for a value without a JSON form.
+_DEEPEST_PLACE = 10
+# One of so many observations with a null in their JSON is searched for NaN and infinity: null fields are common, and a
+# search of every observation would slow down steps.
+_LOOKED_AT = 16
+_MOST_WARNED = 100
+_with_null = count()
+_warned: set[type] = set()
+
+
+def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
+    """Return ``{"observation", "reward", "done"}``, with ``"metadata"`` if there is any, as JSON.
+
+    Args:
+        outcome: Outcome of a reset or a step.
+        always_metadata: Whether to write ``null`` for empty metadata, as the public server does over HTTP.
+
+    Raises:
+        EnvironmentFailedError: Some value has no form in JSON. NaN and infinity become ``null``.
+    """
+    try:
+        shown = observation_json(outcome.observation)
+        metadata = _dump(outcome.metadata) if outcome.metadata else "null"
+    except (ValueError, TypeError) as error:
+        raise unsendable(outcome, error) from error
+    reward = _scalar(outcome.reward)
+    done = "true" if outcome.done else "false"
+    beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
+    return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
+
+
+def observation_json(observation: BaseModel | WrittenJson) -> str:
+    """Return an observation as JSON, without its reward and done flag, which are sent beside it.
+
+    Raises:
+        ValueError: Some value has no form in JSON; or ``TypeError``.
+    """
+    if isinstance(observation, WrittenJson):
+        return observation.text
+    # As in model_dump_json, but without its checks of arguments, which would double the time.
+    serializer = type(observation).__pydantic_serializer__
+    text = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
+    if "null" in text and next(_with_null) % _LOOKED_AT == 0:
+        _warn_of_non_finite(observation)
+    return text
+
+
+def state_json(state: Any) -> str:
+    """Return a state as JSON: a pydantic model, a dataclass or a mapping.
+
+    Raises:
+        EnvironmentFailedError: The state is of another type, or some value has no form in JSON.
+    """
+    if isinstance(state, WrittenJson):
+        return state.text
+    if not isinstance(state, BaseModel | Mapping) and not is_dataclass(state):
+        raise EnvironmentFailedError(
+            f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
+        )
+    try:
+        if isinstance(state, BaseModel):
+            return state.model_dump_json(warnings=False, fallback=plain_value)
+        return _dump(state)
+    except (ValueError, TypeError) as error:
+        place = _unsendable_place(state)
+        where = type(state).__name__ if place is None else f"{type(state).__name__}.{place}"
+        message = f"The state cannot be sent as JSON: {where}: {error}"
+        logger.error("%s", message)
+        raise EnvironmentFailedError(message) from error
+
+
+def picture_json(picture: Picture | WrittenJson | None) -> str:
+    """Return a picture as JSON; an empty object for ``None``."""
+    if isinstance(picture, WrittenJson):
+        return picture.text
+    return "{}" if picture is None else picture.model_dump_json()
+
+
+def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
+    """Return the error for an outcome with a value that has no form in JSON, and log it.
+
+    Args:
+        outcome: Outcome of a reset or a step.
+        error: The serializer's error.
+    """
+    observation = outcome.observation
+    fields = {} if isinstance(observation, WrittenJson) else dict(observation)
+    place = _unsendable_place({**fields, "metadata": outcome.metadata})
+    name = "the observation" if isinstance(observation, WrittenJson) else type(observation).__name__
+    where = name if place is None else f"{name}.{place}"
+    message = f"The observation cannot be sent as JSON: {where}: {error}"
+    logger.error("%s", message)
+    return EnvironmentFailedError(message)
+
+
+def _unsendable_place(value: Any, depth: int = 0) -> str | None:
+    """Return the path of the first part of a value without a JSON form; ``None`` if none is found, or it is deep."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        inner = value.items()
+    elif isinstance(value, list | tuple):
+        inner = enumerate(value)
+    for key, each in inner:
+        if _has_json(each):
+            continue
+        below = _unsendable_place(each, depth + 1) if depth < _DEEPEST_PLACE else None
+        return str(key) if below is None else f"{key}.{below}"
+    return None
+
+
+def _has_json(value: Any) -> bool:
+    try:
+        _dump(value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _warn_of_non_finite(observation: BaseModel) -> None:
+    """Log a warning, once for each class, that NaN or infinity is sent as ``null``."""
+    place = _non_finite_place(dict(observation))
+    if place is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
+        _warned.add(type(observation))
+        logger.warning(
+            "%s.%s is not finite, which JSON has no number for: clients get null. Leave it out, or clip it.",
+            type(observation).__name__,
+            place,
+        )
+
+
+def _non_finite_place(value: Any, depth: int = 0) -> str | None:
+    """Return the path of the first NaN or infinity in a value; ``None`` if there is none, or it is too deep."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    elif not isinstance(value, Mapping | list | tuple | float):
+        with suppress(PydanticSerializationError):
+            value = plain_value(value)
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    if depth == _DEEPEST_PLACE or not isinstance(value, Mapping | list | tuple):
+        return None
+    for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        below = _non_finite_place(inner, depth + 1)
+        if below is not None:
+            return f"{key}.{below}" if below else str(key)
+    return None
+
+
+def _scalar(value: Scalar | None) -> str:
+    # Python's text of a finite number is valid JSON, and takes a tenth of the time.
+    return repr(value) if type(value) in (float, int) else _dump(value)
+
+
+def _dump(value: Any) -> str:
+    return to_json(value, inf_nan_mode="null", fallback=plain_value).decode()

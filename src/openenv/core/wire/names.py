@@ -1,0 +1,52 @@
+"""Names on the wire: the subprotocol, headers and the cookie, and the ids of sessions."""
+
+V1 = "openenv.v1"
+"""WebSocket subprotocol of v1, which a client offers and a server chooses if it speaks v1."""
+
+WORKERS_HEADER = "X-OpenEnv-Workers"
+"""Header with the number of the server's processes, over which a client may spread its sockets."""
+
+SESSIONS_HEADER = "X-OpenEnv-Sessions"
+"""Header with the number of sessions for a connection to a fleet; in the answer, the number that fit."""
+
+SESSION_HEADER = "X-OpenEnv-Session"
+"""Header with a session's id over HTTP and in the handshake of a client that resumes a session of v1."""
+
+SESSION_COOKIE = "openenv_session"
+
+ORS_HEADER = "X-Session-ID"
+"""Header with the session's id of a client of ORS."""
+
+AGENT_HEADER = "Mcp-Session-Id"
+"""Header with the id of an agent's connection in MCP over HTTP, which has a session of its own."""
+
+HAND_ON = "openenv.hand_on"
+"""Key in an ASGI scope of the function that forwards a request to the worker of the session in its body."""
+
+# Characters of a session's id that are public; the rest is secret.
+_NAME_LENGTH = 13
+
+AFTER_WORKER = "."
+"""Separator of a worker's number and the rest of a session's id."""
+
+
+def public_name(session_id: str) -> str:
+    """Return the public name of a session, for readers other than its client.
+
+    Example:
+        >>> public_name("1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11")
+        '1.6f1ed002-ab5d'
+    """
+    worker, dot, rest = session_id.rpartition(AFTER_WORKER)
+    return f"{worker}{dot}{rest[:_NAME_LENGTH]}"
+
+
+def worker_of(session_id: str) -> str | None:
+    """Return the number of the worker that holds a session; ``None`` for an id without one.
+
+    Example:
+        >>> worker_of("1.6f1ed002-ab5d-4c4b-9f0c-3d1c1ac0ab11")
+        '1'
+    """
+    worker, dot, _ = session_id.partition(AFTER_WORKER)
+    return worker if dot else None

@@ -1,0 +1,163 @@
+"""Redaction of paths, secrets and tracebacks in errors for clients, and of credentials in logs of both ends.
+
+The server's own log keeps an error's text whole.
+"""
+
+import logging
+import os
+import re
+import traceback
+from typing import Any
+
+from openenv._version import PACKAGE_FOLDER
+from openenv.core.exceptions import RemoteTracebackError, RequestError
+from openenv.core.wire.names import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
+
+_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "X-API-Key", SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
+_CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
+_SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
+# A shorter value is likely to be part of other words.
+_SHORTEST_SECRET = 8
+_REDACTED = "[redacted]"
+# Form of the text of origin_of.
+_ORIGIN = re.compile(r"(?P<name>\w+)(?:: (?P<message>.*?))?(?: \(.*, line \d+, in [^ ]+\))?", re.DOTALL)
+
+# The quantifier of the scheme is bounded, so that a long word is not scanned again from each of its letters.
+_PATH = re.compile(
+    r"""
+    (?P<url> (?!file:)[A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s'"/][^\s'"]* )
+    | (?:file://)? (?P<path> (?<=['"]) /[^'"\n]+ (?=['"]) | /[^\s'"<>|()\[\]{},;:]+ )
+    """,
+    re.VERBOSE,
+)
+# Callers of an environment's method are of no interest to its author.
+_OWN_CODE = f"{PACKAGE_FOLDER}{os.sep}"
+_PASSWORD_IN_URL = re.compile(r"(?<=://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
+
+
+class HiddenCredentials(logging.Filter):
+    """Filter that removes credentials from log records: at debug level, ``websockets`` logs headers of handshakes."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the credentials in a record of a header; no record is dropped."""
+        arguments = record.args
+        if isinstance(arguments, tuple) and len(arguments) == 2 and str(arguments[0]).lower() in _CREDENTIALS:
+            record.args = (arguments[0], "[redacted]")
+        return True
+
+
+def redact(value: Any) -> Any:
+    """Return a message, or a JSON document, without paths and secrets in its texts.
+
+    An absolute path of this machine is cut to its last part. A secret is a password in a URL, or the value, of eight
+    characters or more, of an environment variable with a name like ``TOKEN``, ``KEY``, ``SECRET`` or ``PASSWORD``.
+
+    Args:
+        value: A text, or a JSON document of lists and dictionaries.
+
+    Example:
+        >>> redact("No such file: '/usr/share/dict/words'")
+        "No such file: '.../words'"
+    """
+    return _without(value, _secrets())
+
+
+def message_of(raised: BaseException) -> str:
+    """Return an exception's message, or the name of its class if the message is empty or raises."""
+    try:
+        return str(raised) or type(raised).__name__
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may do anything
+        return type(raised).__name__
+
+
+def add_traceback(error: RequestError, raised: BaseException | None = None) -> None:
+    """Add the environment's exception and its traceback to an error for the client; for servers with ``debug``.
+
+    Args:
+        error: The error for the client.
+        raised: The environment's exception; by default the error's cause. Without either, nothing is added.
+    """
+    raised = raised or error.__cause__
+    if raised is not None and error.traceback is None:
+        error.traceback = traceback_text(raised)
+        error.message = error.origin or error.message
+
+
+def origin_of(raised: BaseException) -> str:
+    """Return an exception's type, its message, and the line of the author's own file that raised it.
+
+    The line is the deepest one in the folder of the called method, so that it is not one of a library.
+
+    Example:
+        >>> origin_of(KeyError("missing"))
+        "KeyError: 'missing'"
+    """
+    name = type(raised).__name__
+    message = message_of(raised)
+    text = name if message == name else f"{name}: {message}"
+    places = [(frame.f_code, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
+    places = [(code, line) for code, line in places if not code.co_filename.startswith(_OWN_CODE)]
+    if not places:
+        return text
+    folder = os.path.dirname(places[0][0].co_filename)  # noqa: PTH120  # it may be no path at all, as <string>
+    code, line = next(place for place in reversed(places) if place[0].co_filename.startswith(folder))
+    return f"{text} ({code.co_filename}, line {line}, in {code.co_name})"
+
+
+def without_origin(text: str) -> str:
+    """Return the message in a text of ``origin_of``, for a server without ``debug``.
+
+    Example:
+        >>> without_origin("ValueError: it fell (/envs/walk.py, line 8, in step)")
+        'it fell'
+    """
+    found = _ORIGIN.fullmatch(text)
+    return text if found is None else found["message"] or found["name"]
+
+
+def traceback_text(raised: BaseException) -> str:
+    """Return an exception with its traceback, also of another process."""
+    if isinstance(raised, RemoteTracebackError):
+        return str(raised)
+    try:
+        return "".join(traceback.format_exception(raised))
+    except Exception:  # noqa: BLE001  # an exception's own attributes may do anything
+        return type(raised).__name__
+
+
+def _secrets() -> list[str]:
+    """List the secret values, longest first: one may be part of another."""
+    values = {
+        os.fsdecode(value)
+        for name, value in os.environb.items()
+        if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
+    }
+    return sorted(values, key=len, reverse=True)
+
+
+def _without(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        return _without_in_text(value, secrets)
+    if isinstance(value, list):
+        return [_without(inner, secrets) for inner in value]
+    if isinstance(value, dict):
+        return {_without(key, secrets): _without(inner, secrets) for key, inner in value.items()}
+    return value
+
+
+def _without_in_text(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, _REDACTED)
+    if "/" not in text:
+        return text
+    return _PATH.sub(_last_part, _PASSWORD_IN_URL.sub(f"{_REDACTED}@", text))
+
+
+def _last_part(match: re.Match[str]) -> str:
+    if match["url"] is not None:
+        return match["url"]
+    top, _, rest = match["path"].lstrip("/").partition("/")
+    # /api/users may be a route instead of a path of this machine.
+    if not top or not os.path.lexists(f"/{top}"):
+        return match[0]
+    return f".../{rest.rstrip('/').rpartition('/')[2] or top}"

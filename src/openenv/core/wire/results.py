@@ -1,0 +1,238 @@
+"""Results of an environment in one form each: outcomes of a reset or a step, pictures of a render."""
+
+import base64
+import math
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from openenv.core.exceptions import EnvironmentFailedError
+from openenv.core.wire.types import BaseMessage, Observation, Scalar
+
+_FORMS = (
+    "an observation (a pydantic model), (observation, info), (observation, reward, done[, info]) "
+    "or (observation, reward, terminated, truncated, info)"
+)
+
+TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
+_WRITTEN = (TEXT, HTML, SVG)
+
+# First bytes of image files.
+_MAGIC = {b"\x89PNG\r\n\x1a\n": PNG, b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+# First characters of markup, compared in lower case.
+_MARKUP = {"<svg": SVG, "<?xml": SVG, "<!doctype html": HTML, "<html": HTML, "<div": HTML, "<table": HTML, "<pre": HTML}
+# PNG's colour types for pixels of one, three and four bytes: grey, RGB and RGBA.
+_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
+
+
+@dataclass(slots=True, frozen=True)
+class WrittenJson:
+    """Observation or state that another process has already written as JSON."""
+
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class WrittenToolResult(WrittenJson):
+    """``CallToolObservation`` that another process has already written as JSON."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Outcome of a reset or a step: an observation with its reward, its done flag and its metadata."""
+
+    observation: BaseModel | WrittenJson
+    reward: Scalar | None = None
+    done: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def outcome_of(returned: Any) -> Outcome:
+    """Return the outcome in a return value of ``reset`` or ``step``.
+
+    Args:
+        returned: An observation, or a tuple in one of the forms that ``Environment`` documents. Of Gymnasium's five
+            values, ``terminated`` and ``truncated`` are kept in the metadata, and ``done`` is either. An outcome is
+            returned unchanged.
+
+    Raises:
+        EnvironmentFailedError: The value has none of these forms, or the reward is no finite number.
+    """
+    if isinstance(returned, Observation):
+        reward = returned.reward
+        if type(reward) is not float or not math.isfinite(reward):
+            reward = _finite(reward)
+        return Outcome(returned, reward, returned.done, returned.metadata)
+    if isinstance(returned, BaseModel):
+        return _from_plain_model(returned)
+    if isinstance(returned, tuple) and returned and isinstance(returned[0], BaseModel):
+        return _from_tuple(returned)
+    if isinstance(returned, Outcome):
+        return returned
+    if isinstance(returned, tuple):
+        shape = ", ".join(type(value).__name__ for value in returned)
+        raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")
+    raise EnvironmentFailedError(f"The environment returned {type(returned).__name__}; expected {_FORMS}.")
+
+
+def _from_plain_model(observation: BaseModel) -> Outcome:
+    """Return the outcome of a model that is no ``Observation`` but may have some of its fields."""
+    metadata = getattr(observation, "metadata", None)
+    return Outcome(
+        observation,
+        _finite(getattr(observation, "reward", None)),
+        _flag(getattr(observation, "done", False)),
+        metadata if isinstance(metadata, dict) else {},
+    )
+
+
+def _from_tuple(returned: tuple[Any, ...]) -> Outcome:
+    own = outcome_of(returned[0])
+    match returned[1:]:
+        case (dict() as info,):
+            return Outcome(own.observation, own.reward, own.done, own.metadata | info)
+        case (reward, done):
+            return Outcome(own.observation, _finite(reward), _flag(done), own.metadata)
+        case (reward, done, dict() as info):
+            return Outcome(own.observation, _finite(reward), _flag(done), own.metadata | info)
+        case (reward, terminated, truncated, dict() as info):
+            ends = {"terminated": _flag(terminated), "truncated": _flag(truncated)}
+            return Outcome(own.observation, _finite(reward), any(ends.values()), own.metadata | info | ends)
+    shape = ", ".join(type(value).__name__ for value in returned)
+    raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")
+
+
+def _finite(reward: Any) -> Scalar | None:
+    """Check a reward. An integer stays an integer, since the public wire distinguishes it from a float."""
+    if reward is None or isinstance(reward, bool) or (type(reward) is float and math.isfinite(reward)):
+        return reward
+    if isinstance(reward, str | bytes):
+        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.")
+    try:
+        number = float(reward)  # numpy and torch scalars included
+    except (TypeError, ValueError, RuntimeError):
+        raise EnvironmentFailedError(f"The reward is {reward!r:.100}; expected a number or None.") from None
+    except OverflowError:  # an integer too large for a float
+        number = math.inf
+    if not math.isfinite(number):
+        raise EnvironmentFailedError(f"The reward is {number}; expected a finite number or None.")
+    return reward if isinstance(reward, int) else number
+
+
+def _flag(value: Any) -> bool:
+    """Check a done flag, which may be a numpy or torch scalar."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return bool(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise EnvironmentFailedError(f"The done flag is {value!r:.100}; expected true or false.") from None
+
+
+# --- Pictures --------------------------------------------------------------------------------------------------------
+
+
+class Picture(BaseMessage):
+    """Picture of an environment's state.
+
+    Attributes:
+        media_type: ``text/plain`` (with a terminal's colours), ``text/html``, ``image/svg+xml``, ``image/png`` or
+            another type of image.
+        content: The text; for an image other than SVG, its bytes in base64.
+    """
+
+    media_type: str
+    content: str
+
+    @property
+    def image(self) -> bytes | None:
+        """Return the bytes of an image; ``None`` if the content is text."""
+        return None if self.media_type in _WRITTEN else base64.b64decode(self.content)
+
+
+def picture_of(rendered: Any) -> Picture | None:
+    """Return the picture in a return value of ``render``.
+
+    Args:
+        rendered: Text, HTML, SVG; the bytes of a PNG, JPEG, GIF or WebP image; an array of bytes with the shape
+            ``(height, width)``, ``(height, width, 3)`` or ``(height, width, 4)``; or ``None`` for no picture.
+
+    Returns:
+        The picture, or ``None`` for no picture.
+
+    Raises:
+        EnvironmentFailedError: The value is of another type.
+
+    Example:
+        >>> picture_of("X.O")
+        Picture(media_type='text/plain', content='X.O')
+    """
+    if rendered is None or (isinstance(rendered, str) and not rendered):
+        return None
+    if isinstance(rendered, str):
+        start = rendered.lstrip()[:20].lower()
+        kind = next((kind for beginning, kind in _MARKUP.items() if start.startswith(beginning)), TEXT)
+        return Picture(media_type=kind, content=rendered)
+    if isinstance(rendered, bytes | bytearray):
+        image = image_type(rendered)
+        if image is None:
+            raise _unknown(f"{len(rendered)} bytes of no known kind of image")
+        return _encoded(image, bytes(rendered))
+    return _encoded(PNG, png_of(rendered))
+
+
+def image_type(file: bytes | bytearray) -> str | None:
+    """Return the media type of an image file by its first bytes; ``None`` for other types than PNG, JPEG, GIF, WebP.
+
+    Args:
+        file: The file's bytes.
+    """
+    if file[:4] == b"RIFF" and file[8:12] == b"WEBP":  # WAV files begin with RIFF, too
+        return "image/webp"
+    return next((kind for beginning, kind in _MAGIC.items() if file.startswith(beginning)), None)
+
+
+def png_of(pixels: Any) -> bytes:
+    """Return an array of pixels as PNG.
+
+    Args:
+        pixels: Bytes with the shape ``(height, width)``, ``(height, width, 3)`` or ``(height, width, 4)``, such as a
+            NumPy array of ``uint8``.
+
+    Raises:
+        EnvironmentFailedError: It is something else.
+    """
+    try:
+        view = memoryview(pixels)
+    except TypeError:
+        raise _unknown(type(pixels).__name__) from None
+    shape = view.shape or ()
+    depth = 1 if len(shape) == 2 else shape[2] if len(shape) == 3 else 0
+    if view.format != "B" or depth not in _COLOUR_TYPES or 0 in shape:
+        raise _unknown(f"an array of the shape {shape} and the format {view.format!r}")
+    height, width = shape[:2]
+    flat = view.tobytes()
+    row_bytes = width * depth
+    # Each row begins with its filter type; 0 is none.
+    rows = b"".join(b"\0" + flat[start : start + row_bytes] for start in range(0, height * row_bytes, row_bytes))
+    header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[depth], 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 1)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _encoded(media_type: str, image: bytes) -> Picture:
+    return Picture(media_type=media_type, content=base64.b64encode(image).decode())
+
+
+def _unknown(came: str) -> EnvironmentFailedError:
+    return EnvironmentFailedError(
+        "Expected render() to return text, HTML, SVG, the bytes of a PNG, JPEG, GIF or WebP image, an array of bytes "
+        f"with the shape (height, width[, 3 or 4]), or None; got {came}."
+    )

@@ -1,0 +1,163 @@
+"""Requests that a session handles: what the author's own models raise stays with the session."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+from tests.environments import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
+
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.runner import finished
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.types import State
+from openenv.core.environment_types import EnvironmentTypes
+from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.wire.actions import action_model
+from openenv.core.wire.mcp_types import ListToolsAction, ListToolsObservation
+
+
+class PickyAdd(Add):
+    """An action whose validator fails in a way that pydantic does not expect."""
+
+    @field_validator("amount")
+    @classmethod
+    def look_up(cls, amount: int) -> int:
+        return {1: 1}[amount]
+
+
+class Rewardless(BaseModel):
+    """A plain observation that can't say what its reward is."""
+
+    @property
+    def reward(self) -> float:
+        return {"a": 1.0}["b"]
+
+
+class RewardlessEnvironment(CounterEnvironment):
+    """Gives an observation from which nothing can be learned."""
+
+    def step(self, action: Add) -> Any:
+        return Rewardless()
+
+
+class AwaitedEnvironment(CounterEnvironment):
+    """Returns something to await from plain methods."""
+
+    def step(self, action: Add) -> Any:
+        return self.later(action)
+
+    async def later(self, action: Add) -> Any:
+        return Rewardless() if action.amount == 9 else super().step(action)
+
+
+class ListingEnvironment(CounterEnvironment):
+    """Answers a list of its tools itself, beside other actions."""
+
+    def step(self, action: Any) -> Any:
+        return ListToolsObservation(tools=[]) if isinstance(action, ListToolsAction) else super().step(action)
+
+
+class ThreadedListingEnvironment(ListingEnvironment):
+    BLOCKING = True
+
+
+async def session_of(environment: type, action: type[Add] = Add) -> Session:
+    factory = EnvironmentFactory(environment)
+    session = await SessionManager(factory, EnvironmentTypes(action, Total, State), ServerConfig()).open()
+    await answer(session, "reset", {})
+    return session
+
+
+async def answer(session: Session, kind: str, data: dict[str, Any]) -> str:
+    return await finished(session.handle(kind, data))
+
+
+class TestHandle:
+    async def test_each_kind(self) -> None:
+        session = await session_of(ThreadedCounterEnvironment)
+        assert await answer(session, "reset", {"seed": 1}) == (
+            '{"observation":{"metadata":{"seed":1},"total":0},"reward":null,"done":false,"metadata":{"seed":1}}'
+        )
+        assert await answer(session, "step", {"amount": 2}) == (
+            '{"observation":{"metadata":{},"total":2},"reward":2,"done":false}'
+        )
+        assert await answer(session, "state", {}) == '{"episode_id":null,"step_count":1}'
+        assert await answer(session, "render", {}) == "{}"
+        await session.close()
+
+    @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment])
+    async def test_an_action_s_validator_that_fails_fails_the_step(
+        self, environment: type, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        session = await session_of(environment, PickyAdd)
+        with pytest.raises(EnvironmentFailedError, match="2") as failed:
+            await answer(session, "step", {"amount": 2})
+        assert isinstance(failed.value.__cause__, KeyError)
+        assert "look_up" in caplog.text, "the author learns where"
+        assert '"total":1' in await answer(session, "step", {"amount": 1})
+        await session.close()
+
+    async def test_an_observation_that_can_t_be_read_fails_the_step(self) -> None:
+        session = await session_of(RewardlessEnvironment)
+        with pytest.raises(EnvironmentFailedError, match="b"):
+            await answer(session, "step", {"amount": 2})
+        await session.close()
+
+    async def test_refusals_stay_what_they_are(self) -> None:
+        session = await session_of(ThreadedCounterEnvironment)
+        with pytest.raises(IllegalActionError):
+            await answer(session, "step", {"amount": -1})
+        with pytest.raises(InvalidRequestError):
+            await answer(session, "step", {})
+        await answer(session, "step", {"amount": 10})
+        with pytest.raises(ResetNeededError):
+            await answer(session, "step", {"amount": 1})
+        await session.close()
+
+
+class TestWithoutACoroutine:
+    async def test_reset_and_step(self) -> None:
+        session = await session_of(CounterEnvironment)
+        assert '"total":0' in str(session.handle("reset", {}))
+        assert '"total":3' in str(session.handle("step", {"amount": 3}))
+        await session.close()
+
+    async def test_what_the_models_raise_fails_the_step(self) -> None:
+        for environment, action in ((CounterEnvironment, PickyAdd), (RewardlessEnvironment, Add)):
+            session = await session_of(environment, action)
+            with pytest.raises(EnvironmentFailedError):
+                session.handle("step", {"amount": 2})
+            with pytest.raises(InvalidRequestError):
+                session.handle("step", {})
+            await session.close()
+
+    async def test_a_plain_step_may_return_something_to_await(self) -> None:
+        session = await session_of(AwaitedEnvironment)
+        later = session.handle("step", {"amount": 3})
+        assert isinstance(later, Awaitable)
+        assert '"total":3' in await later
+        for amount, error in ((9, EnvironmentFailedError), (0, EnvironmentFailedError), (-1, IllegalActionError)):
+            later = session.handle("step", {"amount": amount})
+            assert isinstance(later, Awaitable)
+            with pytest.raises(error):
+                await later
+        await session.close()
+
+
+@pytest.mark.parametrize("environment", [ListingEnvironment, ThreadedListingEnvironment])
+async def test_a_list_of_tools_is_no_step_where_it_is_one_action_of_several(environment: type) -> None:
+    union = action_model(Add | ListToolsAction)
+    assert union is not None
+    types = EnvironmentTypes(union, Total, State)
+    sessions = SessionManager(EnvironmentFactory(environment), types, ServerConfig())
+    session = await sessions.open()
+    assert isinstance((await session.step({"type": "list_tools"})).observation, ListToolsObservation)
+    await session.reset({})
+    await session.step({"type": "list_tools"})
+    assert session.step_count == 0
+    await session.step({"amount": 2})
+    assert session.step_count == 1
+    await sessions.close_all()

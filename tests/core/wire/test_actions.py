@@ -1,0 +1,112 @@
+"""Several kinds of actions as one class."""
+
+import pickle
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from tests.servers import RunningServer
+from tests.tool_environments import AnyAction, GuessAction, HintAction, Shown, Word
+
+from openenv import State, TypedEnvClient, client_for
+from openenv.core.env_server.app import create_app, create_fastapi_app
+from openenv.core.environment_types import environment_types
+from openenv.core.exceptions import ConfigurationError, RequestRejectedError
+from openenv.core.wire.actions import ActionUnion, action_members, action_model
+
+
+class Plain(BaseModel):
+    number: int
+
+
+class Named(BaseModel):
+    name: str
+
+
+def union(annotation: Any) -> type[BaseModel]:
+    model = action_model(annotation)
+    assert model is not None
+    return model
+
+
+def test_a_single_class_stays_what_it_is() -> None:
+    for annotation in (Plain, Plain | None, Annotated[Plain, "anything"], Plain | str):
+        assert action_model(annotation) is Plain
+    assert action_members(Plain) == (Plain,)
+
+
+@pytest.mark.parametrize("annotation", [None, int, int | str, "Plain", Any, Literal["a"]])
+def test_what_names_no_model_has_none(annotation: Any) -> None:
+    assert action_model(annotation) is None
+
+
+@pytest.mark.parametrize("annotation", [Plain | Named, AnyAction, GuessAction | HintAction, Plain | (Named | None)])
+def test_a_union_validates_its_members(annotation: Any) -> None:
+    model = union(annotation)
+    members = action_members(model)
+    assert len(members) == 2
+    assert model is union(annotation)
+    assert model.__name__ == f"{members[0].__name__} | {members[1].__name__}"
+    assert issubclass(model, ActionUnion)
+    fields = {"number": 3} if Plain in members else {"type": "guess", "word": "a"}
+    member = model.model_validate(fields)
+    assert type(member) is members[0]
+    assert model.model_validate(member) == member
+    with pytest.raises(ValidationError):
+        model.model_validate({"neither": 1})
+
+
+def test_its_schema_is_that_of_the_union() -> None:
+    assert set(union(Plain | Named).model_json_schema()) == {"$defs", "anyOf", "title"}
+    discriminated = union(AnyAction).model_json_schema()
+    assert discriminated["discriminator"]["propertyName"] == "type"
+    assert len(discriminated["oneOf"]) == 2
+
+
+@pytest.mark.parametrize("annotation", [Plain | Named, AnyAction])
+def test_other_processes_can_make_it_again(annotation: Any) -> None:
+    again = pickle.loads(pickle.dumps(union(annotation)))
+    assert action_members(again) == action_members(union(annotation))
+    assert pickle.loads(pickle.dumps(ActionUnion)) is ActionUnion
+
+
+def test_an_environment_s_parameters_or_annotations_may_be_a_union() -> None:
+    class Hinted:
+        def reset(self) -> Shown:
+            return Shown()
+
+        def step(self, action: GuessAction | HintAction) -> Shown:
+            return Shown()
+
+    assert action_members(environment_types(Word).action) == (GuessAction, HintAction)
+    assert action_members(environment_types(Hinted).action) == (GuessAction, HintAction)
+
+
+@pytest.mark.parametrize("settings", [{}, {"isolation": "process"}])
+def test_served_with_a_client_that_knows_the_members(settings: dict[str, Any]) -> None:
+    app = create_app(Word, GuessAction | HintAction, Shown, "word", **settings)
+    with RunningServer(app) as server, client_for(Word)(base_url=server.url).sync() as env:
+        env.reset()
+        assert env.step(HintAction(letter=4)).observation == Shown(text="e", reward=-0.1, metadata={"secret": "crane"})
+        assert env.step(GuessAction(word="crane")).done
+        with pytest.raises(RequestRejectedError):
+            env.step(Plain(number=1))
+
+
+def test_the_types_may_be_left_to_the_class() -> None:
+    with RunningServer(create_fastapi_app(Word)) as server, server.http() as http:
+        schema = http.get("/schema").json()
+    assert schema["action"]["discriminator"]["mapping"].keys() == {"guess", "hint"}
+    assert schema["observation"]["title"] == "Shown"
+
+
+def test_no_model_at_all_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Expected a pydantic model, or a union of such"):
+        create_app(Word, int, Shown)  # type: ignore[arg-type]
+
+
+def test_typed_clients_may_name_a_union() -> None:
+    class WordEnv(TypedEnvClient[GuessAction | HintAction, Shown, State]):
+        pass
+
+    assert action_members(WordEnv.action_class) == (GuessAction, HintAction)
