@@ -580,7 +580,7 @@ def test_sudoku(serve: Callable[..., RunningServer], monkeypatch: pytest.MonkeyP
         return [sum(environment.scores) for environment in environments]
 
     environments, logged = train(
-        Sudoku, fill_cells, tmp_path, reward_funcs=[valid_moves], rollouts=4, completion_length=2048
+        Sudoku, fill_cells, tmp_path, reward_funcs=[valid_moves], rollouts=4, completion_length=2048, shown_batches=240
     )
 
     assert logged["tools/call_frequency"] > 0.5

@@ -777,7 +777,7 @@ class TestUnwritable:
             with locked(journal):
                 walker.step(1)
                 refusal = error_of(walker.ask("fork", {"count": 1}))
-                assert "can't be written just now" in refusal["reasons"]["a replay"]
+                assert "could not be written to the journal" in refusal["reasons"]["a replay"]
                 walker.step(1)
 
 

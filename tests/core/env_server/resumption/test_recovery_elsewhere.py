@@ -4,10 +4,11 @@ import os
 import signal
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Event
 
 import httpx
 from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, error_of
-from tests.core.programs.journaled_server import Stride, ThreadedWalk, Walk
+from tests.core.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
 from tests.servers import ServerProcess, V1Wire, eventually
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
@@ -59,6 +60,19 @@ def test_sessions_of_a_killed_worker_stay_with_who_takes_its_place(journal: Path
                 assert walker.step(1)["observation"]["at"] == walk.step(Stride(length=1)).at
 
 
+class HeldWalk(ThreadedWalk):
+    """Ends a step of the kind ``wait`` when the test says so."""
+
+    stepping = Event()
+    may_end = Event()
+
+    def step(self, action: Stride) -> Place:
+        if action.how == "wait":
+            self.stepping.set()
+            self.may_end.wait(60)
+        return super().step(action)
+
+
 class TestTwoServers:
     """That share a journal, as workers do which a client can't tell apart."""
 
@@ -79,18 +93,22 @@ class TestTwoServers:
                 wire.cut()
 
     def test_one_that_is_at_work_is_left_to_itself(self, serve_journaled: ServeWalks) -> None:
-        here, there = serve_journaled(ThreadedWalk), serve_journaled(ThreadedWalk)
+        here, there = serve_journaled(HeldWalk), serve_journaled(HeldWalk)
         walk = Walk()
         walk.reset(seed=1)
         with here.v1() as wire:
             walker = Walker.open(wire)
             walker.reset(seed=1)
-            wire.send(walker.message("step", {"length": 1, "how": "dawdle"}))
+            wire.send(walker.message("step", {"length": 1, "how": "wait"}))
+            assert HeldWalk.stepping.wait(60)
             wire.cut()
         walker.last_id -= 1
-        with there.v1() as wire:
-            assert walker.attach(wire) == walker.last_id
-            wire.cut()
+        try:
+            with there.v1() as wire:
+                assert walker.attach(wire) == walker.last_id
+                wire.cut()
+        finally:
+            HeldWalk.may_end.set()
         with here.v1() as wire:
             assert walker.attach(wire) == walker.last_id
             assert here.sessions.active_sessions == 1
