@@ -6,8 +6,10 @@ from typing import Any
 
 from openenv.adapters.targets import AdaptedEnvironment, find_adapted
 from openenv.adapters.text import hidden_text_warning
+from openenv.core.env_server.execution.executors import executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
-from openenv.core.env_server.execution.runner import LocalRunner, executor_for, finished
+from openenv.core.env_server.execution.local_runner import LocalRunner
+from openenv.core.env_server.execution.runner import finished
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import RequestError
 from openenv.core.wire.answers import outcome_json

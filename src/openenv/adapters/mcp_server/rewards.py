@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from openenv.core.env_server.execution.runner import Raised, ThreadExecutor
+from openenv.core.env_server.execution.executors import Raised, ThreadExecutor
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
 
 

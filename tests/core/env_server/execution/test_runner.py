@@ -22,15 +22,15 @@ from tests.environments import (
 )
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.execution.introspection import EnvironmentFactory
-from openenv.core.env_server.execution.runner import (
+from openenv.core.env_server.execution.executors import (
     InlineExecutor,
-    LocalRunner,
     SharedThreadExecutor,
     ThreadExecutor,
     executor_for,
-    finished,
 )
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.local_runner import LocalRunner
+from openenv.core.env_server.execution.runner import finished
 from openenv.core.exceptions import EnvironmentFactoryError, EnvironmentFailedError, EnvironmentTimeoutError
 
 

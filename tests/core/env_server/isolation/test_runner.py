@@ -105,7 +105,7 @@ class TestErrors:
         (record,) = [record for record in caplog.records if "kaboom" in record.getMessage()]
         assert "Traceback" in record.getMessage()
         assert record.levelno == logging.ERROR
-        assert record.name == "openenv.core.env_server.execution.runner"
+        assert record.name == "openenv.core.env_server.execution.local_runner"
 
     def test_a_factory_that_makes_nothing_fitting(self, serve_isolated: ServeIsolated) -> None:
         server = serve_isolated(make_nothing, max_concurrent_envs=1)

@@ -60,7 +60,7 @@ class TestTurns:
             await session.step({"amount": 1})
         await session.reset({})
         assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[union-attr]
-        assert session.step_count == 1
+        assert session.episode.step_count == 1
         await sessions.close_all()
 
     async def test_an_episode_that_ends_with_its_reset(self) -> None:

@@ -157,7 +157,7 @@ async def test_a_list_of_tools_is_no_step_where_it_is_one_action_of_several(envi
     assert isinstance((await session.step({"type": "list_tools"})).observation, ListToolsObservation)
     await session.reset({})
     await session.step({"type": "list_tools"})
-    assert session.step_count == 0
+    assert session.episode.step_count == 0
     await session.step({"amount": 2})
-    assert session.step_count == 1
+    assert session.episode.step_count == 1
     await sessions.close_all()

@@ -19,7 +19,8 @@ from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsAction, ToolErrorType
 from openenv.core.env_server.sessions.action_tools import action_tools
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Phase, Session
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.state import Phase
 from openenv.core.env_server.sessions.toolbox import Toolbox, ToolCallResult, common_tools
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -69,13 +70,13 @@ class TestOwnTools:
         session = await open_session(Notes)
         listed = await names(session)
         assert listed == ["write", "read", "fail", "same_thread", "submit"]
-        assert (session.phase, session.total_steps) == (Phase.NEW, 0)
+        assert (session.episode.phase, session.episode.total_steps) == (Phase.NEW, 0)
         await session.reset({"shared": True})
         assert await names(session) == [*listed, "send"]
         await session.tools.call("write", {"path": "a", "text": "b"})
         assert (await session.tools.call("submit", {})).done
         assert await names(session) == [*listed, "send"]
-        assert (session.phase, session.total_steps) == (Phase.DONE, 2)
+        assert (session.episode.phase, session.episode.total_steps) == (Phase.DONE, 2)
 
     async def test_what_a_call_gives(self, open_session: Open) -> None:
         session = await open_session(Notes, {})
@@ -84,7 +85,7 @@ class TestOwnTools:
         )
         submitted = await session.tools.call("submit", {})
         assert submitted == ToolCallResult({"notes": 1}, '{"notes":1}', reward=1.0, done=True, metadata={"longest": 3})
-        assert session.reward == 1.0
+        assert session.episode.reward == 1.0
 
     async def test_the_session_counts_the_steps_of_an_environment_without_a_state(self, open_session: Open) -> None:
         session = await open_session(Notes)
@@ -102,7 +103,7 @@ class TestOwnTools:
         session = await sessions.open()
         await session.reset({"episode_id": "mine"})
         copy = await sessions.open(original=session)
-        copy.continue_from(session.position)
+        copy.episode.continue_from(session.episode.position)
         assert await copy.state() == State(episode_id="mine")
         await sessions.close_all()
 
@@ -266,7 +267,7 @@ class TestActionTools:
         assert (hint.reward, hint.metadata) == (-0.1, {"secret": "crane"})
         won = await session.tools.call("guess", {"word": "crane"})
         assert (won.reward, won.done) == (1.0, True)
-        assert (session.phase, session.step_count) == (Phase.DONE, 2)
+        assert (session.episode.phase, session.episode.step_count) == (Phase.DONE, 2)
         with pytest.raises(ResetNeededError):
             await session.tools.call("guess", {"word": "crane"})
 
@@ -287,7 +288,7 @@ class TestActionTools:
         answer = await session.tools.call(name, arguments)
         assert answer.error is not None
         assert (answer.error.error_type, answer.text) == (ToolErrorType.INVALID_ARGS, told)
-        assert session.step_count == 0
+        assert session.episode.step_count == 0
 
     async def test_an_environment_that_raises_or_refuses_is_told_of(self, open_session: Open) -> None:
         session = await open_session(Raising, {})

@@ -176,10 +176,10 @@ class HTTPTransport:
         arguments = {} if body is None else body.model_dump(exclude_unset=True)
         session = self._named_session(request, cookie_may_be_stale=True) or await self._open(request)
         if session is not None:
-            answer = _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
+            answer = _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
             return _naming(answer, session, secure=request.url.scheme == "https")
         async with self._sessions.apart() as session:
-            return _outcome_response(await session.reset(arguments), session.unknown_parameters(arguments))
+            return _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
         """Execute an action, in the session that the request names or, without one, in a fresh environment."""
@@ -188,11 +188,11 @@ class HTTPTransport:
         session = self._named_session(request)
         if session is not None:
             return _outcome_response(
-                await session.step(body.action, body.timeout_s, options), session.unknown_options(own)
+                await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
         async with self._sessions.apart() as session:
             return _outcome_response(
-                await session.step(body.action, body.timeout_s, options), session.unknown_options(own)
+                await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
 
     async def state(self, request: Request) -> Response:

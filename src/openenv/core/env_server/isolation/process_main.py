@@ -12,9 +12,11 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.local_runner import LocalRunner
 from openenv.core.env_server.execution.progress import progress_listener
-from openenv.core.env_server.execution.runner import LocalRunner, executor_for, finished, shared_executor_for
+from openenv.core.env_server.execution.runner import finished
 from openenv.core.env_server.isolation.link import (
     CANCEL,
     LOG,

@@ -12,7 +12,8 @@ from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session, SessionState
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.state import SessionState
 from openenv.core.env_server.sessions.toolbox import ERROR_CODES, ToolCallResult
 from openenv.core.exceptions import (
     EnvironmentFactoryError,

@@ -20,7 +20,7 @@ from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.mcp.agent import Agent, Observed, Served
 from openenv.core.env_server.mcp.dialect import blocks, failure, meta
 from openenv.core.env_server.mcp.progress import Progress
-from openenv.core.env_server.sessions.session import Phase
+from openenv.core.env_server.sessions.state import Phase
 from openenv.core.env_server.sessions.toolbox import ERROR_CODES, ToolCallResult
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
 from openenv.core.wire.answers import state_json
@@ -103,7 +103,9 @@ class Requests:
             answer = await session.tools.call(request.params.name, arguments)
         except ResetNeededError as error:
             self._count(error)
-            return _failed(_NOT_BEGUN if session.phase is Phase.NEW else f"{_OVER} No tool can be called any more.")
+            return _failed(
+                _NOT_BEGUN if session.episode.phase is Phase.NEW else f"{_OVER} No tool can be called any more."
+            )
         except EnvironmentTimeoutError as error:
             self._count(error)
             return _failed(error.message)

@@ -14,7 +14,7 @@ import uvicorn
 
 from openenv.core.env_server.http.uvicorn_connections import timed_requests
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Phase
+from openenv.core.env_server.sessions.state import Phase
 from openenv.core.env_server.settings import MEBIBYTE, ServerConfig
 
 logger = logging.getLogger(__name__)
@@ -39,9 +39,9 @@ class Drain:
         self._ends_at = time.monotonic() + sessions.limits.drain_s
         # The number of each running episode within its session.
         self._episodes = {
-            session.id: session.episodes
+            session.id: session.episode.number
             for session in sessions
-            if session.phase is Phase.PLAYING and not session.evictable
+            if session.episode.phase is Phase.PLAYING and not session.evictable
         }
         self._report(f"draining: {self._count()} under way, at most {sessions.limits.drain_s:g} s")
 
@@ -58,7 +58,7 @@ class Drain:
     @property
     def _under_way(self) -> int:
         return sum(
-            session.phase is Phase.PLAYING and self._episodes.get(session.id) == session.episodes
+            session.episode.phase is Phase.PLAYING and self._episodes.get(session.id) == session.episode.number
             for session in self._sessions
         )
 

@@ -24,7 +24,7 @@ from openenv.core.env_server.metrics import (
     Transport,
 )
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Phase
+from openenv.core.env_server.sessions.state import Phase
 
 _BOUNDS = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
 
@@ -99,7 +99,7 @@ def _server(sessions: SessionManager, environment: str) -> Iterable[Metric]:
 
 def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:
     live = list(sessions)
-    phases = {phase.value: sum(session.phase is phase for session in live) for phase in Phase}
+    phases = {phase.value: sum(session.episode.phase is phase for session in live) for phase in Phase}
     yield _gauge("openenv_sessions", "Open sessions, by where their episode stands.", worker, "phase", phases)
     metrics = sessions.metrics
     now = {

@@ -106,8 +106,8 @@ class TracedSession(Session):
         """See ``Session``."""
         with self._span("close") as span:
             span.set_attribute("openenv.ending", self.ending or Ending.CLOSED)
-            span.set_attribute("openenv.episodes", self.episodes)
-            span.set_attribute("openenv.steps", self.total_steps)
+            span.set_attribute("openenv.episodes", self.episode.number)
+            span.set_attribute("openenv.steps", self.episode.total_steps)
             await super().close()
 
     @contextmanager

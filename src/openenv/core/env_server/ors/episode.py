@@ -18,7 +18,8 @@ from openenv.core.env_server.ors.messages import (
     TextBlock,
     ToolOutput,
 )
-from openenv.core.env_server.sessions.session import Phase, Session
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.state import Phase
 from openenv.core.env_server.sessions.toolbox import ToolCallResult
 from openenv.core.exceptions import EnvironmentFailedError, RequestError, ResetNeededError
 from openenv.core.wire.answers import observation_json
@@ -104,7 +105,7 @@ class OrsEpisode:
             arguments = await self._without_unset(name, arguments)
             result = _result_of(await self.session.tools.call(name, arguments))
         except ResetNeededError as error:
-            if self.session.phase is not Phase.DONE:
+            if self.session.episode.phase is not Phase.DONE:
                 return _error_event(error)
             result = CallRefused(
                 error=f"{name!r} was not run: the episode has finished, so no further tool calls are accepted.",

@@ -74,7 +74,7 @@ class Fork:
             for _ in range(count):
                 copy = await self._sessions.open(client=self._original.client, original=self._original)
                 copies.append(copy)
-                copy.continue_from(self._original.position)
+                copy.episode.continue_from(self._original.episode.position)
         except BaseException:
             self._give_up(copies)
             raise

@@ -19,7 +19,8 @@ from openenv.core.env_server.resumption.fork import Fork
 from openenv.core.env_server.resumption.recovery import Recovery, describe_environment, failure_of
 from openenv.core.env_server.resumption.resumable_session import Connection, ResumableSession
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Phase, Session
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.state import Phase
 from openenv.core.exceptions import (
     JournalError,
     SessionLostError,
@@ -118,7 +119,7 @@ class ResumableSessions:
                 resumable.end(Ending.DISCONNECTED)
                 continue
             resumable.detach(self._expire, self.window_s)
-            if resumable.last_id == 0 and resumable.session.phase is Phase.NEW:  # the client may not have its id
+            if _is_untouched(resumable):  # the client may not have its id
                 self._sessions.allow_eviction(resumable.session)
 
     def terms(self, resumable: ResumableSession) -> str:
@@ -340,7 +341,7 @@ class ResumableSessions:
 
 def _is_untouched(resumable: ResumableSession) -> bool:
     """Return whether a session has had no request and no reset, nor the session that it was forked from."""
-    return resumable.last_id == 0 and resumable.session.phase is Phase.NEW
+    return resumable.last_id == 0 and resumable.session.episode.phase is Phase.NEW
 
 
 def _is_recorded_as(resumable: ResumableSession, numbers: frozenset[int] | None) -> bool:

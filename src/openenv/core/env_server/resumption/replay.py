@@ -37,7 +37,7 @@ async def rebuild(session: Session, history: History) -> None:
         SessionLostError: A request can't be repeated, or an answer differs; the message says why.
     """
     refuse_unrepeatable(history.requests)
-    with session.lenient():
+    with session.checks.relaxed():
         await _repeat(session, history)
 
 

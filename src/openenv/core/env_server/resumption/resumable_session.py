@@ -396,7 +396,7 @@ class ResumableSession:
         """
         if not isinstance(message, V1Request) or message.type not in ("reset", "step", "mcp"):
             return False
-        return (message.type != "mcp" or self.session.episodes > 0) and self.record.wants_snapshot(self.last_id)
+        return (message.type != "mcp" or self.session.episode.number > 0) and self.record.wants_snapshot(self.last_id)
 
     async def _keep_snapshot(self) -> None:
         if self.session.closed or not self.record.wants_snapshot(self.last_id):

@@ -12,17 +12,20 @@ from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
+from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.execution.local_runner import LocalRunner
 from openenv.core.env_server.execution.reset_parameters import reset_parameters
-from openenv.core.env_server.execution.runner import LocalRunner, Runner, executor_for, shared_executor_for
+from openenv.core.env_server.execution.runner import Runner
 from openenv.core.env_server.isolation.plan import plan_for
 from openenv.core.env_server.isolation.pool import ProcessPool
 from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.sessions.capacity import Capacity
-from openenv.core.env_server.sessions.session import Session, SessionState
+from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.single_requests import SingleRequestSlots
 from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
+from openenv.core.env_server.sessions.state import SessionState
 from openenv.core.env_server.sessions.toolbox import common_tools
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.environment_types import EnvironmentTypes
@@ -177,7 +180,7 @@ class SessionManager:
             transport=transport,
             client=client,
             idle_timeout_s=idle_timeout_s,
-            episode_id=None if original is None else original.episode_id,
+            episode_id=None if original is None else original.episode.id,
         )
         self._sessions[session.id] = session
         self.metrics.opened[transport] += 1

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum
 from types import CoroutineType
 from typing import Any, Final
 from uuid import uuid4
@@ -13,24 +12,24 @@ from uuid import uuid4
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from openenv.core.env_server.execution.reset_parameters import unknown_names, unknown_names_error
-from openenv.core.env_server.execution.runner import Executor, Runner, Started, finished
+from openenv.core.env_server.execution.executors import Executor
+from openenv.core.env_server.execution.runner import Runner, Started, finished
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.execution.task_questions import TaskMethod, TaskQuestion
 from openenv.core.env_server.history.entries import Position, Record
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
+from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
+from openenv.core.env_server.sessions.episode import Episode
+from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.sessions.toolbox import Toolbox
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,
     RequestError,
-    ResetNeededError,
     SessionCreationError,
     SessionNotFoundError,
-    TaskNotFoundError,
 )
-from openenv.core.reset_check import listed_task, unknown_names_text, unknown_split_text
 from openenv.core.wire.actions import decode_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json, picture_json, state_json
 from openenv.core.wire.mcp_types import ListToolsAction
@@ -57,35 +56,6 @@ _NONE: Mapping[str, Any] = {}
 _METADATA_TIMEOUT_S = 30.0
 
 
-class Phase(Enum):
-    """Phase of a session's episode."""
-
-    NEW = "new"
-    PLAYING = "playing"
-    DONE = "done"
-
-
-class SessionState(Enum):
-    """State of a session: whether a socket is attached, and whether the session still accepts requests."""
-
-    OPEN = "open"
-    """Requests with the session's id are accepted; the session is closed after its idle timeout."""
-    ATTACHED = "attached"
-    """A legacy socket is attached to the session by its id."""
-    DETACHED = "detached"
-    """The client's socket has closed, and the client may resume the session within the resume window."""
-    CLOSING = "closing"
-    """The session is closed when its socket detaches, or when the request under way has ended."""
-    CLOSED = "closed"
-    """The session refuses all requests."""
-
-
-_NEEDED_RESETS = {
-    Phase.NEW: "Expected a reset first: no episode has been started in this session.",
-    Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
-}
-
-
 class Session:
     """Session with one environment and its episode.
 
@@ -109,15 +79,12 @@ class Session:
         transport: As above.
         client: As above.
         idle_timeout_s: As above; ``None`` for no timeout.
-        episode_id: Id of the episode, if its reset named one.
+        episode: Current episode.
+        checks: Checks of the arguments of resets and steps.
         debug: As above.
         status: State of the session.
         ending: Why the session ended; ``None`` before.
         evictable: Whether the session may be closed when another session needs its slot.
-        episodes: Number of resets.
-        step_count: Number of steps since the last reset.
-        reward: Sum of rewards since the last reset.
-        phase: Phase of the episode.
         created_at: Time of opening, in seconds since 1970.
         last_activity: Time of the last use, by ``time.monotonic``.
     """
@@ -141,15 +108,11 @@ class Session:
         self.transport = transport
         self.client = client
         self.idle_timeout_s = idle_timeout_s or limits.idle_timeout_s
-        self.episode_id = episode_id
+        self.episode = Episode(episode_id)
         self.debug = debug
         self.status = SessionState.OPEN
         self.ending: Ending | None = None
         self.evictable = False
-        self.episodes = 0
-        self.step_count = 0
-        self.reward = 0.0
-        self.phase = Phase.NEW
         self.created_at = time.time()
         self.last_activity = self._opened = time.monotonic()
         self._runner = runner
@@ -161,24 +124,17 @@ class Session:
         # A client of ORS can neither reset nor step after the end of an episode.
         self._enforces_order = (runner.requires_reset or transport is Transport.ORS) and not is_temporary
         # Clients of the public package, on the other transports, rely on unknown parameters being ignored.
-        self._ignores_unknown = is_temporary or transport not in (Transport.V1, Transport.MCP)
+        is_lenient = is_temporary or transport not in (Transport.V1, Transport.MCP)
+        self.checks = ArgumentChecks(runner, self.name, limits.reset_timeout_s, is_lenient=is_lenient)
         self._timed_steps = INLINE_STEPS_TIMED if runner.inline else 1
-        self._earlier_steps = 0
         self._record: Record | None = None
         self._end_listener: Callable[[Ending], None] | None = None
-        self._splits: list[str] | None = None  # None before list_splits was called
-        self._said_unknown = False
         self._turn = asyncio.Lock()
 
     @property
     def name(self) -> str:
         """Public name of the session, for logs and metrics: the part of its id that is no secret."""
         return public_name(self.id)
-
-    @property
-    def total_steps(self) -> int:
-        """Number of steps in all episodes."""
-        return self._earlier_steps + self.step_count
 
     @property
     def age_s(self) -> float:
@@ -296,29 +252,9 @@ class Session:
         """
         async with self._turn:
             self._check_open()
-            if self.phase is not Phase.NEW:
+            if self.episode.phase is not Phase.NEW:
                 return None
             return await finished(self._begin_episode(arguments))
-
-    def unknown_parameters(self, arguments: Mapping[str, Any]) -> str | None:
-        """Return a message that names the unknown arguments of a reset; ``None`` if the environment accepts all.
-
-        Args:
-            arguments: As for ``reset``.
-        """
-        names = self._runner.reset_names
-        unknown = unknown_names(names, arguments)
-        return unknown_names_text(unknown, names or ()) if unknown and not listed_task(arguments) else None
-
-    def unknown_options(self, options: Mapping[str, Any]) -> str | None:
-        """Return a message that names the unknown options of a step; ``None`` if the environment accepts all.
-
-        Args:
-            options: As for ``step``.
-        """
-        names = self._runner.step_names
-        unknown = [] if names is None else [name for name in options if name not in names]
-        return unknown_names_text(unknown, names or (), "step") if unknown else None
 
     async def step(
         self,
@@ -355,7 +291,7 @@ class Session:
         async with self._turn:
             self._check_open()
             if not self._runner.has_state:
-                return State(episode_id=self.episode_id, step_count=self.step_count)
+                return State(episode_id=self.episode.id, step_count=self.episode.step_count)
             return await self._runner.state(self._limits.step_timeout_s or timeout_s)
 
     async def render(self) -> Picture | WrittenJson | None:
@@ -430,7 +366,7 @@ class Session:
             raise SessionCreationError("it is taken", f"Session {self.id} already has an attached WebSocket")
         self.status = SessionState.ATTACHED
         self.evictable = False
-        self._ignores_unknown = True
+        self.checks.relax()
 
     def release(self) -> None:
         """Detach the session from its legacy socket."""
@@ -469,30 +405,10 @@ class Session:
         """Set the record of the session's requests, for a session on v1."""
         self._record = record
 
-    @contextmanager
-    def lenient(self) -> Iterator[None]:
-        """Ignore unknown reset parameters instead of refusing them, for a block that replays resets."""
-        before, self._ignores_unknown = self._ignores_unknown, True
-        try:
-            yield
-        finally:
-            self._ignores_unknown = before
-
     @property
     def can_snapshot(self) -> bool:
         """Whether the environment has ``snapshot`` and ``restore``."""
         return self._runner.can_snapshot
-
-    @property
-    def position(self) -> Position:
-        """Position of the episode."""
-        return Position(self.phase.value, self.episodes, self.step_count, self._earlier_steps, self.reward)
-
-    def continue_from(self, position: Position) -> None:
-        """Continue from the position of another session, whose environment was copied or restored into this one."""
-        self.phase = Phase(position.phase)
-        self.episodes, self.step_count, self._earlier_steps = position[1:4]
-        self.reward = position.reward
 
     async def snapshot(self) -> tuple[Snapshot, Position]:
         """Return a snapshot of the environment, within the timeout of a step; requires ``can_snapshot``.
@@ -502,7 +418,7 @@ class Session:
             RequestError: The environment raised, timed out or returned a snapshot that can't be stored.
         """
         async with self._turn:
-            return await self._runner.snapshot(self._limits.step_timeout_s), self.position
+            return await self._runner.snapshot(self._limits.step_timeout_s), self.episode.position
 
     async def restore(self, snapshot: Snapshot, position: Position) -> None:
         """Restore a snapshot into a new environment.
@@ -512,7 +428,7 @@ class Session:
         """
         async with self._turn:
             await self._runner.restore(snapshot, self._limits.reset_timeout_s)
-            self.continue_from(position)
+            self.episode.continue_from(position)
 
     async def copy_environment(self, executor: Executor) -> Runner:
         """Copy the environment into another executor, within the timeout of a reset.
@@ -538,7 +454,7 @@ class Session:
             session_id=self.id,
             created_at=self.created_at,
             last_activity_at=time.time() - (time.monotonic() - self.last_activity),
-            step_count=self.step_count,
+            step_count=self.episode.step_count,
             environment_type=self._runner.environment_name,
         )
 
@@ -546,47 +462,6 @@ class Session:
         """Log an invalid return value of the environment."""
         name = self._runner.environment_name
         logger.error("%s.%s: %s", name, operation, error.message, extra={"session": self.name})
-
-    def _check_names(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse unknown parameters of a reset, or log once that they are ignored.
-
-        Raises:
-            InvalidRequestError: A parameter is unknown.
-        """
-        names = self._runner.reset_names
-        unknown = unknown_names(names, arguments)
-        if not unknown or listed_task(arguments):
-            return
-        error = unknown_names_error(unknown, names or ())
-        if not self._ignores_unknown:
-            raise error
-        if not self._said_unknown:
-            self._said_unknown = True
-            logger.warning(
-                "%s: %s It was left out.", self._runner.environment_name, error.message, extra={"session": self.name}
-            )
-
-    async def _check_split(self, split: Any) -> None:
-        """Refuse a split that the environment does not list, if it lists any.
-
-        Raises:
-            TaskNotFoundError: The environment does not list the split.
-        """
-        if self._splits is None:
-            self._splits = await self._listed_splits()
-        if self._splits and isinstance(split, str) and split not in self._splits:
-            raise TaskNotFoundError(unknown_split_text(split, self._splits))
-
-    async def _listed_splits(self) -> list[str]:
-        """Return the names of the environment's splits; invalid entries are skipped."""
-        try:
-            question = TaskQuestion("list_splits")
-            listed = from_json((await self._runner.tasks(question, self._limits.reset_timeout_s)).text)
-        except RequestError:  # the environment lists no splits, or failed, which is in the log
-            return []
-        splits = listed if isinstance(listed, list) else []
-        named = [split.get("name") if isinstance(split, dict) else split for split in splits]
-        return [name for name in named if isinstance(name, str)]
 
     def _check_open(self) -> None:
         if self.status is SessionState.CLOSED:
@@ -624,13 +499,13 @@ class Session:
 
     def _start_reset(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
         self._check_open()
-        self._check_names(arguments)
+        self.checks.check_parameters(arguments)
         if "split" in arguments:
             return self._reset_to_split(arguments)
         return self._begin_episode(arguments)
 
     async def _reset_to_split(self, arguments: Mapping[str, Any]) -> Outcome:
-        await self._check_split(arguments["split"])
+        await self.checks.check_split(arguments["split"])
         return await finished(self._begin_episode(arguments))
 
     def _begin_episode(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
@@ -653,8 +528,8 @@ class Session:
             action = decode_action(action, self._action_class, self._takes_tool_actions)
         # Listing tools is allowed at any time, and is not a step.
         is_listing = isinstance(action, ListToolsAction)
-        if self.phase is not Phase.PLAYING and self._enforces_order and not is_listing:
-            raise ResetNeededError(_NEEDED_RESETS[self.phase])
+        if self._enforces_order and not is_listing:
+            self.episode.check_step()
         limit_s = self._limits.step_timeout_s
         if timeout_s is None or (limit_s is not None and limit_s < timeout_s):
             timeout_s = limit_s
@@ -675,12 +550,7 @@ class Session:
             raise
         self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
         episode_id = arguments.get("episode_id")
-        self.episode_id = episode_id if isinstance(episode_id, str) else None
-        self.episodes += 1
-        self._earlier_steps += self.step_count
-        self.step_count = 0
-        self.reward = outcome.reward or 0.0
-        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+        self.episode.begin(outcome, episode_id if isinstance(episode_id, str) else None)
         return outcome
 
     def _stepped(self, result: Any) -> Outcome:
@@ -693,9 +563,5 @@ class Session:
         metrics.steps = steps = metrics.steps + 1
         if not steps % self._timed_steps:
             metrics.step_times.observe(time.monotonic() - self.last_activity)  # since the step's turn
-        self.step_count += 1
-        if outcome.reward:
-            self.reward += outcome.reward
-        if outcome.done:
-            self.phase = Phase.DONE
+        self.episode.advance(outcome)
         return outcome

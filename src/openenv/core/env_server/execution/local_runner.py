@@ -1,0 +1,348 @@
+"""Runner of an environment in this process.
+
+Plain methods run in the environment's executor; ``async`` methods are awaited on the event loop.
+"""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from inspect import isawaitable
+from typing import Any
+
+from pydantic import BaseModel
+
+from openenv.core.env_server.execution.executors import Executor, InlineExecutor, Raised
+from openenv.core.env_server.execution.introspection import (
+    EnvironmentFactory,
+    EnvironmentMethod,
+    environment_method,
+    has_snapshots,
+    looks_like_environment,
+)
+from openenv.core.env_server.execution.progress import ProgressListener, current_progress_listener
+from openenv.core.env_server.execution.reset_parameters import reset_parameters
+from openenv.core.env_server.execution.runner import Started, within
+from openenv.core.env_server.execution.snapshots import Snapshot
+from openenv.core.env_server.execution.task_questions import TaskQuestion, ask
+from openenv.core.env_server.tools import class_tools, has_own_state
+from openenv.core.exceptions import (
+    EnvironmentFactoryError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    RequestError,
+)
+from openenv.core.wire.redaction import message_of, origin_of
+from openenv.core.wire.results import Picture, WrittenJson, picture_of
+
+logger = logging.getLogger(__name__)
+
+# Types that most methods return, which are never awaitable.
+_FINAL = (BaseModel, tuple)
+
+
+class LocalRunner:
+    """``Runner`` of an environment in this process.
+
+    Args:
+        environment: The instance.
+        executor: Where the environment's plain methods run.
+        keep: Whether ``close`` leaves the instance alone, because other sessions use it too.
+    """
+
+    def __init__(self, environment: Any, executor: Executor, *, keep: bool = False) -> None:
+        self.environment = environment
+        self.session_name: str | None = None
+        self._executor = executor
+        self._keep = keep
+        environment_class: type = type(environment)
+        self._reset = environment_method(environment_class, "reset")
+        self._step = environment_method(environment_class, "step")
+        self._reset_parameters = reset_parameters(environment_class)
+        self.reset_names = self._reset_parameters.names
+        self.step_names = None if self._step.arguments is None else tuple(sorted(self._step.arguments))
+        self.inline = isinstance(executor, InlineExecutor) and not (self._reset.awaited or self._step.awaited)
+        self._plain_reset = getattr(environment, self._reset.name)
+        self._plain_step = getattr(environment, self._step.name)
+        self.can_snapshot = has_snapshots(environment_class)
+        self.has_state = has_own_state(environment_class)
+        self.offers_tools = bool(getattr(environment_class, "OFFERS_TOOLS", False))
+        self.tool_names = frozenset(class_tools(environment_class))
+
+    @property
+    def environment_name(self) -> str:
+        """Name of the environment's class."""
+        return type(self.environment).__name__
+
+    @property
+    def requires_reset(self) -> bool:
+        """Whether a step before the first reset, or after the end of an episode, is an error."""
+        return bool(getattr(type(self.environment), "REQUIRES_RESET", True))
+
+    @property
+    def supports_concurrent_sessions(self) -> bool:
+        """Whether the environment shares no state with other instances of its class."""
+        return bool(getattr(type(self.environment), "SUPPORTS_CONCURRENT_SESSIONS", False))
+
+    @classmethod
+    async def make(cls, factory: EnvironmentFactory, executor: Executor) -> "LocalRunner":
+        """Create an environment in its executor.
+
+        Raises:
+            EnvironmentFactoryError: The factory raised, or returned no environment.
+        """
+        made: list[Any] = []
+        try:
+            await _answered(None, "factory", None, executor.run, _make_into, made, factory)
+        except RequestError as error:
+            executor.leave()
+            raise EnvironmentFactoryError(factory.name, origin=error.origin or error.message) from error
+        except asyncio.CancelledError:  # the thread may still create the environment, which is then to be closed
+            executor.run(_close_made, made, factory)
+            executor.leave()
+            raise
+        if not looks_like_environment(made[0]):
+            executor.leave()
+            raise EnvironmentFactoryError(
+                factory.name,
+                f"Environment factory '{factory.name}' failed to create instance: expected an object with reset, step "
+                f"and state, got {type(made[0]).__name__}.",
+            )
+        return cls(made[0], executor, keep=factory.shared is not None)
+
+    def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
+        """See ``Runner``."""
+        checked = self._reset_parameters.checked(arguments)
+        if not self.inline:
+            return _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), checked)
+        try:
+            result = self._plain_reset(**_accepted(self._reset, checked))
+        except BaseException as error:
+            raise _failure(error, "reset", self.session_name) from error
+        return self._finished("reset", result, timeout_s)
+
+    def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
+        """See ``Runner``."""
+        if not self.inline or current_progress_listener() is not None:
+            return self._step_in_executor(action, options, timeout_s)
+        try:
+            result = self._plain_step(action, **_accepted(self._step, options)) if options else self._plain_step(action)
+        except BaseException as error:
+            raise _failure(error, "step", self.session_name) from error
+        return result if isinstance(result, _FINAL) else self._finished("step", result, timeout_s)
+
+    async def state(self, timeout_s: float | None = None) -> Any:
+        """Return the state, which may be a property or a method."""
+        return await _answered(self.session_name, "state", timeout_s, self._executor.run, _read_state, self.environment)
+
+    async def render(self, timeout_s: float | None = None) -> Picture | None:
+        """Return a picture of the episode's current state; ``None`` where the environment has none."""
+        name = self.session_name
+        picture: Picture | None = await _answered(
+            name, "render", timeout_s, self._executor.run, _draw, self.environment
+        )
+        return picture
+
+    async def metadata(self, timeout_s: float | None = None) -> Any:
+        """Return the environment's description of itself."""
+        name = self.session_name
+        return await _answered(name, "get_metadata", timeout_s, self._executor.run, _read_metadata, self.environment)
+
+    async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
+        """Answer a question about the environment's tasks.
+
+        Raises:
+            TasksUnsupportedError: The environment does not answer such questions.
+            TaskNotFoundError: There is no such task.
+        """
+        name = self.session_name
+        run = self._executor.run
+        return WrittenJson(await _answered(name, question.method, timeout_s, run, ask, self.environment, question))
+
+    async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
+        """Return a snapshot; only where ``can_snapshot`` holds."""
+        name = self.session_name
+        take = _read_snapshot if isinstance(self._executor, InlineExecutor) else _take_snapshot
+        taken = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
+        return taken if isinstance(taken, Snapshot) else await Snapshot.of_in_turns(taken)
+
+    async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
+        """Restore a snapshot; only where ``can_snapshot`` holds."""
+        name = self.session_name
+        await _answered(name, "restore", timeout_s, self._executor.run, _restore_snapshot, self.environment, snapshot)
+
+    async def copy(self, executor: Executor, timeout_s: float | None = None) -> "LocalRunner":
+        """Copy the environment with ``copy.deepcopy``, into another executor.
+
+        The copy is made in the environment's executor or, if that is the event loop, in a thread: copying a large state
+        is slow even where calls are fast. No other call of the environment runs meanwhile.
+
+        Raises:
+            EnvironmentFailedError: The environment can't be copied.
+        """
+        run = _in_thread if isinstance(self._executor, InlineExecutor) else self._executor.run
+        copies: list[Any] = []
+        try:
+            name = self.session_name
+            await _answered(name, "deepcopy", timeout_s, run, _copy_into, copies, self.environment)
+            if isinstance(copies[0], Exception):
+                raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
+        except BaseException:
+            executor.leave()
+            raise
+        return LocalRunner(copies[0], executor)
+
+    async def close(self) -> None:
+        """Close the environment and its executor. An exception of the environment's ``close`` is only logged."""
+        if self._keep:
+            return
+        try:
+            await _answered(self.session_name, "close", None, self._executor.run, self.environment.close)
+        except RequestError:
+            logger.debug("the environment did not close cleanly")  # _failure has logged the cause
+        finally:
+            self._executor.leave()
+
+    def _finished(self, operation: str, result: Any, timeout_s: float | None) -> Started[Any]:
+        """Return a plain method's result, or a coroutine where the result is awaitable."""
+        if isinstance(result, _FINAL) or not isawaitable(result):
+            return result
+        return _answered(self.session_name, operation, timeout_s, _resolved, result)
+
+    async def _step_in_executor(self, action: Any, options: Mapping[str, Any], timeout_s: float | None) -> Any:
+        listener = current_progress_listener()
+        try:
+            return await _answered(
+                self.session_name, "step", timeout_s, self._call, self._step, (action,), options, listener
+            )
+        finally:
+            if listener is not None and getattr(self.environment, "_progress_listener", None) is listener:
+                self.environment._progress_listener = None
+
+    def _call(
+        self,
+        method: EnvironmentMethod,
+        args: tuple[Any, ...],
+        values: Mapping[str, Any],
+        listener: ProgressListener | None = None,
+    ) -> Awaitable[Any]:
+        values = _accepted(method, values)
+        function = getattr(self.environment, method.name)
+        if listener is not None:
+            function = partial(_listened_to, self.environment, listener, function)
+        if method.awaited:
+            awaited: Awaitable[Any] = function(*args, **values)
+            return awaited
+        return self._executor.run(function, *args, **values)
+
+
+def _accepted(method: EnvironmentMethod, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not values or method.arguments is None:
+        return values
+    return {name: value for name, value in values.items() if name in method.arguments}
+
+
+def _listened_to(
+    environment: Any, listener: ProgressListener, function: Callable[..., Any], *args: Any, **values: Any
+) -> Any:
+    """Call a method with a progress listener, set only now because a cancelled call may have run until here."""
+    environment._progress_listener = listener
+    return function(*args, **values)
+
+
+def _make_into(made: list[Any], factory: EnvironmentFactory) -> None:
+    made.append(factory.make())
+
+
+def _close_made(made: list[Any], factory: EnvironmentFactory) -> None:
+    if made and factory.shared is None:
+        made[0].close()
+
+
+def _read_metadata(environment: Any) -> Any:
+    return environment.get_metadata()
+
+
+def _draw(environment: Any) -> Picture | None:
+    return picture_of(environment.render())
+
+
+def _read_snapshot(environment: Any) -> Any:
+    return environment.snapshot()
+
+
+def _take_snapshot(environment: Any) -> Any:
+    taken = environment.snapshot()
+    return taken if isawaitable(taken) else Snapshot.of(taken)
+
+
+def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:
+    return environment.restore(snapshot.value())
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    return await asyncio.to_thread(function, *args)
+
+
+def _copy_into(copies: list[Any], environment: Any) -> None:
+    """Copy an environment. Many can't be copied, which is not an error for the log."""
+    try:
+        copies.append(copy.deepcopy(environment))
+    except Exception as error:  # noqa: BLE001  # the caller reports every exception
+        copies.append(error)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {message_of(error)}"
+
+
+def _read_state(environment: Any) -> Any:
+    state = environment.state
+    return state() if callable(state) else state
+
+
+async def _answered(
+    session_name: str | None,
+    operation: str,
+    timeout_s: float | None,
+    start: Callable[..., Awaitable[Any]],
+    /,
+    *args: Any,
+) -> Any:
+    """Start a call of the environment's code and await its result; whatever it raises becomes a ``RequestError``."""
+    try:
+        if timeout_s is None:
+            return await _completed(start, args)
+        return await within(operation, timeout_s, _completed(start, args))
+    except Raised as parcel:
+        raise _failure(parcel.error, operation, session_name) from parcel.error
+    except EnvironmentTimeoutError:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            raise
+        raise _failure(error, operation, session_name) from error
+
+
+async def _completed(start: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+    result = await start(*args)
+    return result if isinstance(result, _FINAL) else await _resolved(result)
+
+
+async def _resolved(result: Any) -> Any:
+    """Await the result of a plain method, if that result is awaitable."""
+    return await result if isawaitable(result) else result
+
+
+def _is_being_cancelled() -> bool:
+    """Return whether this task is being cancelled; otherwise a ``CancelledError`` is the environment's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _failure(error: BaseException, operation: str, session_name: str | None) -> RequestError:
+    if isinstance(error, RequestError):
+        return error
+    logger.error("%s of an environment raised", operation, exc_info=error, extra={"session": session_name})
+    return EnvironmentFailedError(message_of(error), origin=origin_of(error))

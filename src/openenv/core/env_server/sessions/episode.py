@@ -1,0 +1,89 @@
+"""Current episode of a session: its phase, its steps and rewards, and the counts of the episodes before."""
+
+from typing import Final
+
+from openenv.core.env_server.history.entries import Position
+from openenv.core.env_server.sessions.state import Phase
+from openenv.core.exceptions import ResetNeededError
+from openenv.core.wire.results import Outcome
+
+_NEEDED_RESETS: Final = {
+    Phase.NEW: "Expected a reset first: no episode has been started in this session.",
+    Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
+}
+
+
+class Episode:
+    """Current episode of a session, and counts of all its episodes.
+
+    Args:
+        episode_id: Id of the episode that a copied environment continues.
+
+    Attributes:
+        id: Id of the episode, if its reset named one.
+        phase: Phase of the episode.
+        number: Number of resets of the session.
+        step_count: Number of steps since the last reset.
+        reward: Sum of rewards since the last reset.
+    """
+
+    __slots__ = ("_earlier_steps", "id", "number", "phase", "reward", "step_count")
+
+    def __init__(self, episode_id: str | None = None) -> None:
+        self.id = episode_id
+        self.phase = Phase.NEW
+        self.number = 0
+        self.step_count = 0
+        self.reward = 0.0
+        self._earlier_steps = 0
+
+    @property
+    def total_steps(self) -> int:
+        """Number of steps in all episodes of the session."""
+        return self._earlier_steps + self.step_count
+
+    @property
+    def position(self) -> Position:
+        """Position of the episode."""
+        return Position(self.phase.value, self.number, self.step_count, self._earlier_steps, self.reward)
+
+    def check_step(self) -> None:
+        """Check that a step is allowed now.
+
+        Raises:
+            ResetNeededError: No episode is running.
+        """
+        if self.phase is not Phase.PLAYING:
+            raise ResetNeededError(_NEEDED_RESETS[self.phase])
+
+    def begin(self, outcome: Outcome, episode_id: str | None) -> None:
+        """Begin the next episode.
+
+        Args:
+            outcome: Outcome of the reset.
+            episode_id: Id of the episode, if its reset named one.
+        """
+        self.id = episode_id
+        self.number += 1
+        self._earlier_steps += self.step_count
+        self.step_count = 0
+        self.reward = outcome.reward or 0.0
+        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+
+    def advance(self, outcome: Outcome) -> None:
+        """Count a step.
+
+        Args:
+            outcome: Outcome of the step.
+        """
+        self.step_count += 1
+        if outcome.reward:
+            self.reward += outcome.reward
+        if outcome.done:
+            self.phase = Phase.DONE
+
+    def continue_from(self, position: Position) -> None:
+        """Continue from the position of another session, whose environment was copied or restored into this one."""
+        self.phase = Phase(position.phase)
+        self.number, self.step_count, self._earlier_steps = position[1:4]
+        self.reward = position.reward
