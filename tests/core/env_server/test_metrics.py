@@ -76,14 +76,14 @@ class TestSteps:
             wire.do("reset", name)
             wire.send([wire.message("step", name, amount=amount) for amount in (9, 0, 0)])
             gate.wait_until_entered()
-            eventually(lambda: metrics_of(server).count_queued() == 2, "two steps wait behind the first")
+            eventually(lambda: metrics_of(server).queued == 2, "two steps wait behind the first")
             (session,) = server.app.state.sessions
             assert session.busy
             gate.opened.set()
             wire.receive_many(3)
             assert not session.busy
         metrics = metrics_of(server)
-        assert (metrics.count_queued(), metrics.step_times.count) == (0, 1)
+        assert (metrics.queued, metrics.step_times.count) == (0, 1)
 
     def test_every_transport(self, serve: Serve) -> None:
         server = serve(ThreadedCounterEnvironment)

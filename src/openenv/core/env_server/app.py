@@ -149,9 +149,8 @@ class HTTPEnvServer:
         self._reset_observation = reset_observation_cls
         self._access = AccessPolicy.of(config)
         self._telemetry = _load_telemetry() if config.telemetry else None
-        make_sessions = partial(self._telemetry.TracedSessions, self.env_name) if self._telemetry else SessionManager
-        self._sessions: SessionManager = make_sessions(factory, types, config, config.environments_per_process)
-        self._sessions.debug = config.debug
+        observer = self._telemetry.Tracing(self.env_name) if self._telemetry else None
+        self._sessions = SessionManager(factory, types, config, config.environments_per_process, observer=observer)
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)
         self._agents: McpEndpoint | None = None
@@ -197,7 +196,7 @@ class HTTPEnvServer:
 
     def show_errors(self) -> None:
         """Include where an environment raised in errors to clients, as with ``debug``; for trusted clients."""
-        self._sessions.debug = True
+        self._sessions.show_errors()
 
     def prepare(self) -> None:
         """Check the server's journal before clients connect, and make it if it does not exist. Blocks.

@@ -121,7 +121,6 @@ class Metrics:
         journal_replaced: Times that another process removed or replaced the journal, and a new one was created.
         waiting: Requests in the queue for a slot now.
         draining: Whether the server refuses new sessions because it is shutting down.
-        count_queued: Returns the number of requests that wait now for another request of their session.
     """
 
     def __init__(self) -> None:
@@ -145,4 +144,17 @@ class Metrics:
         self.journal_replaced = 0
         self.waiting = 0
         self.draining = False
-        self.count_queued: Callable[[], int] = _none
+        self._count_queued: Callable[[], int] = _none
+
+    @property
+    def queued(self) -> int:
+        """Number of requests that wait now for another request of their session."""
+        return self._count_queued()
+
+    def watch_queued(self, count: Callable[[], int]) -> None:
+        """Set the function that counts the requests which wait for another request of their session.
+
+        Args:
+            count: Called at each scrape.
+        """
+        self._count_queued = count

@@ -17,7 +17,6 @@ from tests.environments import Add, AsyncCounterEnvironment, CounterEnvironment,
 from tests.servers import PROGRAMS, V1Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.exceptions import ConfigurationError
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -124,20 +123,25 @@ class TestParents:
 
 class TestSwitch:
     def test_off_unless_told(self, serve: Serve, spans: InMemorySpanExporter) -> None:
-        server = serve()
-        assert type(server.app.state.sessions) is SessionManager
-        with server.v1() as wire:
+        with serve().v1() as wire:
             wire.do("reset", wire.open())
         # FastAPI makes spans of its own where the program has set a provider up.
         assert not [span for span in spans.get_finished_spans() if span.name.startswith("openenv")]
 
     @pytest.mark.parametrize(("variable", "setting", "on"), [("1", None, True), ("1", False, False), ("0", True, True)])
     def test_by_variable_or_setting(
-        self, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, variable: str, setting: Any, on: bool
+        self,
+        serve: Serve,
+        spans: InMemorySpanExporter,
+        monkeypatch: pytest.MonkeyPatch,
+        variable: str,
+        setting: Any,
+        on: bool,
     ) -> None:
         monkeypatch.setenv("OPENENV_TELEMETRY", variable)
-        app = create_fastapi_app(CounterEnvironment, Add, Total, telemetry=setting)
-        assert (type(app.state.sessions) is not SessionManager) is on
+        with serve(telemetry=setting).v1() as wire:
+            wire.open()
+        assert any(span.name == "openenv.open" for span in spans.get_finished_spans()) is on
 
     def test_a_variable_that_is_neither(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENENV_TELEMETRY", "yes")

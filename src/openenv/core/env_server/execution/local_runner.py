@@ -48,12 +48,15 @@ class LocalRunner:
     Args:
         environment: The instance.
         executor: Where the environment's plain methods run.
+        session_name: Public name of the session, for the log; ``None`` without a session.
         keep: Whether ``close`` leaves the instance alone, because other sessions use it too.
     """
 
-    def __init__(self, environment: Any, executor: Executor, *, keep: bool = False) -> None:
+    def __init__(
+        self, environment: Any, executor: Executor, session_name: str | None = None, *, keep: bool = False
+    ) -> None:
         self.environment = environment
-        self.session_name: str | None = None
+        self._session_name = session_name
         self._executor = executor
         self._keep = keep
         environment_class: type = type(environment)
@@ -86,8 +89,15 @@ class LocalRunner:
         return bool(getattr(type(self.environment), "SUPPORTS_CONCURRENT_SESSIONS", False))
 
     @classmethod
-    async def make(cls, factory: EnvironmentFactory, executor: Executor) -> "LocalRunner":
+    async def make(
+        cls, factory: EnvironmentFactory, executor: Executor, session_name: str | None = None
+    ) -> "LocalRunner":
         """Create an environment in its executor.
+
+        Args:
+            factory: Creates the environment.
+            executor: Where the environment's plain methods run.
+            session_name: Public name of the session, for the log.
 
         Raises:
             EnvironmentFactoryError: The factory raised, or returned no environment.
@@ -109,17 +119,17 @@ class LocalRunner:
                 f"Environment factory '{factory.name}' failed to create instance: expected an object with reset, step "
                 f"and state, got {type(made[0]).__name__}.",
             )
-        return cls(made[0], executor, keep=factory.shared is not None)
+        return cls(made[0], executor, session_name, keep=factory.shared is not None)
 
     def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""
         checked = self._reset_parameters.checked(arguments)
         if not self.inline:
-            return _answered(self.session_name, "reset", timeout_s, self._call, self._reset, (), checked)
+            return _answered(self._session_name, "reset", timeout_s, self._call, self._reset, (), checked)
         try:
             result = self._plain_reset(**_accepted(self._reset, checked))
         except BaseException as error:
-            raise _failure(error, "reset", self.session_name) from error
+            raise _failure(error, "reset", self._session_name) from error
         return self._finished("reset", result, timeout_s)
 
     def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
@@ -129,16 +139,18 @@ class LocalRunner:
         try:
             result = self._plain_step(action, **_accepted(self._step, options)) if options else self._plain_step(action)
         except BaseException as error:
-            raise _failure(error, "step", self.session_name) from error
+            raise _failure(error, "step", self._session_name) from error
         return result if isinstance(result, _FINAL) else self._finished("step", result, timeout_s)
 
     async def state(self, timeout_s: float | None = None) -> Any:
         """Return the state, which may be a property or a method."""
-        return await _answered(self.session_name, "state", timeout_s, self._executor.run, _read_state, self.environment)
+        return await _answered(
+            self._session_name, "state", timeout_s, self._executor.run, _read_state, self.environment
+        )
 
     async def render(self, timeout_s: float | None = None) -> Picture | None:
         """Return a picture of the episode's current state; ``None`` where the environment has none."""
-        name = self.session_name
+        name = self._session_name
         picture: Picture | None = await _answered(
             name, "render", timeout_s, self._executor.run, _draw, self.environment
         )
@@ -146,7 +158,7 @@ class LocalRunner:
 
     async def metadata(self, timeout_s: float | None = None) -> Any:
         """Return the environment's description of itself."""
-        name = self.session_name
+        name = self._session_name
         return await _answered(name, "get_metadata", timeout_s, self._executor.run, _read_metadata, self.environment)
 
     async def tasks(self, question: TaskQuestion, timeout_s: float | None = None) -> WrittenJson:
@@ -156,23 +168,23 @@ class LocalRunner:
             TasksUnsupportedError: The environment does not answer such questions.
             TaskNotFoundError: There is no such task.
         """
-        name = self.session_name
+        name = self._session_name
         run = self._executor.run
         return WrittenJson(await _answered(name, question.method, timeout_s, run, ask, self.environment, question))
 
     async def snapshot(self, timeout_s: float | None = None) -> Snapshot:
         """Return a snapshot; only where ``can_snapshot`` holds."""
-        name = self.session_name
+        name = self._session_name
         take = _read_snapshot if isinstance(self._executor, InlineExecutor) else _take_snapshot
         taken = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
         return taken if isinstance(taken, Snapshot) else await Snapshot.of_in_turns(taken)
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Restore a snapshot; only where ``can_snapshot`` holds."""
-        name = self.session_name
+        name = self._session_name
         await _answered(name, "restore", timeout_s, self._executor.run, _restore_snapshot, self.environment, snapshot)
 
-    async def copy(self, executor: Executor, timeout_s: float | None = None) -> "LocalRunner":
+    async def copy(self, executor: Executor, session_name: str | None, timeout_s: float | None = None) -> "LocalRunner":
         """Copy the environment with ``copy.deepcopy``, into another executor.
 
         The copy is made in the environment's executor or, if that is the event loop, in a thread: copying a large state
@@ -184,21 +196,21 @@ class LocalRunner:
         run = _in_thread if isinstance(self._executor, InlineExecutor) else self._executor.run
         copies: list[Any] = []
         try:
-            name = self.session_name
+            name = self._session_name
             await _answered(name, "deepcopy", timeout_s, run, _copy_into, copies, self.environment)
             if isinstance(copies[0], Exception):
                 raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
         except BaseException:
             executor.leave()
             raise
-        return LocalRunner(copies[0], executor)
+        return LocalRunner(copies[0], executor, session_name)
 
     async def close(self) -> None:
         """Close the environment and its executor. An exception of the environment's ``close`` is only logged."""
         if self._keep:
             return
         try:
-            await _answered(self.session_name, "close", None, self._executor.run, self.environment.close)
+            await _answered(self._session_name, "close", None, self._executor.run, self.environment.close)
         except RequestError:
             logger.debug("the environment did not close cleanly")  # _failure has logged the cause
         finally:
@@ -208,13 +220,13 @@ class LocalRunner:
         """Return a plain method's result, or a coroutine where the result is awaitable."""
         if isinstance(result, _FINAL) or not isawaitable(result):
             return result
-        return _answered(self.session_name, operation, timeout_s, _resolved, result)
+        return _answered(self._session_name, operation, timeout_s, _resolved, result)
 
     async def _step_in_executor(self, action: Any, options: Mapping[str, Any], timeout_s: float | None) -> Any:
         listener = current_progress_listener()
         try:
             return await _answered(
-                self.session_name, "step", timeout_s, self._call, self._step, (action,), options, listener
+                self._session_name, "step", timeout_s, self._call, self._step, (action,), options, listener
             )
         finally:
             if listener is not None and getattr(self.environment, "_progress_listener", None) is listener:

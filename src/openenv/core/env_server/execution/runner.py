@@ -30,7 +30,6 @@ class Runner(Protocol):
         tool_names: Names of the tools of the environment's class.
         reset_names: Names of the parameters of ``reset``; ``None`` where it accepts any.
         step_names: Names of the options of ``step``, beside the action; ``None`` where it accepts any.
-        session_name: Name of the session in the log; ``None`` without a session.
     """
 
     inline: bool
@@ -40,7 +39,6 @@ class Runner(Protocol):
     tool_names: frozenset[str]
     reset_names: tuple[str, ...] | None
     step_names: tuple[str, ...] | None
-    session_name: str | None
 
     @property
     def environment_name(self) -> str:
@@ -98,8 +96,8 @@ class Runner(Protocol):
         """Restore a snapshot; only where ``can_snapshot`` holds."""
         ...
 
-    async def copy(self, executor: Executor, timeout_s: float | None = None) -> "Runner":
-        """Copy the environment into another executor."""
+    async def copy(self, executor: Executor, session_name: str | None, timeout_s: float | None = None) -> "Runner":
+        """Copy the environment into another executor, for another session."""
         ...
 
     async def close(self) -> None:

@@ -74,7 +74,7 @@ class ProcessPool:
         if process is None:
             process = EnvironmentProcess(self)
             self._processes.append(process)
-        process.sessions += 1
+        process.add_session()
         try:
             await asyncio.shield(process.starting)
         except (ConfigurationError, OSError) as error:  # OSError where no more files can be opened
@@ -87,8 +87,7 @@ class ProcessPool:
 
     def leave(self, process: "EnvironmentProcess") -> None:
         """Release a slot in a process. The process ends with its last session."""
-        process.sessions -= 1
-        if process.sessions > 0:
+        if process.remove_session() > 0:
             return
         self._processes.remove(process)
         task = asyncio.get_running_loop().create_task(process.end())
@@ -141,6 +140,15 @@ class EnvironmentProcess:
         self._last_number = LOG
         self._is_ending = False
         self.starting = self._loop.create_task(self._start(processes))
+
+    def add_session(self) -> None:
+        """Assign a session to the process."""
+        self.sessions += 1
+
+    def remove_session(self) -> int:
+        """Remove a session from the process; return the number of those left."""
+        self.sessions -= 1
+        return self.sessions
 
     async def call(self, call: Call, timeout_s: float | None = None) -> Outcome | WrittenJson:
         """Send a call to a session's environment and return the answer.

@@ -55,7 +55,6 @@ class ProcessRunner:
         self.reset_names: tuple[str, ...] | None = None
         self.step_names: tuple[str, ...] | None = None
         self.supports_concurrent_sessions = False
-        self.session_name: str | None = None
         self._processes = processes
         self._process: EnvironmentProcess | None = None
         self._number = next(_numbers)
@@ -125,7 +124,7 @@ class ProcessRunner:
         """Restore a snapshot; only where ``can_snapshot`` holds."""
         await self._call("restore", snapshot, timeout_s=timeout_s)
 
-    async def copy(self, executor: object, timeout_s: float | None = None) -> NoReturn:
+    async def copy(self, executor: object, session_name: str | None, timeout_s: float | None = None) -> NoReturn:
         """Raise an error: a copy made with ``copy.deepcopy`` would share the process of the original.
 
         Raises:

@@ -106,7 +106,7 @@ def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:
         "openenv_sessions_opening": ("Sessions being opened.", len(sessions) - len(live)),
         "openenv_sessions_away": ("Open sessions whose client has lost its connection.", _count(live, "away")),
         "openenv_requests_running": ("Requests that environments are at work on.", _count(live, "busy")),
-        "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.count_queued()),
+        "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.queued),
         "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
         "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
         "openenv_sessions_not_recoverable": (

@@ -1,34 +1,26 @@
 """OpenTelemetry traces of what a server does: a span for each open, reset, step and close of a session.
 
-Imported only by servers that trace, with ``TracedSessions`` in place of ``SessionManager``: others pay nothing.
+Imported only by servers that trace: others pay nothing.
 
 A client that sends a ``traceparent`` with its handshake or its HTTP request finds the spans below its own.
 """
 
-import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import Any
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Span, Status, StatusCode
-from pydantic import BaseModel
+from opentelemetry.trace import Status, StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv._version import __version__
-from openenv.core.env_server.execution.runner import Runner, Started
-from openenv.core.env_server.metrics import Ending
-from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.observer import Facts
 from openenv.core.exceptions import ConfigurationError, RequestError
-from openenv.core.wire.results import Outcome
 
 _FLUSH_TIMEOUT_MS = 5000
-_NONE: Mapping[str, Any] = {}
 _EXPORTERS = "opentelemetry_traces_exporter"
 
 
@@ -68,113 +60,43 @@ class TraceParent:
             context.detach(token)
 
 
-class TracedSession(Session):
-    """Session whose requests are traced; made by ``TracedSessions``.
-
-    Args:
-        *args: As for ``Session``.
-        tracer: Makes its spans.
-        environment: Name of the environment.
-        **settings: As for ``Session``.
-    """
-
-    def __init__(self, *args: Any, tracer: trace.Tracer, environment: str, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._tracer = tracer
-        self._environment = environment
-
-    def handle(self, kind: str, data: dict[str, Any]) -> Started[str]:
-        """See ``Session``. Always a coroutine: a span costs more than a synchronous step saves."""
-        return self._handle_in_turn(kind, data)
-
-    async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
-        """See ``Session``."""
-        with self._span("reset") as span:
-            return _noted(span, await super().reset(arguments))
-
-    async def step(
-        self,
-        action: dict[str, Any] | BaseModel,
-        timeout_s: float | None = None,
-        options: Mapping[str, Any] = _NONE,
-    ) -> Outcome:
-        """See ``Session``."""
-        with self._span("step") as span:
-            return _noted(span, await super().step(action, timeout_s, options))
-
-    async def close(self) -> None:
-        """See ``Session``."""
-        with self._span("close") as span:
-            span.set_attribute("openenv.ending", self.ending or Ending.CLOSED)
-            span.set_attribute("openenv.episodes", self.episode.number)
-            span.set_attribute("openenv.steps", self.episode.total_steps)
-            await super().close()
-
-    @contextmanager
-    def _span(self, operation: str) -> Iterator[Span]:
-        with _span(self._tracer, operation, self._environment) as span:
-            span.set_attribute("openenv.session", self.name)
-            yield span
-
-
-class TracedSessions(SessionManager):
-    """Session manager whose sessions are traced.
+class Tracing:
+    """``SessionObserver`` that makes a span of each operation.
 
     Args:
         environment: Name of the environment.
-        *args: As for ``SessionManager``.
-        **kwargs: As for ``SessionManager``.
 
     Raises:
         ConfigurationError: The exporter that the variables ``OTEL_*`` name is not installed.
     """
 
-    session_class = TracedSession
-
-    def __init__(self, environment: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, environment: str) -> None:
         self._environment = environment
         self._provider = tracer_provider()
         self._tracer = self._provider.get_tracer("openenv", __version__)
 
-    async def open(self, **options: Any) -> Session:
-        """See ``SessionManager``."""
-        with _span(self._tracer, "open", self._environment) as span:
-            session = await super().open(**options)
-            span.set_attribute("openenv.session", session.name)
-            span.set_attribute("openenv.transport", session.transport)
-            return session
+    @contextmanager
+    def observe(self, operation: str, session_name: str | None = None) -> Iterator[Facts]:
+        """See ``SessionObserver``. An exception is recorded by its code alone: its message may hold secrets."""
+        facts: Facts = {} if session_name is None else {"session": session_name}
+        with self._tracer.start_as_current_span(
+            f"openenv.{operation}",
+            attributes={"openenv.environment": self._environment},
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield facts
+            except BaseException as error:
+                facts["error.code"] = code = error.code if isinstance(error, RequestError) else type(error).__name__
+                span.set_status(Status(StatusCode.ERROR, code))
+                raise
+            finally:
+                span.set_attributes({f"openenv.{name}": value for name, value in facts.items()})
 
-    async def close_all(self) -> None:
-        """See ``SessionManager``. Sends the remaining spans."""
-        await super().close_all()
-        await asyncio.to_thread(self._provider.force_flush, _FLUSH_TIMEOUT_MS)
-
-    def _new_session(self, runner: Runner, **settings: Any) -> Session:
-        return super()._new_session(runner, tracer=self._tracer, environment=self._environment, **settings)
-
-
-@contextmanager
-def _span(tracer: trace.Tracer, operation: str, environment: str) -> Iterator[Span]:
-    """Trace a block as a span. An exception is recorded by its code alone: its message may hold secrets."""
-    about = {"openenv.environment": environment}
-    with tracer.start_as_current_span(
-        f"openenv.{operation}", attributes=about, record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield span
-        except BaseException as error:
-            code = error.code if isinstance(error, RequestError) else type(error).__name__
-            span.set_attribute("openenv.error.code", code)
-            span.set_status(Status(StatusCode.ERROR, code))
-            raise
-
-
-def _noted(span: Span, outcome: Outcome) -> Outcome:
-    span.set_attribute("openenv.done", outcome.done)
-    if outcome.reward is not None:
-        span.set_attribute("openenv.reward", outcome.reward)
-    return outcome
+    def close(self) -> None:
+        """Send the remaining spans."""
+        self._provider.force_flush(_FLUSH_TIMEOUT_MS)
 
 
 def _exporter_names() -> list[str]:

@@ -57,7 +57,7 @@ class ResumableSessions:
         self._recovering: dict[str, asyncio.Task[ResumableSession]] = {}
         self.window_s = sessions.limits.resume_window_s
         self.metrics = sessions.metrics
-        self.metrics.count_queued = self._count_queued
+        self.metrics.watch_queued(self._count_queued)
         if journal is not None:
             journal.metrics = sessions.metrics
             journal.on_taken = self._taken_elsewhere

@@ -48,6 +48,10 @@ class Capacity:
         self._timer: asyncio.TimerHandle | None = None
         self._serving = False
 
+    def share(self, slots: Slots) -> None:
+        """Use the slots of a server with several workers instead, before the first slot is acquired."""
+        self.places = slots
+
     def take(self, client: str | None, count: int = 1) -> None:
         """Acquire slots without waiting, all of them or none.
 

@@ -57,20 +57,15 @@ class FairQueue:
         client = self._client(request.client)
         if client is None:
             client = self._ready[request.client] = _Client()
-        client.connections.setdefault(request.connection, OrderedDict())[request] = None
-        client.count += 1
+        client.add(request)
         self._count += 1
 
     def remove(self, request: Waiting) -> None:
         """Remove a request."""
         clients = self._ready if request.client in self._ready else self._blocked
         client = clients[request.client]
-        requests = client.connections[request.connection]
-        del requests[request]
-        client.count -= 1
+        client.remove(request)
         self._count -= 1
-        if not requests:
-            del client.connections[request.connection]
         if not client.count:
             del clients[request.client]
 
@@ -124,3 +119,14 @@ class _Client:
     def __init__(self) -> None:
         self.connections: OrderedDict[object, OrderedDict[Waiting, None]] = OrderedDict()
         self.count = 0
+
+    def add(self, request: Waiting) -> None:
+        self.connections.setdefault(request.connection, OrderedDict())[request] = None
+        self.count += 1
+
+    def remove(self, request: Waiting) -> None:
+        requests = self.connections[request.connection]
+        del requests[request]
+        self.count -= 1
+        if not requests:
+            del self.connections[request.connection]

@@ -6,7 +6,7 @@ Transports use the manager and its sessions, never an environment itself.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from math import ceil
 from operator import attrgetter
 from typing import Any
@@ -22,6 +22,7 @@ from openenv.core.env_server.isolation.pool import ProcessPool
 from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
 from openenv.core.env_server.sessions.capacity import Capacity
+from openenv.core.env_server.sessions.observer import Facts, SessionObserver
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.single_requests import SingleRequestSlots
 from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
@@ -36,7 +37,7 @@ from openenv.core.exceptions import (
     RequestError,
     SessionNotFoundError,
 )
-from openenv.core.wire.names import AFTER_WORKER
+from openenv.core.wire.names import AFTER_WORKER, public_name
 from openenv.core.wire.redaction import add_traceback
 from openenv.core.wire.types import ServerCapacityStatus
 
@@ -59,6 +60,7 @@ class SessionManager:
         sessions_per_process: Number of sessions that share an environment process; ``None`` runs all environments in
             this process.
         metrics: Metrics to count in; by default new ones.
+        observer: Observes the operations of the sessions.
 
     Attributes:
         metrics: Metrics of this process.
@@ -72,8 +74,6 @@ class SessionManager:
         ConfigurationError: The environments run in other processes, which can't import them.
     """
 
-    session_class: type[Session] = Session
-
     def __init__(
         self,
         factory: EnvironmentFactory,
@@ -81,13 +81,15 @@ class SessionManager:
         limits: ServerConfig,
         sessions_per_process: int | None = None,
         metrics: Metrics | None = None,
+        observer: SessionObserver | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
         self.types = types
         self.limits = limits
         self.worker_count = 1
-        self.debug = False
+        self.debug = limits.debug
+        self._observer = observer
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
@@ -165,29 +167,33 @@ class SessionManager:
             SessionCapacityError: No slot is free, the client's limit is reached, or the server is shutting down.
             EnvironmentFactoryError: The environment could not be created.
         """
-        await self.line.wait(client, min(wait_s, self.limits.max_wait_s), connection)
-        self._opening += 1
-        try:
-            runner = await self._make_runner(original)
-        except BaseException:
-            self.line.give_back(client)
-            raise
-        finally:
-            self._opening -= 1
-        session = self._new_session(
-            runner,
-            session_id=session_id or self.new_id(),
-            transport=transport,
-            client=client,
-            idle_timeout_s=idle_timeout_s,
-            episode_id=None if original is None else original.episode.id,
-        )
-        self._sessions[session.id] = session
-        self.metrics.opened[transport] += 1
-        if evictable:
-            self.allow_eviction(session)
-        self._watch_idle(session)
-        return session
+        with self._observe("open") as facts:
+            await self.line.wait(client, min(wait_s, self.limits.max_wait_s), connection)
+            session_id = session_id or self.new_id()
+            self._opening += 1
+            try:
+                runner = await self._make_runner(session_id, original)
+            except BaseException:
+                self.line.give_back(client)
+                raise
+            finally:
+                self._opening -= 1
+            session = self._new_session(
+                runner,
+                session_id=session_id,
+                transport=transport,
+                client=client,
+                idle_timeout_s=idle_timeout_s,
+                episode_id=None if original is None else original.episode.id,
+            )
+            self._sessions[session.id] = session
+            self.metrics.opened[transport] += 1
+            if evictable:
+                self.allow_eviction(session)
+            self._watch_idle(session)
+            facts["session"] = session.name
+            facts["transport"] = transport
+            return session
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Session]:
@@ -198,12 +204,13 @@ class SessionManager:
             EnvironmentFactoryError: The environment could not be created.
         """
         await self._single_requests.take()
+        session_id = str(uuid4())
         try:
-            runner = await self._make_runner()
+            runner = await self._make_runner(session_id)
         except BaseException:
             self._single_requests.give_back()
             raise
-        session = self._new_session(runner, is_temporary=True)
+        session = self._new_session(runner, session_id=session_id, is_temporary=True)
         patience_s = _CLOSE_PATIENCE_S
         try:
             yield session
@@ -306,6 +313,12 @@ class SessionManager:
             self._shared_executor.end()
         if self._processes is not None:
             await self._processes.close()
+        if self._observer is not None:
+            await asyncio.to_thread(self._observer.close)
+
+    def show_errors(self) -> None:
+        """Include the traceback of the environment in errors of sessions that are opened from now on."""
+        self.debug = True
 
     def capacity(self) -> ServerCapacityStatus:
         """Return the slots of all workers."""
@@ -329,7 +342,7 @@ class SessionManager:
             )
         self.worker_count = count
         self._single_requests = SingleRequestSlots(ceil(self.limits.max_sessions / count), self.limits.max_wait_s)
-        self.line.places = WorkerSlots(self.limits.max_sessions, counts, worker)
+        self.line.share(WorkerSlots(self.limits.max_sessions, counts, worker))
         self.number_ids(worker)
 
     def number_ids(self, number: int) -> None:
@@ -339,6 +352,10 @@ class SessionManager:
             number: Number of this worker, or of this server in a fleet.
         """
         self._id_prefix = f"{number}{AFTER_WORKER}"
+
+    def _observe(self, operation: str) -> AbstractContextManager[Facts]:
+        """Let the observer observe an operation, if the server has an observer."""
+        return nullcontext({}) if self._observer is None else self._observer.observe(operation)
 
     def _close_later(self, session: Session) -> "asyncio.Task[None]":
         """Start a task that closes a session's environment when the call under way has ended."""
@@ -364,23 +381,24 @@ class SessionManager:
             raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
     def _new_session(self, runner: Runner, **settings: Any) -> Session:
-        return self.session_class(runner, self.types, self.limits, self.metrics, debug=self.debug, **settings)
+        observer = self._observer
+        return Session(runner, self.types, self.limits, self.metrics, debug=self.debug, observer=observer, **settings)
 
-    async def _make_runner(self, original: Session | None = None) -> Runner:
+    async def _make_runner(self, session_id: str, original: Session | None = None) -> Runner:
         try:
-            return await self._made_runner(original)
+            return await self._made_runner(public_name(session_id), original)
         except RequestError as error:
             if self.debug:
                 add_traceback(error)
             raise
 
-    async def _made_runner(self, original: Session | None) -> Runner:
+    async def _made_runner(self, session_name: str, original: Session | None) -> Runner:
         if self._processes is not None and original is None:
             return await ProcessRunner.make(self._processes)
         executor = self._shared_executor or executor_for(self.factory.environment_class, self.factory.name)
         if original is not None:
-            return await original.copy_environment(executor)
-        return await LocalRunner.make(self.factory, executor)
+            return await original.copy_environment(executor, session_name)
+        return await LocalRunner.make(self.factory, executor, session_name)
 
     def _evict(self, client: str | None) -> bool:
         """Close the evictable session, of a client or of any, that was idle longest; return whether there was one."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import CoroutineType
 from typing import Any, Final
 from uuid import uuid4
@@ -20,6 +20,7 @@ from openenv.core.env_server.history.entries import Position, Record
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
 from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
 from openenv.core.env_server.sessions.episode import Episode
+from openenv.core.env_server.sessions.observer import Facts, SessionObserver
 from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.sessions.toolbox import Toolbox
 from openenv.core.env_server.settings import ServerConfig
@@ -73,6 +74,7 @@ class Session:
         episode_id: Id of the episode that a copied environment continues.
         is_temporary: Whether the session serves a single request: a step needs no reset before.
         debug: Whether errors include the traceback of the environment.
+        observer: Observes the resets, the steps and the closing of the session.
 
     Attributes:
         id: As above.
@@ -103,6 +105,7 @@ class Session:
         episode_id: str | None = None,
         is_temporary: bool = False,
         debug: bool = False,
+        observer: SessionObserver | None = None,
     ) -> None:
         self.id = session_id or str(uuid4())
         self.transport = transport
@@ -116,7 +119,9 @@ class Session:
         self.created_at = time.time()
         self.last_activity = self._opened = time.monotonic()
         self._runner = runner
-        runner.session_name = self.name
+        self._observer = observer
+        # An observed request is always a coroutine: to observe costs more than a synchronous step saves.
+        self._is_immediate = runner.inline and observer is None
         self._limits = limits
         self._metrics = metrics
         self._action_class = types.action
@@ -196,7 +201,7 @@ class Session:
         Raises:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
         """
-        if self._turn.locked() or not self._runner.inline or kind not in ("step", "reset"):
+        if self._turn.locked() or not self._is_immediate or kind not in ("step", "reset"):
             return self._handle_in_turn(kind, data)
         try:
             outcome = self._start_step(data) if kind == "step" else self._start_reset(data)
@@ -238,8 +243,10 @@ class Session:
             InvalidRequestError: An argument is unknown, its value is invalid, or the split does not exist.
             RequestError: The environment raised, timed out or did not return an observation.
         """
-        async with self._turn:
-            return await finished(self._start_reset(arguments))
+        with self._observe("reset") as facts:
+            async with self._turn:
+                outcome = await finished(self._start_reset(arguments))
+            return _noted(facts, outcome)
 
     async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
         """Start the first episode, for an agent, which can't reset; return ``None`` if an episode was started before.
@@ -274,8 +281,10 @@ class Session:
             ResetNeededError: No episode is running.
             RequestError: The environment raised, timed out or did not return an observation.
         """
-        async with self._turn:
-            return await finished(self._start_step(action, timeout_s, options))
+        with self._observe("step") as facts:
+            async with self._turn:
+                outcome = await finished(self._start_step(action, timeout_s, options))
+            return _noted(facts, outcome)
 
     async def state(self, timeout_s: float | None = None) -> Any:
         """Return the environment's state, within the timeout of a step; this is allowed at any time.
@@ -430,14 +439,18 @@ class Session:
             await self._runner.restore(snapshot, self._limits.reset_timeout_s)
             self.episode.continue_from(position)
 
-    async def copy_environment(self, executor: Executor) -> Runner:
+    async def copy_environment(self, executor: Executor, session_name: str) -> Runner:
         """Copy the environment into another executor, within the timeout of a reset.
+
+        Args:
+            executor: The executor.
+            session_name: Public name of the session that gets the copy, for the log.
 
         Raises:
             RequestError: The environment can't be copied.
         """
         async with self._turn:
-            return await self._runner.copy(executor, self._limits.reset_timeout_s)
+            return await self._runner.copy(executor, session_name, self._limits.reset_timeout_s)
 
     def refuse_requests(self) -> None:
         """Refuse all further requests."""
@@ -445,8 +458,12 @@ class Session:
 
     async def close(self) -> None:
         """Close the environment when the call under way, if any, has ended."""
-        self.refuse_requests()
-        await self._runner.close()
+        with self._observe("close") as facts:
+            facts["ending"] = self.ending or Ending.CLOSED
+            facts["episodes"] = self.episode.number
+            facts["steps"] = self.episode.total_steps
+            self.refuse_requests()
+            await self._runner.close()
 
     def info(self) -> SessionInfo:
         """Return a description of the session."""
@@ -457,6 +474,10 @@ class Session:
             step_count=self.episode.step_count,
             environment_type=self._runner.environment_name,
         )
+
+    def _observe(self, operation: str) -> AbstractContextManager[Facts]:
+        """Let the observer observe an operation, if the session has an observer."""
+        return nullcontext({}) if self._observer is None else self._observer.observe(operation, self.name)
 
     def _log_wrong(self, operation: str, error: RequestError) -> None:
         """Log an invalid return value of the environment."""
@@ -565,3 +586,10 @@ class Session:
             metrics.step_times.observe(time.monotonic() - self.last_activity)  # since the step's turn
         self.episode.advance(outcome)
         return outcome
+
+
+def _noted(facts: Facts, outcome: Outcome) -> Outcome:
+    facts["done"] = outcome.done
+    if outcome.reward is not None:
+        facts["reward"] = outcome.reward
+    return outcome
