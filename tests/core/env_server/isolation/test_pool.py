@@ -122,7 +122,7 @@ class TestNothingIsLeftBehind:
         before = (descriptors(), set(threading.enumerate()))
         with RunningServer(app) as server:
             quiet = Player(server)
-            template, pid = quiet.do("parent"), quiet.do("pid")
+            fork_server, pid = quiet.do("parent"), quiet.do("pid")
             quiet.wire.close()
             server.wait_for_sessions(0)
             wait_until_gone(pid)
@@ -136,7 +136,7 @@ class TestNothingIsLeftBehind:
             server.wait_for_sessions(0)
             wait_until_gone(*seen)
             eventually(lambda: descriptors() <= serving, "every descriptor is given back")
-        wait_until_gone(template)
+        wait_until_gone(fork_server)
         eventually(lambda: (descriptors(), set(threading.enumerate())) == before, "nothing is left")
 
     def test_an_application_is_served_twice(self) -> None:
@@ -149,20 +149,20 @@ class TestNothingIsLeftBehind:
             wait_until_gone(pid)
 
 
-class TestTheTemplate:
+class TestForkServer:
     def test_killing_it_costs_its_sessions_their_episodes_and_no_more(self, serve_isolated: ServeIsolated) -> None:
         server = serve_isolated()
         first, second, hanging = [Player(server) for _ in range(3)]
-        template, processes = first.do("parent"), [player.do("pid") for player in (first, second, hanging)]
+        fork_server, processes = first.do("parent"), [player.do("pid") for player in (first, second, hanging)]
         hanging.wire.send({"type": "step", "data": {"what": "hang"}})
-        os.kill(template, signal.SIGKILL)
-        wait_until_gone(template, *processes)
+        os.kill(fork_server, signal.SIGKILL)
+        wait_until_gone(fork_server, *processes)
         for player in (first, second):
             error = player.fail("x")
             assert error["code"] == "EXECUTION_ERROR"
             assert "process has ended" in error["message"]
             player.again()
-            assert player.do("parent") != template
+            assert player.do("parent") != fork_server
             player.wire.close()
         assert failure(hanging.wire.receive())["may_have_happened"] is True
         hanging.wire.close()

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from openenv.core.env_server.execution.progress import ProgressListener, current_progress_listener
-from openenv.core.env_server.isolation.launcher import Launcher
+from openenv.core.env_server.isolation.forkserver import ForkServer
+from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
+from openenv.core.env_server.isolation.forkserver_main import kill_group
 from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, read_progress, write_call
-from openenv.core.env_server.isolation.plan import Plan
-from openenv.core.env_server.isolation.template import kill_group
 from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentFactoryError,
@@ -36,16 +36,16 @@ class ProcessPool:
     """Pool of processes: starts them, assigns sessions to them, and ends empty ones.
 
     Args:
-        plan: Imports and settings of the processes.
+        config: Configuration of the fork server.
         name: Name of the factory, for errors.
         sessions_per_process: Number of sessions that share a process.
     """
 
-    def __init__(self, plan: Plan, name: str, sessions_per_process: int) -> None:
+    def __init__(self, config: ForkServerConfig, name: str, sessions_per_process: int) -> None:
         self.name = name
-        self._plan = plan
+        self._config = config
         self._sessions_per_process = sessions_per_process
-        self._launching: asyncio.Task[Launcher] | None = None
+        self._fork_server: asyncio.Task[ForkServer] | None = None
         self._processes: list[EnvironmentProcess] = []
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -53,16 +53,16 @@ class ProcessPool:
         """Iterate over the processes that hold sessions."""
         return iter(list(self._processes))
 
-    async def start(self) -> Launcher:
-        """Start the template, so that the first session need not wait for its import.
+    async def start(self) -> ForkServer:
+        """Start the fork server, so that the first session need not wait for its import.
 
         Raises:
             ConfigurationError: The environment can't be imported.
         """
-        launching = self._launching
-        if launching is None or (launching.done() and not _is_usable(launching)):
-            launching = self._launching = asyncio.get_running_loop().create_task(Launcher.start(self._plan))
-        return await asyncio.shield(launching)
+        starting = self._fork_server
+        if starting is None or (starting.done() and not _is_usable(starting)):
+            starting = self._fork_server = asyncio.get_running_loop().create_task(ForkServer.start(self._config))
+        return await asyncio.shield(starting)
 
     async def join(self) -> "EnvironmentProcess":
         """Acquire a slot in a process; a process is started if all are full.
@@ -70,7 +70,7 @@ class ProcessPool:
         Raises:
             EnvironmentFactoryError: No process could be started.
         """
-        process = next((process for process in self._processes if self._has_room(process)), None)
+        process = next((process for process in self._processes if self._has_slot(process)), None)
         if process is None:
             process = EnvironmentProcess(self)
             self._processes.append(process)
@@ -100,18 +100,18 @@ class ProcessPool:
             process.kill("was ended with the server")
         holding = [process.end() for process in self]
         await asyncio.gather(*holding, *self._ending)
-        if self._launching is not None:
-            await asyncio.wait([self._launching])
-            if _is_usable(self._launching):
-                await self._launching.result().close()
-        self._launching = None
+        if self._fork_server is not None:
+            await asyncio.wait([self._fork_server])
+            if _is_usable(self._fork_server):
+                await self._fork_server.result().close()
+        self._fork_server = None
 
-    def _has_room(self, process: "EnvironmentProcess") -> bool:
+    def _has_slot(self, process: "EnvironmentProcess") -> bool:
         return process.ended is None and process.sessions < self._sessions_per_process
 
 
-def _is_usable(launching: asyncio.Task[Launcher]) -> bool:
-    return launching.done() and not launching.cancelled() and launching.exception() is None and launching.result().alive
+def _is_usable(starting: asyncio.Task[ForkServer]) -> bool:
+    return starting.done() and not starting.cancelled() and starting.exception() is None and starting.result().alive
 
 
 class EnvironmentProcess:
@@ -214,8 +214,8 @@ class EnvironmentProcess:
         await self._watching
 
     async def _start(self, processes: ProcessPool) -> None:
-        launcher = await processes.start()
-        self.pid, connection, self._exit = await launcher.fork(processes.name)
+        fork_server = await processes.start()
+        self.pid, connection, self._exit = await fork_server.fork(processes.name)
         await self._loop.create_unix_connection(lambda: self._link, sock=connection)
         self._watching = self._loop.create_task(self._watch())
 

@@ -211,7 +211,7 @@ def _metadata_json(metadata: Any) -> str:
 
 
 def _reseed_numpy() -> None:
-    """Reseed NumPy's global generator, whose state a fork inherits from the template; Python reseeds its own."""
+    """Reseed NumPy's global generator, whose state a fork inherits from the fork server; Python reseeds its own."""
     random = sys.modules.get("numpy.random")
     if random is not None:
         random.seed()

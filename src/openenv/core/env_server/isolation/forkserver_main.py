@@ -1,9 +1,9 @@
-"""Template: the process from which the environments' processes are forked.
+"""Main function of the fork server's process, from which the environments' processes are forked.
 
-The template has imported the environment's modules and runs nothing: no event loop, no thread, no instance. So a fork
-loses no thread, shares the template's memory, and is ready within milliseconds. The server requests a fork on a socket,
-with the new process's socket; the template reports each start and each exit. When the server has ended, the template
-ends its processes and exits.
+The process has imported the environment's modules and runs nothing: no event loop, no thread, no instance. So a fork
+loses no thread, shares its memory, and is ready within milliseconds. The server requests a fork on a socket, with the
+new process's socket; the fork server reports each start and each exit. When the server has ended, the fork server ends
+its processes and exits.
 """
 
 import gc
@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from openenv.core.env_server.isolation.plan import Plan
+from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.process_main import serve_sessions
 
 FORK = b"f"
@@ -30,32 +30,32 @@ _END_GRACE_S = 5.0
 _EXIT_GRACE_S = 1.0
 
 
-def main(control: int, plan: int) -> None:
-    """Run a template. In a forked process, this function returns when that process is to exit.
+def main(control: int, config: int) -> None:
+    """Run a fork server. In a forked process, this function returns when that process is to exit.
 
     Args:
         control: File descriptor of the socket to the server.
-        plan: File descriptor of a file with the pickled ``Plan``.
+        config: File descriptor of a file with the pickled ``ForkServerConfig``.
     """
-    with os.fdopen(plan, "rb") as file:
-        todo: Plan = pickle.load(file)  # noqa: S301  # written by the server
+    with os.fdopen(config, "rb") as file:
+        loaded: ForkServerConfig = pickle.load(file)  # noqa: S301  # written by the server
     with socket.socket(fileno=control) as server:
         try:
-            factory = todo.load(server) if todo.preload else None
+            factory = loaded.load(server) if loaded.preload else None
         except BaseException as error:  # noqa: BLE001  # importing the author's module may raise anything
-            _tell(server, failed=f"{type(error).__name__}: {error}")
+            _send(server, failed=f"{type(error).__name__}: {error}")
             _end_soon()
             return
-        _tell(server, threads=threading.active_count() - 1)
-        connection = _Template(server).run()
+        _send(server, threads=threading.active_count() - 1)
+        connection = _ForkServerLoop(server).run()
     if connection is None:
         _end_soon()
     else:
-        serve_sessions(connection, factory or todo.load(), todo.log_level)
+        serve_sessions(connection, factory or loaded.load(), loaded.log_level)
 
 
-class _Template:
-    """Fork server: forks and reaps processes.
+class _ForkServerLoop:
+    """Loop that forks and reaps processes.
 
     Args:
         server: Socket to the server.
@@ -77,14 +77,14 @@ class _Template:
         gc.freeze()  # a collection in one process would copy the memory that all processes share
 
     def run(self) -> socket.socket | None:
-        """Fork at each request of the server. Return its socket in a forked process, and ``None`` in the template."""
+        """Fork at each request of the server. Return the socket in a forked process, ``None`` in the fork server."""
         while True:
             ready = [key.fileobj for key, _ in self._selector.select()]
             if self._woken in ready:
                 self._reap()
             if self._server not in ready:
                 continue
-            connection = self._asked()
+            connection = self._receive()
             if connection is None:
                 self._end()
                 return None
@@ -92,20 +92,20 @@ class _Template:
                 return connection
             connection.close()
 
-    def _asked(self) -> socket.socket | None:
+    def _receive(self) -> socket.socket | None:
         """Read a request of the server. Return the socket of a new process, or ``None`` where the server has ended."""
         try:
-            asked, descriptors, _, _ = socket.recv_fds(self._server, len(FORK), 1)
+            request, descriptors, _, _ = socket.recv_fds(self._server, len(FORK), 1)
         except ConnectionError:
             return None
-        return socket.socket(fileno=descriptors[0]) if asked else None
+        return socket.socket(fileno=descriptors[0]) if request else None
 
     def _fork(self, connection: socket.socket) -> bool:
         """Fork. Return whether this is the new process."""
         try:
             pid = os.fork()
         except OSError as error:
-            _tell(self._server, refused=str(error))
+            _send(self._server, refused=str(error))
             return False
         if pid == 0:
             self._become_child()
@@ -113,11 +113,11 @@ class _Template:
         with suppress(OSError):  # the child makes the same call, perhaps earlier
             os.setpgid(pid, pid)
         self._children.add(pid)
-        _tell(self._server, started=pid)
+        _send(self._server, started=pid)
         return False
 
     def _become_child(self) -> None:
-        """Close the template's files, and start a process group, which can be killed as a whole."""
+        """Close the fork server's files, and start a process group, which can be killed as a whole."""
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -136,7 +136,7 @@ class _Template:
             if pid in self._children:  # not a process that the author's module has started on import
                 self._children.remove(pid)
                 kill_group(pid)  # the children that it has left
-                _tell(self._server, ended=pid, code=os.waitstatus_to_exitcode(status))
+                _send(self._server, ended=pid, code=os.waitstatus_to_exitcode(status))
 
     def _end(self) -> None:
         """Wait for the processes, which end because the server has closed their sockets; kill those that do not end."""
@@ -150,7 +150,7 @@ class _Template:
 
 
 def _end_soon() -> None:
-    """Set an alarm that ends the template where the interpreter does not exit in time."""
+    """Set an alarm that ends the fork server where the interpreter does not exit in time."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, _EXIT_GRACE_S)
 
@@ -161,7 +161,7 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _tell(server: socket.socket, **message: Any) -> None:
+def _send(server: socket.socket, **message: Any) -> None:
     with suppress(OSError):  # the server has ended; the next read shows that
         server.sendall(json.dumps(message).encode() + b"\n")
 

@@ -1,4 +1,4 @@
-"""The process that the others are forked from: how it ends with its server, and which programs it can import."""
+"""The fork server: how it ends with its server, and which programs it can import."""
 
 import signal
 import subprocess
@@ -20,7 +20,7 @@ class Played:
         self.closed = closed
         self.server = ServerProcess("isolated_server.py", str(closed))
         self.wires: list[Wire] = []
-        self.pid, self.template = self.open().reset()["data"]["observation"]["value"]
+        self.pid, self.fork_server = self.open().reset()["data"]["observation"]["value"]
 
     def open(self) -> Wire:
         self.wires.append(Wire(self.server.url.replace("http", "ws") + "/ws"))
@@ -54,13 +54,13 @@ def test_a_server_that_is_killed_leaves_no_process_and_its_environments_are_clos
     played.server.kill()
     played.wait_until_closed()
     wait_until_gone(played.pid)
-    wait_until_gone(hanging, played.template, timeout_s=60)
+    wait_until_gone(hanging, played.fork_server, timeout_s=60)
 
 
 def test_a_server_that_is_told_to_end_does_so_in_order(played: Played) -> None:
     played.server.process.send_signal(signal.SIGTERM)
     played.server.process.wait(60)
-    wait_until_gone(played.pid, played.template)
+    wait_until_gone(played.pid, played.fork_server)
     played.wait_until_closed()
 
 
