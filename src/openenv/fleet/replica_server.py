@@ -171,7 +171,7 @@ class _ThreadServer(DrainingServer):
 
     async def occupancy(self) -> Occupancy:
         """Say how full the server is."""
-        capacity = self._places.capacity()
+        capacity = self._places.capacity_status()
         opened = self._places.metrics.opened.total()
         return Occupancy(Load(capacity.active_sessions, capacity.max_sessions), opened)
 

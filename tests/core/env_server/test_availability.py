@@ -208,8 +208,8 @@ def test_half_open_connections_are_closed_in_time() -> None:
     ("kind", "expected"),
     [
         ("nothing", b""),
-        ("half a header", b"Expected the head of the request within 0.5 s (header_timeout_s); it has not come."),
-        ("half a body", b"Expected the body of the request within 0.5 s (body_timeout_s); it has not come."),
+        ("half a header", b"Expected the head of the request within 0.5 s (header_timeout_s); it was not received."),
+        ("half a body", b"Expected the body of the request within 0.5 s (body_timeout_s); it was not received."),
     ],
 )
 def test_a_client_that_is_too_slow_is_told_so(kind: str, expected: bytes) -> None:

@@ -97,13 +97,13 @@ async def reward_of(
 
 async def _in_a_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a thread of its own: those of ``asyncio.to_thread`` are few, and all sessions share them."""
-    place = ThreadExecutor("reward")
+    executor = ThreadExecutor("reward")
     try:
-        return await place.run(function, *arguments)
+        return await executor.run(function, *arguments)
     except Raised as raised:
         raise raised.error from None
     finally:
-        place.leave()
+        executor.close()
 
 
 def _module(name: str, named: str) -> ModuleType:

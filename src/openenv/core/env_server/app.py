@@ -228,7 +228,7 @@ class HTTPEnvServer:
 
     def get_capacity_status(self) -> ServerCapacityStatus:
         """Return the number of sessions and the limit, of all workers together."""
-        return self._sessions.capacity()
+        return self._sessions.capacity_status()
 
     def get_session_info(self, session_id: str) -> SessionInfo | None:
         """Return the description of a session of this process; ``None`` for an unknown id."""
@@ -237,7 +237,7 @@ class HTTPEnvServer:
     @property
     def active_sessions(self) -> int:
         """Sessions open now, in all workers together."""
-        return self._sessions.capacity().active_sessions
+        return self._sessions.capacity_status().active_sessions
 
     @property
     def max_concurrent_envs(self) -> int:

@@ -100,8 +100,8 @@ class TextFormatter(logging.Formatter):
         """Return the line; a traceback follows it."""
         record.message = _without_ids(record.message)
         facts = _facts(record, self._worker).items()
-        told = ", ".join(f"{name} {value}" for name, value in facts if name == "worker" or value not in record.message)
-        return super().formatMessage(record) + (f" [{told}]" if told else "")
+        shown = ", ".join(f"{name} {value}" for name, value in facts if name == "worker" or value not in record.message)
+        return super().formatMessage(record) + (f" [{shown}]" if shown else "")
 
 
 class JsonFormatter(logging.Formatter):

@@ -367,7 +367,7 @@ class ServerConfig:
     max_message_size_mb: float = _setting(
         16.0, _ABOVE_0, "Sessions", "Longest message that is read, in MiB.", option=None
     )
-    max_wait_s: float = _setting(600.0, _SECONDS, "Sessions", "Longest wait in line for a session.")
+    max_wait_s: float = _setting(600.0, _SECONDS, "Sessions", "Longest wait in the queue for a session.")
     reset_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a reset may take.")
     step_timeout_s: float | None = _setting(None, _ABOVE_0_OR_NONE, "Sessions", "Seconds that a step may take.")
     resume_window_s: float = _setting(30.0, _SECONDS, "Sessions", "Seconds to keep the session of a lost connection.")

@@ -463,7 +463,7 @@ class TestNoToken:
     @WAYS
     def test_anybody_may_come(self, serve: Serve, caplog: pytest.LogCaptureFixture, way: Any) -> None:
         server = serve(auth="none", token=TOKEN)
-        assert "whoever can reach this server can use it" in caplog.text
+        assert "everybody who can reach this server can use it" in caplog.text
         assert succeeded(way(server, "Host: env.example.com", ELSEWHERE))
         assert succeeded(way(server, "Host: env.example.com", ELSEWHERE, "Authorization: Bearer x"))
 

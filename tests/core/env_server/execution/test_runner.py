@@ -220,7 +220,7 @@ class TestPlaces:
         await asyncio.gather(*(place.run(made.append, number) for number in range(50)))
         assert made == list(range(50))
         assert await place.run(dict, function=1, self=2, args=3) == {"function": 1, "self": 2, "args": 3}
-        place.leave()
+        place.close()
 
     async def test_a_thread_that_was_left_still_finishes_its_calls(self) -> None:
         place = ThreadExecutor("t")
@@ -228,7 +228,7 @@ class TestPlaces:
         first = asyncio.ensure_future(place.run(release.wait, 5))
         second = asyncio.ensure_future(place.run(len, "abc"))
         await asyncio.sleep(0)
-        place.leave()
+        place.close()
         release.set()
         assert await first is True
         assert await second == 3

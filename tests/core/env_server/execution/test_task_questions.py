@@ -32,7 +32,7 @@ async def asked(environment: Any, method: TaskMethod, *arguments: Any, **setting
     sessions = SessionManager(EnvironmentFactory(environment), TYPES, ServerConfig(**settings))
     await sessions.start()
     try:
-        async with sessions.apart() as session:
+        async with sessions.temporary_session() as session:
             return await session.tasks(method, *arguments)
     finally:
         await sessions.close_all()
@@ -43,7 +43,7 @@ async def asked_elsewhere(environment: Any, method: TaskMethod, *arguments: Any)
     sessions = SessionManager(EnvironmentFactory(environment), TYPES, ServerConfig(), sessions_per_process=1)
     await sessions.start()
     try:
-        async with sessions.apart() as session:
+        async with sessions.temporary_session() as session:
             return await session.tasks(method, *arguments)
     finally:
         await sessions.close_all()

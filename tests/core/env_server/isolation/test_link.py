@@ -181,7 +181,7 @@ def error_body(**changes: Any) -> bytes:
     ids=str,
 )
 def test_an_error_of_other_types_is_no_answer(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"validation error|is no error of an environment"):
+    with pytest.raises(ValueError, match=r"validation error|is not an error of an environment"):
         read_answer(error_body(**changes))
 
 

@@ -55,7 +55,7 @@ def make_something():  # type: ignore[no-untyped-def]  # which is the point
 async def catalog_of(environment: Any) -> AsyncIterator[Catalog]:
     factory = EnvironmentFactory(environment)
     sessions = SessionManager(factory, TYPES, ServerConfig())
-    async with sessions.apart() as session:
+    async with sessions.temporary_session() as session:
         yield Catalog(session, factory, TaskIndex())
     await sessions.close_all()
 
@@ -153,7 +153,7 @@ async def test_tasks_are_listed_once_for_many_rollouts() -> None:
     index = TaskIndex()
 
     async def place_of(task: dict[str, Any]) -> int:
-        async with sessions.apart() as session:
+        async with sessions.temporary_session() as session:
             arguments = await Catalog(session, factory, index).arguments_of(task)
         assert arguments["split"] == "train"
         return int(arguments["index"])

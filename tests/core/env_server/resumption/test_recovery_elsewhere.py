@@ -138,7 +138,7 @@ class TestNoPlace:
             at = walker.reset(seed=1)["observation"]["at"]
             image = crash_image(journal)
             draining = serve_journaled(path=image)
-            draining.app.state.sessions.line.drain()
+            draining.app.state.sessions.capacity.drain()
             with draining.v1() as other:
                 refused = error_of(walker.try_to_attach(other))
                 assert (refused["code"], refused["draining"]) == ("CAPACITY_REACHED", True)

@@ -1,4 +1,4 @@
-"""The line for places: clients take turns in it, and so do the connections of each, whatever happens meanwhile."""
+"""The queue for slots: clients take turns in it, and so do the connections of each, whatever happens meanwhile."""
 
 import asyncio
 from collections import Counter
@@ -26,12 +26,14 @@ ACTS = st.lists(
 )
 
 
-def no_room(_client: str | None) -> bool:
+def no_eviction(_client: str | None) -> bool:
     return False
 
 
-def line_of(limit: int, client_limit: int | None = None, make_room: Callable[[str | None], bool] = no_room) -> Capacity:
-    return Capacity(Slots(limit), client_limit, make_room, Metrics())
+def capacity_of(
+    limit: int, client_limit: int | None = None, evict: Callable[[str | None], bool] = no_eviction
+) -> Capacity:
+    return Capacity(Slots(limit), client_limit, evict, Metrics())
 
 
 async def settle() -> None:
@@ -41,7 +43,7 @@ async def settle() -> None:
 
 
 class Model:
-    """A line as one would play it by hand: lists of who is next, searched from the front."""
+    """A capacity as one would play it by hand: lists of who is next, searched from the front."""
 
     def __init__(self, limit: int, client_limit: int) -> None:
         self.limit = limit
@@ -52,7 +54,7 @@ class Model:
         self.connections: list[tuple[str | None, int]] = []
         self.served: list[int] = []
 
-    def has_room(self, client: str | None, count: int = 1) -> bool:
+    def has_slot(self, client: str | None, count: int = 1) -> bool:
         return len(self.holders) + count <= self.limit and not self.is_over_its_own(client, count)
 
     def is_over_its_own(self, client: str | None, count: int = 1) -> bool:
@@ -72,7 +74,7 @@ class Model:
 
     def serve(self) -> None:
         self.forget_who_does_not_wait()
-        while client := next(((name,) for name in self.clients if self.has_room(name)), None):
+        while client := next(((name,) for name in self.clients if self.has_slot(name)), None):
             connection = next(name for name in self.connections if name[0] == client[0])
             waiter = next(waiter for waiter in self.waiting if waiter[1:] == connection)
             self.waiting.remove(waiter)
@@ -89,12 +91,12 @@ class Model:
 def test_it_serves_as_a_model_does(acts: list[tuple[str, ...]], limit: int, client_limit: int) -> None:
     async def play() -> None:
         metrics = Metrics()
-        line = Capacity(Slots(limit), client_limit, no_room, metrics)
+        capacity = Capacity(Slots(limit), client_limit, no_eviction, metrics)
         model, served = Model(limit, client_limit), list[int]()
         tasks: dict[int, asyncio.Task[None]] = {}
 
         async def stand(number: int, client: str | None, connection: int) -> None:
-            await line.wait(client, 60, connection)
+            await capacity.wait(client, 60, connection)
             served.append(number)
 
         for number, (act, *more) in enumerate(acts):
@@ -104,22 +106,22 @@ def test_it_serves_as_a_model_does(acts: list[tuple[str, ...]], limit: int, clie
                 model.wait(number, client, connection)
             elif act in ("come", "fork"):
                 client, count = more[0], int(more[1]) if act == "fork" else 1
-                if model.has_room(client, count):
-                    line.take(client, count)
+                if model.has_slot(client, count):
+                    capacity.acquire(client, count)
                     model.holders += [client] * count
                 else:
                     with pytest.raises(SessionCapacityError) as refused:
-                        line.take(client, count)
+                        capacity.acquire(client, count)
                     assert isinstance(refused.value, ClientCapacityError) is model.is_over_its_own(client, count)
             elif act == "give back" and model.holders:
-                line.give_back(model.holders.pop(int(more[0]) % len(model.holders)))
+                capacity.release(model.holders.pop(int(more[0]) % len(model.holders)))
             elif act == "leave" and model.waiting:
                 gone, *_ = model.waiting.pop(int(more[0]) % len(model.waiting))
                 tasks[gone].cancel()
             model.serve()
             await settle()
             assert served == model.served
-            assert line.places.taken == len(model.holders)
+            assert capacity.slots.in_use == len(model.holders)
             assert metrics.waiting == len(model.waiting)
         for task in tasks.values():
             task.cancel()
@@ -130,31 +132,31 @@ def test_it_serves_as_a_model_does(acts: list[tuple[str, ...]], limit: int, clie
 
 
 async def test_who_waits_in_vain_is_told_the_counts() -> None:
-    line = line_of(2, client_limit=1)
-    line.take("a")
-    line.take("b")
+    capacity = capacity_of(2, client_limit=1)
+    capacity.acquire("a")
+    capacity.acquire("b")
     with pytest.raises(SessionCapacityError, match="2/2") as full:
-        await line.wait("c", 0.02)
+        await capacity.wait("c", 0.02)
     assert full.value.details == {"active_sessions": 2, "max_sessions": 2}
     with pytest.raises(ClientCapacityError) as own:
-        await line.wait("a", 0.02)
+        await capacity.wait("a", 0.02)
     assert own.value.details == {"active_sessions": 1, "max_sessions": 1, "scope": "client"}
 
 
 async def test_one_client_among_many_requests_of_another_is_next() -> None:
-    line, served = line_of(1), list[str]()
-    line.take("a")
+    capacity, served = capacity_of(1), list[str]()
+    capacity.acquire("a")
 
     async def stand(client: str, connection: str) -> None:
-        await line.wait(client, 60, connection)
+        await capacity.wait(client, 60, connection)
         served.append(connection)
-        line.give_back(client)
+        capacity.release(client)
 
     greedy = [asyncio.create_task(stand("a", "first")) for _ in range(100)]
     await settle()
     others = [asyncio.create_task(stand("a", "second")), asyncio.create_task(stand("b", "third"))]
     await settle()
-    line.give_back("a")
+    capacity.release("a")
     await asyncio.wait_for(asyncio.gather(*greedy, *others), 60)
     assert served[:3] == ["first", "third", "second"]
     assert len(served) == 102
@@ -162,127 +164,127 @@ async def test_one_client_among_many_requests_of_another_is_next() -> None:
 
 async def test_who_has_too_many_waiting_is_refused_and_others_are_not() -> None:
     metrics = Metrics()
-    line = Capacity(Slots(1), None, no_room, metrics)
-    line.take("a")
-    waiting = [asyncio.create_task(line.wait("a", 60, "first")) for _ in range(MOST_WAITING_OF_CONNECTION)]
+    capacity = Capacity(Slots(1), None, no_eviction, metrics)
+    capacity.acquire("a")
+    waiting = [asyncio.create_task(capacity.wait("a", 60, "first")) for _ in range(MOST_WAITING_OF_CONNECTION)]
     await settle()
     with pytest.raises(SessionCapacityError, match=f"and {MOST_WAITING_OF_CONNECTION} requests of this connection"):
-        await line.wait("a", 60, "first")
-    waiting.append(asyncio.create_task(line.wait("a", 60, "second")))
+        await capacity.wait("a", 60, "first")
+    waiting.append(asyncio.create_task(capacity.wait("a", 60, "second")))
     await settle()
     assert metrics.waiting == MOST_WAITING_OF_CONNECTION + 1
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert metrics.waiting == 0
-    assert line.places.taken == 1
+    assert capacity.slots.in_use == 1
 
 
 async def test_all_connections_of_a_client_may_have_only_so_many_waiting() -> None:
     metrics = Metrics()
-    line = Capacity(Slots(1), None, no_room, metrics)
-    line.take(None)
+    capacity = Capacity(Slots(1), None, no_eviction, metrics)
+    capacity.acquire(None)
     connections = MOST_WAITING_OF_CLIENT // MOST_WAITING_OF_CONNECTION
-    waiting = [asyncio.create_task(line.wait("a", 60, n % connections)) for n in range(MOST_WAITING_OF_CLIENT)]
+    waiting = [asyncio.create_task(capacity.wait("a", 60, n % connections)) for n in range(MOST_WAITING_OF_CLIENT)]
     await settle()
-    with pytest.raises(SessionCapacityError, match="requests of this client wait for one already"):
-        await line.wait("a", 60, "another")
-    waiting.append(asyncio.create_task(line.wait("b", 60)))
+    with pytest.raises(SessionCapacityError, match="requests of this client are queued already"):
+        await capacity.wait("a", 60, "another")
+    waiting.append(asyncio.create_task(capacity.wait("b", 60)))
     await settle()
     assert metrics.waiting == MOST_WAITING_OF_CLIENT + 1
-    line.drain()
+    capacity.drain()
     told = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in told} == {DrainingError}
 
 
 async def test_a_place_that_comes_as_its_waiter_goes_is_not_lost() -> None:
-    line = line_of(1)
-    line.take(None)
-    going, staying = (asyncio.create_task(line.wait(None, 60)) for _ in range(2))
+    capacity = capacity_of(1)
+    capacity.acquire(None)
+    going, staying = (asyncio.create_task(capacity.wait(None, 60)) for _ in range(2))
     await settle()
-    line.give_back(None)
+    capacity.release(None)
     going.cancel()  # it holds the place already, and does not know yet
     with pytest.raises(asyncio.CancelledError):
         await going
     await asyncio.wait_for(staying, 60)
-    assert line.places.taken == 1
+    assert capacity.slots.in_use == 1
 
 
 async def test_many_places_are_taken_all_or_none() -> None:
-    line = line_of(4)
-    line.take("a", 3)
-    with pytest.raises(SessionCapacityError, match="3/4 sessions active, which leaves no room for 2 more"):
-        line.take("b", 2)
-    assert line.places.taken == 3
-    line.give_back("a", 3)
-    line.take("b", 4)
-    assert line.places.taken == 4
+    capacity = capacity_of(4)
+    capacity.acquire("a", 3)
+    with pytest.raises(SessionCapacityError, match="3/4 sessions active, and 2 more were requested"):
+        capacity.acquire("b", 2)
+    assert capacity.slots.in_use == 3
+    capacity.release("a", 3)
+    capacity.acquire("b", 4)
+    assert capacity.slots.in_use == 4
 
 
-async def test_room_is_made_for_the_first_in_line_alone() -> None:
+async def test_a_session_is_evicted_for_the_first_in_the_queue_alone() -> None:
     yielding: list[str] = []
     given_up: Counter[str | None] = Counter()
 
-    def make_room(client: str | None) -> bool:
+    def evict(client: str | None) -> bool:
         given_up[client] += 1
         if not yielding:
             return False
-        line.give_back(yielding.pop())
+        capacity.release(yielding.pop())
         return True
 
-    line = line_of(2, make_room=make_room)
-    line.take("x", 2)
-    first, second = (asyncio.create_task(line.wait(client, 60)) for client in "ab")
+    capacity = capacity_of(2, evict=evict)
+    capacity.acquire("x", 2)
+    first, second = (asyncio.create_task(capacity.wait(client, 60)) for client in "ab")
     await settle()
-    yielding.append("x")  # nobody tells the line, which looks again soon
+    yielding.append("x")  # the capacity polls for this
     await asyncio.wait_for(first, 60)
     assert not second.done()
     yielding.append("x")
     await asyncio.wait_for(second, 60)
-    assert line.places.taken == 2
+    assert capacity.slots.in_use == 2
 
 
 async def test_a_client_at_its_own_limit_makes_room_among_its_own() -> None:
     asked: list[str | None] = []
 
-    def make_room(client: str | None) -> bool:
+    def evict(client: str | None) -> bool:
         asked.append(client)
-        line.give_back("a")
+        capacity.release("a")
         return True
 
-    line = line_of(9, client_limit=1, make_room=make_room)
-    line.take("a")
-    line.take("a")
+    capacity = capacity_of(9, client_limit=1, evict=evict)
+    capacity.acquire("a")
+    capacity.acquire("a")
     assert asked == ["a"]
-    assert line.places.taken == 1
+    assert capacity.slots.in_use == 1
 
 
 async def test_those_who_wait_are_told_that_the_server_ends() -> None:
-    line = line_of(1)
-    line.take(None)
-    waiting = [asyncio.create_task(line.wait(None, 60)) for _ in range(3)]
+    capacity = capacity_of(1)
+    capacity.acquire(None)
+    waiting = [asyncio.create_task(capacity.wait(None, 60)) for _ in range(3)]
     await settle()
-    line.drain()
+    capacity.drain()
     for told in await asyncio.gather(*waiting, return_exceptions=True):
         assert isinstance(told, DrainingError)
         assert told.details == {"active_sessions": 1, "max_sessions": 1, "draining": True}
-    line.give_back(None)
+    capacity.release(None)
     with pytest.raises(DrainingError):
-        line.take(None)
+        capacity.acquire(None)
     with pytest.raises(DrainingError):
-        await line.wait(None, 60)
-    assert line.places.taken == 0
+        await capacity.wait(None, 60)
+    assert capacity.slots.in_use == 0
 
 
 async def test_a_place_of_another_worker_is_noticed_and_not_overtaken_for() -> None:
     with SharedCounts.create(2) as counts:
         here, there = WorkerSlots(1, counts, 0), WorkerSlots(1, counts, 1)
-        line = Capacity(here, None, no_room, Metrics())
-        assert there.take()
-        waiting = asyncio.create_task(line.wait("a", 60))
+        capacity = Capacity(here, None, no_eviction, Metrics())
+        assert there.acquire()
+        waiting = asyncio.create_task(capacity.wait("a", 60))
         await settle()
-        there.give_back()
+        there.release()
         with pytest.raises(SessionCapacityError):
-            line.take("b")  # a newcomer, before the line has looked again
+            capacity.acquire("b")  # a newcomer, before the next poll
         await asyncio.wait_for(waiting, 60)
         assert (counts[0], counts[1]) == (1, 0)

@@ -1,4 +1,4 @@
-"""Sessions: turns, order, places, time."""
+"""Sessions: turns, order, slots, time."""
 
 import asyncio
 import threading
@@ -102,7 +102,7 @@ class TestPlaces:
         with pytest.raises(SessionCapacityError, match="2/2") as refused:
             await sessions.open()
         assert (refused.value.active_sessions, refused.value.max_sessions) == (2, 2)
-        assert sessions.capacity().is_at_capacity
+        assert sessions.capacity_status().is_at_capacity
         sessions.close(first)
         await sessions.open()
         await sessions.close_all()
@@ -175,7 +175,7 @@ class TestPlaces:
     async def test_a_session_apart_needs_no_place(self) -> None:
         sessions = sessions_of(max_sessions=1)
         await sessions.open()
-        async with sessions.apart() as session:
+        async with sessions.temporary_session() as session:
             assert (await session.step({"amount": 1})).observation.total == 1  # type: ignore[union-attr]
             assert len(sessions) == 1
         assert session.closed

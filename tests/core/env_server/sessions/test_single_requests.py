@@ -52,8 +52,8 @@ def sessions_of(environment: Any, **limits: Any) -> SessionManager:
     return SessionManager(EnvironmentFactory(environment), EnvironmentTypes(Add, Total, State), ServerConfig(**limits))
 
 
-async def step_apart(sessions: SessionManager, amount: int = 1) -> None:
-    async with sessions.apart() as session:
+async def step_once(sessions: SessionManager, amount: int = 1) -> None:
+    async with sessions.temporary_session() as session:
         await session.step({"amount": amount})
 
 
@@ -62,34 +62,34 @@ class TestSlots:
         slots, order = SingleRequestSlots(1), []
 
         async def use(number: int) -> None:
-            await slots.take()
+            await slots.acquire()
             order.append(number)
             await asyncio.sleep(0)
-            slots.give_back()
+            slots.release()
 
         uses = [asyncio.create_task(use(number)) for number in range(20)]
         await asyncio.sleep(0)
         uses[10].cancel()
         await asyncio.gather(*uses, return_exceptions=True)
         assert order == [number for number in range(20) if number != 10]
-        assert slots.taken == 0
+        assert slots.in_use == 0
 
     async def test_neither_too_many_wait_nor_for_too_long(self) -> None:
         slots = SingleRequestSlots(1, max_wait_s=0.01, max_waiting=1)
         for _ in range(slots.limit):
-            await slots.take()
-        waits = asyncio.create_task(slots.take())
+            await slots.acquire()
+        waits = asyncio.create_task(slots.acquire())
         await asyncio.sleep(0)
-        with pytest.raises(SessionCapacityError, match="makes up to 4 environments at a time"):
-            await slots.take()
-        with pytest.raises(SessionCapacityError, match="Open a session and name it, or ask again"):
+        with pytest.raises(SessionCapacityError, match="creates up to 4 environments at a time"):
+            await slots.acquire()
+        with pytest.raises(SessionCapacityError, match="Open a session and name it, or try again later"):
             await waits
 
 
-class TestApart:
+class TestTemporarySessions:
     async def test_a_crowd_is_answered_by_few_environments(self) -> None:
         sessions = sessions_of(ThreadedCounted, max_sessions=1)
-        await asyncio.gather(*(step_apart(sessions) for _ in range(400)))
+        await asyncio.gather(*(step_once(sessions) for _ in range(400)))
         assert (Counted.made, Counted.alive) == (400, 0)
         assert Counted.most <= 4
         await sessions.close_all()
@@ -98,7 +98,7 @@ class TestApart:
         sessions = sessions_of(partial(int, "x"), max_sessions=1)
         for _ in range(9):
             with pytest.raises(Exception, match="failed to create instance"):
-                await step_apart(sessions)
+                await step_once(sessions)
 
     async def test_the_answer_does_not_wait_for_an_environment_that_hangs_in_close(self, gate: Gate) -> None:
         class Lingering(GatedEnvironment):
@@ -107,12 +107,12 @@ class TestApart:
 
         sessions = sessions_of(partial(Lingering, gate), max_sessions=1, max_wait_s=0.0)
         async with asyncio.timeout(30):
-            await asyncio.gather(*(step_apart(sessions) for _ in range(4)))
+            await asyncio.gather(*(step_once(sessions) for _ in range(4)))
             with pytest.raises(SessionCapacityError):  # what it has not closed it still holds
-                await step_apart(sessions)
+                await step_once(sessions)
         gate.opened.set()
         await sessions.close_all()
-        await step_apart(sessions)
+        await step_once(sessions)
 
 
 class Described(ThreadedCounted):

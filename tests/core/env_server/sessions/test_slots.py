@@ -24,50 +24,50 @@ ACTS = st.lists(st.tuples(st.integers(0, WORKERS - 1), st.sampled_from(["take", 
 
 @given(st.lists(st.booleans()), st.integers(0, 4))
 def test_one_process_counts_as_a_model_does(acts: list[bool], limit: int) -> None:
-    places, taken = Slots(limit), 0
+    slots, taken = Slots(limit), 0
     for takes in acts:
         if takes:
-            assert places.take() is (taken < limit)
+            assert slots.acquire() is (taken < limit)
             taken = min(taken + 1, limit)
         elif taken:
-            places.give_back()
+            slots.release()
             taken -= 1
-        assert places.taken == taken
+        assert slots.in_use == taken
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, 5), st.integers(0, 5))
 def test_several_places_are_taken_all_or_none(here: int, elsewhere: int, count: int, limit: int) -> None:
     with SharedCounts.create(2) as counts:
-        for places in (Slots(limit), WorkerSlots(limit, counts, 0)):
-            if isinstance(places, WorkerSlots):
-                WorkerSlots(limit, counts, 1).take(elsewhere)
-            before = places.taken + (places.take(here) and here)
+        for slots in (Slots(limit), WorkerSlots(limit, counts, 0)):
+            if isinstance(slots, WorkerSlots):
+                WorkerSlots(limit, counts, 1).acquire(elsewhere)
+            before = slots.in_use + (slots.acquire(here) and here)
             fits = before + count <= limit
-            assert places.take(count) is fits
-            assert places.taken == before + count * fits
+            assert slots.acquire(count) is fits
+            assert slots.in_use == before + count * fits
             if fits:
-                places.give_back(count)
-            assert places.taken == before
+                slots.release(count)
+            assert slots.in_use == before
 
 
 @given(ACTS, st.integers(0, 5))
 def test_workers_count_as_a_model_does(acts: list[tuple[int, str]], limit: int) -> None:
     taken: Counter[int] = Counter()
     with SharedCounts.create(WORKERS) as counts:
-        places = [WorkerSlots(limit, counts, worker) for worker in range(WORKERS)]
+        slots = [WorkerSlots(limit, counts, worker) for worker in range(WORKERS)]
         for worker, act in acts:
             if act == "take":
                 there_is_one = taken.total() < limit
-                assert places[worker].take() is there_is_one
+                assert slots[worker].acquire() is there_is_one
                 taken[worker] += there_is_one
             elif act == "clear":
                 counts.clear(worker)
                 taken[worker] = 0
             elif taken[worker]:
-                places[worker].give_back()
+                slots[worker].release()
                 taken[worker] -= 1
             assert [counts[each] for each in range(WORKERS)] == [taken[each] for each in range(WORKERS)]
-            assert {each.taken for each in places} == {taken.total()}
+            assert {each.in_use for each in slots} == {taken.total()}
 
 
 def run_beside(file: IO[bytes], program: str) -> subprocess.Popen[str]:
@@ -89,11 +89,11 @@ def file() -> IO[bytes]:
 def test_to_take_a_place_waits_for_whoever_counts(file: IO[bytes]) -> None:
     with file:
         counts = SharedCounts(file.fileno(), 2)
-        assert counts.take(0, 1)
+        assert counts.acquire(0, 1)
         with counts.locked():
-            other = run_beside(file, "print(counts.take(1, 1))")
+            other = run_beside(file, "print(counts.acquire(1, 1))")
             eventually(lambda: waits_for_a_lock(other) or other.poll() is not None, "it waits, or does not", 20)
-            counts.give_back(0)
+            counts.release(0)
         assert other.communicate()[0] == "True\n"
         counts.close()
 
@@ -104,14 +104,14 @@ def waits_for_a_lock(process: subprocess.Popen[str]) -> bool:
 
 def test_whoever_dies_with_the_lock_holds_up_nobody(file: IO[bytes]) -> None:
     program = """
-        counts.take(0, 2)
+        counts.acquire(0, 2)
         with counts.locked():
             print("locked", flush=True)
             import time
             time.sleep(60)
         """
     waiting = """
-        counts.take(1, 2)
+        counts.acquire(1, 2)
         print("taken", flush=True)
         """
     with file, run_beside(file, program) as holder:
@@ -124,8 +124,8 @@ def test_whoever_dies_with_the_lock_holds_up_nobody(file: IO[bytes]) -> None:
         counts = SharedCounts(file.fileno(), 2)
         assert (counts[0], counts[1]) == (1, 1)
         counts.clear(0)
-        assert counts.take(1, 2)
-        assert not counts.take(1, 2)
+        assert counts.acquire(1, 2)
+        assert not counts.acquire(1, 2)
         counts.close()
 
 
@@ -143,6 +143,6 @@ def test_a_child_that_a_worker_forked_does_not_keep_the_lock(file: IO[bytes]) ->
         assert holder.stdout.readline() == "forked\n"
         assert holder.wait(60) == 0
         counts = SharedCounts(file.fileno(), 2)
-        assert counts.take(1, 1)
+        assert counts.acquire(1, 1)
         counts.close()
         holder.stdout.close()

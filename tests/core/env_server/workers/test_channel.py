@@ -24,7 +24,7 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
 
 def everything(channel: Channel) -> list[ChannelMessage]:
     """Read until there is nothing more."""
-    channel.line.setblocking(False)
+    channel.connection.setblocking(False)
     messages: list[ChannelMessage] = []
     while True:
         try:

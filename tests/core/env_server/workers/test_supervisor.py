@@ -314,7 +314,7 @@ class TestDeaths:
             os.kill(next(worker for worker in server.workers if worker != survivor), signal.SIGKILL)
             assert server.process.wait(PATIENCE_S) == 1
             log = server.log()
-            assert log.count("another worker takes its place") == 3
+            assert log.count("it is replaced by another worker") == 3
             assert "ProviderError: the application could not be made." in log
             assert log.count("LookupError: the shelf is empty") == 1
 

@@ -83,7 +83,7 @@ def protect(app: Starlette, access: AccessPolicy) -> None:
     app.add_middleware(guarded, access=access)
     logging.getLogger("uvicorn.error").addFilter(_HIDDEN_CREDENTIALS)
     if not access.requires_token:
-        logger.warning("%s=none: whoever can reach this server can use it; no token is required.", AUTH_VARIABLE)
+        logger.warning("%s=none: everybody who can reach this server can use it; no token is required.", AUTH_VARIABLE)
 
 
 async def _answer(denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:

@@ -30,7 +30,7 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the executor; calls already submitted still run."""
 
 
@@ -44,7 +44,7 @@ class InlineExecutor(Executor):
         except BaseException as error:
             raise Raised(error) from error
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Do nothing: there is no thread to end."""
 
 
@@ -68,7 +68,7 @@ class ThreadExecutor(Executor):
         self._calls.put(call)
         return call.answer
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """End the thread once its calls are done. A further call would start another thread."""
         if self._calls is not None:
             self._calls.put(None)
@@ -78,12 +78,12 @@ class ThreadExecutor(Executor):
 class SharedThreadExecutor(ThreadExecutor):
     """Executor with one thread for the environments of all sessions."""
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Do nothing: other sessions still use the thread."""
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """End the thread once its calls are done, when the server ends."""
-        super().leave()
+        super().close()
 
 
 def executor_for(environment_class: type | None, name: str) -> Executor:

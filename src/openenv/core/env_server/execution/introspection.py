@@ -57,7 +57,7 @@ def _is_newer(environment: Any, name: str, other: str) -> bool:
 
 def _place(environment: Any, attribute: str) -> int:
     ancestors = environment.__mro__
-    return next((place for place, cls in enumerate(ancestors) if attribute in vars(cls)), len(ancestors))
+    return next((position for position, cls in enumerate(ancestors) if attribute in vars(cls)), len(ancestors))
 
 
 def _accepted(function: Callable[..., Any], skip: int) -> frozenset[str] | None:

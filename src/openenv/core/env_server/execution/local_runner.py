@@ -106,14 +106,14 @@ class LocalRunner:
         try:
             await _answered(None, "factory", None, executor.run, _make_into, made, factory)
         except RequestError as error:
-            executor.leave()
+            executor.close()
             raise EnvironmentFactoryError(factory.name, origin=error.origin or error.message) from error
         except asyncio.CancelledError:  # the thread may still create the environment, which is then to be closed
             executor.run(_close_made, made, factory)
-            executor.leave()
+            executor.close()
             raise
         if not looks_like_environment(made[0]):
-            executor.leave()
+            executor.close()
             raise EnvironmentFactoryError(
                 factory.name,
                 f"Environment factory '{factory.name}' failed to create instance: expected an object with reset, step "
@@ -176,8 +176,8 @@ class LocalRunner:
         """Return a snapshot; only where ``can_snapshot`` holds."""
         name = self._session_name
         take = _read_snapshot if isinstance(self._executor, InlineExecutor) else _take_snapshot
-        taken = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
-        return taken if isinstance(taken, Snapshot) else await Snapshot.of_in_turns(taken)
+        copied = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
+        return copied if isinstance(copied, Snapshot) else await Snapshot.of_in_turns(copied)
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Restore a snapshot; only where ``can_snapshot`` holds."""
@@ -201,7 +201,7 @@ class LocalRunner:
             if isinstance(copies[0], Exception):
                 raise EnvironmentFailedError(f"copy.deepcopy raised {_described(copies[0])}") from copies[0]
         except BaseException:
-            executor.leave()
+            executor.close()
             raise
         return LocalRunner(copies[0], executor, session_name)
 
@@ -214,7 +214,7 @@ class LocalRunner:
         except RequestError:
             logger.debug("the environment did not close cleanly")  # _failure has logged the cause
         finally:
-            self._executor.leave()
+            self._executor.close()
 
     def _finished(self, operation: str, result: Any, timeout_s: float | None) -> Started[Any]:
         """Return a plain method's result, or a coroutine where the result is awaitable."""
@@ -285,8 +285,8 @@ def _read_snapshot(environment: Any) -> Any:
 
 
 def _take_snapshot(environment: Any) -> Any:
-    taken = environment.snapshot()
-    return taken if isawaitable(taken) else Snapshot.of(taken)
+    value = environment.snapshot()
+    return value if isawaitable(value) else Snapshot.of(value)
 
 
 def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:

@@ -92,8 +92,8 @@ def unknown_names_error(unknown: Iterable[str], names: Iterable[str]) -> Invalid
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:
-    came = f", got {fault['input']!r:.100}" if "input" in fault and fault["type"] != "missing" else ""
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}{came}"
+    got = f", got {fault['input']!r:.100}" if "input" in fault and fault["type"] != "missing" else ""
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}{got}"
 
 
 def _annotation(reset: Callable[..., Any], parameter: inspect.Parameter) -> Any:

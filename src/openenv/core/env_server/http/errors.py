@@ -35,13 +35,13 @@ _STATUS_BY_CLASS: Mapping[type[RequestError], int] = {SessionNotFoundError: 404,
 _MEANINGS = {
     400: "The body is no text.",
     401: "A token is needed, or another one.",
-    403: "The request comes from another site, or asks for another host.",
+    403: "The request comes from another site, or names another host.",
     404: "The session that it names has ended.",
     409: "No episode has been started, or it has ended; reset it.",
     413: "The body is too long.",
     429: "More requests than a client may send.",
     500: "The environment failed.",
-    503: "The server is about to end, or it or this client has as many environments as it may have; ask again.",
+    503: "The server is shutting down, or it or this client has as many sessions as it may have; try again later.",
     504: "The environment took too long.",
 }
 

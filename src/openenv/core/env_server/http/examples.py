@@ -52,7 +52,7 @@ def _of_type(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: i
     match schema.get("type"):
         case "object":
             fields, required = schema.get("properties", {}), schema.get("required", ())
-            shown = [name for name in fields if name in required or "const" in fields[name]] or _asked(fields)
+            shown = [name for name in fields if name in required or "const" in fields[name]] or _fillable(fields)
             return {name: _example(fields[name], definitions, depth + 1) for name in shown}
         case "array":
             item = _example(schema.get("items", {}), definitions, depth + 1)
@@ -63,7 +63,7 @@ def _of_type(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: i
             return _PLAIN.get(str(kind), _PLAIN["string"])
 
 
-def _asked(fields: Mapping[str, Any]) -> list[str]:
+def _fillable(fields: Mapping[str, Any]) -> list[str]:
     """Return the fields that a client fills in when none is required."""
     return [name for name in fields if name != "metadata"]
 

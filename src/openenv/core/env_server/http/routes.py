@@ -142,7 +142,7 @@ class HTTPTransport:
 
     async def ready(self) -> Response:
         """Answer whether the server opens new sessions: status 503 once it is draining."""
-        draining = self._sessions.line.draining
+        draining = self._sessions.capacity.draining
         answer = ReadyResponse(status="draining" if draining else "ready")
         return json_response(answer.model_dump_json(), 503 if draining else 200)
 
@@ -178,7 +178,7 @@ class HTTPTransport:
         if session is not None:
             answer = _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
             return _naming(answer, session, secure=request.url.scheme == "https")
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             return _outcome_response(await session.reset(arguments), session.checks.unknown_parameters(arguments))
 
     async def step(self, request: Request, body: StepRequest) -> Response:
@@ -190,7 +190,7 @@ class HTTPTransport:
             return _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             return _outcome_response(
                 await session.step(body.action, body.timeout_s, options), session.checks.unknown_options(own)
             )
@@ -200,7 +200,7 @@ class HTTPTransport:
         session = self._named_session(request)
         if session is not None:
             return json_response(state_json(await session.state()))
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             return json_response(state_json(await session.state(_STATE_TIMEOUT_S)))
 
     async def close(self, request: Request) -> Response:

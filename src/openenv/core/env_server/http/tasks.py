@@ -101,7 +101,7 @@ class TaskRoutes:
     async def task(self, env: str, body: GetTaskRequest) -> OneTask:
         """Return one task."""
         async with self._tasks_of(env) as tasks:
-            return OneTask(task=await tasks.one(body.split, body.index))
+            return OneTask(task=await tasks.get(body.split, body.index))
 
     async def range(self, env: str, body: GetTaskRangeRequest) -> TaskRange:
         """Return the tasks from one index up to another."""
@@ -112,7 +112,7 @@ class TaskRoutes:
     async def _tasks_of(self, env: str) -> AsyncIterator[SessionTasks]:
         check_name(env, self._environment)
         try:
-            async with self._sessions.apart() as session:
+            async with self._sessions.temporary_session() as session:
                 yield SessionTasks(session)
         except TasksUnsupportedError as error:
             raise HTTPException(501, error.message) from error

@@ -144,7 +144,9 @@ class TimedRequests(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # one 
         responding = self._waits_for_body and self.cycle is not None and self.cycle.response_started
         if self._head_begun and not responding:
             setting = "body_timeout_s" if self._waits_for_body else "header_timeout_s"
-            text = f"Expected the {what} of the request within {timeout_s:g} s ({setting}); it has not come.".encode()
+            text = (
+                f"Expected the {what} of the request within {timeout_s:g} s ({setting}); it was not received.".encode()
+            )
             self.transport.write(
                 b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
                 b"content-length: %d\r\n\r\n%b" % (len(text), text)

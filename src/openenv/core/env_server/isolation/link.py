@@ -197,7 +197,7 @@ def read_call(body: bytes) -> Call:
         return Call(*pickle.loads(body))  # noqa: S301  # written by the server that started this process
     except Exception as error:  # an author's __setstate__ may raise anything
         raise EnvironmentFailedError(
-            f"The environment's process can't read what it was sent: {type(error).__name__}: {error}"
+            f"The environment's process can't read a call: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -264,7 +264,7 @@ def read_answer(body: bytes) -> Outcome | WrittenJson:
 
     Raises:
         RequestError: The call failed; this is the error of the environment's process.
-        ValueError: The body is no answer; or ``TypeError``.
+        ValueError: The body is not an answer; or ``TypeError``.
     """
     kind, rest = body[:1], body[1:]
     if kind in (_OUTCOME, _TOOL_OUTCOME):
@@ -281,7 +281,7 @@ def read_answer(body: bytes) -> Outcome | WrittenJson:
 def _restored(sent: _ErrorBody) -> RequestError:
     error_class = _ERROR_CLASSES.get(sent.kind)
     if error_class is None:
-        raise ValueError(f"{sent.kind!r} is no error of an environment")
+        raise ValueError(f"{sent.kind!r} is not an error of an environment")
     error = error_class.__new__(error_class, sent.message)
     error.code, error.message, error.details = sent.code, sent.message, sent.details
     error.origin, error.traceback = sent.origin, sent.traceback
@@ -300,7 +300,6 @@ def _is_fault(value: Any) -> bool:
 def _within_limit(body: bytes) -> bytes:
     if len(body) > _MOST_BYTES:
         raise EnvironmentFailedError(
-            f"This would send {len(body)} bytes between the server and the environment's process; "
-            f"at most {_MOST_BYTES} are allowed."
+            f"Expected at most {_MOST_BYTES} bytes between the server and the environment's process, got {len(body)}."
         )
     return body

@@ -64,7 +64,7 @@ class ProcessPool:
             starting = self._fork_server = asyncio.get_running_loop().create_task(ForkServer.start(self._config))
         return await asyncio.shield(starting)
 
-    async def join(self) -> "EnvironmentProcess":
+    async def acquire(self) -> "EnvironmentProcess":
         """Acquire a slot in a process; a process is started if all are full.
 
         Raises:
@@ -78,19 +78,19 @@ class ProcessPool:
         try:
             await asyncio.shield(process.starting)
         except (ConfigurationError, OSError) as error:  # OSError where no more files can be opened
-            self.leave(process)
+            self.release(process)
             raise EnvironmentFactoryError(self.name, f"No process could be started for {self.name}: {error}") from error
         except BaseException:
-            self.leave(process)
+            self.release(process)
             raise
         return process
 
-    def leave(self, process: "EnvironmentProcess") -> None:
+    def release(self, process: "EnvironmentProcess") -> None:
         """Release a slot in a process. The process ends with its last session."""
         if process.remove_session() > 0:
             return
         self._processes.remove(process)
-        task = asyncio.get_running_loop().create_task(process.end())
+        task = asyncio.get_running_loop().create_task(process.close())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -98,7 +98,7 @@ class ProcessPool:
         """End all processes; kill those that still hold sessions, whose time to close is over."""
         for process in self:
             process.kill("was ended with the server")
-        holding = [process.end() for process in self]
+        holding = [process.close() for process in self]
         await asyncio.gather(*holding, *self._ending)
         if self._fork_server is not None:
             await asyncio.wait([self._fork_server])
@@ -202,7 +202,7 @@ class EnvironmentProcess:
         if self.pid is not None:
             kill_group(self.pid)
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Wait for the process to exit, or kill it after a grace period."""
         await asyncio.wait([self.starting])
         if self.starting.exception() is not None:
@@ -243,8 +243,8 @@ class EnvironmentProcess:
             elif number in self._calls:
                 self._answered(self._calls[number], body)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            logger.error("process %s sent what is no answer: %s", self.pid, error)
-            self.kill("sent what is no answer")
+            logger.error("process %s sent an invalid answer: %s", self.pid, error)
+            self.kill("sent an invalid answer")
 
     def _answered(self, answer: "asyncio.Future[Outcome | WrittenJson]", body: bytes) -> None:
         try:

@@ -78,7 +78,7 @@ class Worker:
         self.link = Link(self._received, self._lost)
         self.ended = asyncio.Event()
         self._factory = factory
-        self._shared_place = shared_executor_for(factory)
+        self._shared_executor = shared_executor_for(factory)
         self._runners: dict[int, LocalRunner] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -142,8 +142,8 @@ class Worker:
             self.link.send(number, write_progress(fraction, message))
 
     async def _open(self, session: int) -> bytes:
-        place = self._shared_place or executor_for(self._factory.environment_class, self._factory.name)
-        runner = await LocalRunner.make(self._factory, place)
+        executor = self._shared_executor or executor_for(self._factory.environment_class, self._factory.name)
+        runner = await LocalRunner.make(self._factory, executor)
         self._runners[session] = runner
         about: Mapping[str, Any] = {
             "name": runner.environment_name,

@@ -75,7 +75,7 @@ class ProcessRunner:
     async def reset(self, arguments: Mapping[str, Any], timeout_s: float | None = None) -> Outcome | WrittenJson:
         """Call ``reset`` with the arguments that it accepts; in a new process, where the old one has ended."""
         if self._process is not None and self._process.ended is not None:
-            self._leave(self._process)
+            self._release(self._process)
         if self._process is None:
             await self._open()
         return await self._call("reset", arguments, timeout_s=timeout_s)
@@ -149,21 +149,21 @@ class ProcessRunner:
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            self._leave(process)
+            self._release(process)
 
     async def _open(self) -> None:
-        self._process = process = await self._processes.join()
+        self._process = process = await self._processes.acquire()
         try:
             about = _value(await process.call(Call(self._number, "open", ())))
         except EnvironmentProcessEndedError as error:
-            self._leave(process)
+            self._release(process)
             name = self._processes.name
             raise EnvironmentFactoryError(
                 name, f"Environment factory '{name}' failed to create instance: its process {error.how}."
             ) from error
         except BaseException:
             process.post(Call(self._number, "close", ()))  # if it was created before the call was cancelled
-            self._leave(process)
+            self._release(process)
             raise
         if self._closed:  # while a reset was creating a new environment
             await self.close()
@@ -185,13 +185,13 @@ class ProcessRunner:
             return await process.call(Call(self._number, operation, arguments), timeout_s)
         except RequestError:
             if process.ended is not None:
-                self._leave(process)
+                self._release(process)
             raise
 
-    def _leave(self, process: EnvironmentProcess) -> None:
+    def _release(self, process: EnvironmentProcess) -> None:
         if self._process is process:
             self._process = None
-            self._processes.leave(process)
+            self._processes.release(process)
 
 
 def _names(listed: list[str] | None) -> tuple[str, ...] | None:

@@ -129,7 +129,7 @@ class McpEndpoint:
         answered = answer_without_session(self._sessions.common_tools, rpc)
         if answered is not None:
             return answered
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             return await answer_request(session, rpc)
 
     async def _handed_on(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:

@@ -34,7 +34,7 @@ class Drain:
     """
 
     def __init__(self, sessions: SessionManager) -> None:
-        sessions.line.drain()
+        sessions.capacity.drain()
         self._sessions = sessions
         self._ends_at = time.monotonic() + sessions.limits.drain_s
         # The number of each running episode within its session.
@@ -84,14 +84,14 @@ class DrainingServer(uvicorn.Server):
         if sessions is not None:
             keep_to_limits(config, sessions.limits)
         self._sessions = sessions
-        self._told_to_drain = False
+        self._drain_requested = False
         self._drain: Drain | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal: the first SIGTERM drains, any other ends the server now."""
-        first = not self._told_to_drain and not self.should_exit
+        first = not self._drain_requested and not self.should_exit
         if first and sig == signal.SIGTERM and self._sessions is not None and self._sessions.limits.drain_s > 0:
-            self._told_to_drain = True
+            self._drain_requested = True
         else:
             super().handle_exit(sig, frame)
 
@@ -99,7 +99,7 @@ class DrainingServer(uvicorn.Server):
         """Start the drain, or check whether it is over; uvicorn calls this ten times a second."""
         if await super().on_tick(counter):
             return True
-        if not self._told_to_drain or self._sessions is None:
+        if not self._drain_requested or self._sessions is None:
             return False
         if self._drain is None:
             self._drain = Drain(self._sessions)

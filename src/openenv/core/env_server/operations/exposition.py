@@ -92,7 +92,7 @@ class _Merged(Collector):
 
 def _server(sessions: SessionManager, environment: str) -> Iterable[Metric]:
     about = {"environment": environment, "version": __version__, "python": platform.python_version()}
-    yield InfoMetricFamily("openenv_server", "What is served, and by what.", value=about)
+    yield InfoMetricFamily("openenv_server", "Environment, version of OpenEnv, and Python version.", value=about)
     limit = sessions.limits.max_sessions
     yield GaugeMetricFamily("openenv_sessions_capacity", "Sessions that may be open at once, in all workers.", limit)
 
@@ -100,20 +100,20 @@ def _server(sessions: SessionManager, environment: str) -> Iterable[Metric]:
 def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:
     live = list(sessions)
     phases = {phase.value: sum(session.episode.phase is phase for session in live) for phase in Phase}
-    yield _gauge("openenv_sessions", "Open sessions, by where their episode stands.", worker, "phase", phases)
+    yield _gauge("openenv_sessions", "Open sessions, by phase of their episode.", worker, "phase", phases)
     metrics = sessions.metrics
     now = {
         "openenv_sessions_opening": ("Sessions being opened.", len(sessions) - len(live)),
         "openenv_sessions_away": ("Open sessions whose client has lost its connection.", _count(live, "away")),
-        "openenv_requests_running": ("Requests that environments are at work on.", _count(live, "busy")),
-        "openenv_requests_queued": ("Requests that wait for others of their session.", metrics.queued),
-        "openenv_clients_waiting": ("Clients that wait in line for a place.", metrics.waiting),
+        "openenv_requests_running": ("Requests under way in environments.", _count(live, "busy")),
+        "openenv_requests_queued": ("Requests queued behind another request of their session.", metrics.queued),
+        "openenv_clients_waiting": ("Requests in the queue for a session slot.", metrics.waiting),
         "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
         "openenv_sessions_not_recoverable": (
-            "Open sessions that the journal could not bring back if the process ended now.",
+            "Open sessions that could not be recovered from the journal if the process ended now.",
             sum(session.recoverable is False for session in live),
         ),
-        "openenv_draining": ("1 while no session is opened any more, before the end.", metrics.draining),
+        "openenv_draining": ("1 while the server drains before its shutdown and opens no session.", metrics.draining),
     }
     for name, (text, value) in now.items():
         yield _gauge(name, text, worker, None, {"": value})
@@ -130,7 +130,7 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
     yield _counter("openenv_sessions_closed", "Sessions that ended, by reason.", worker, "reason", closed)
     yield _counter("openenv_errors", "Requests answered with an error, by code.", worker, "code", dict(metrics.errors))
     failures = {why: metrics.recoveries_failed[why] for why in RECOVERY_FAILURES}
-    text = "Times that a session could not be rebuilt, by reason."
+    text = "Failed recoveries of sessions, by reason."
     yield _counter("openenv_sessions_unrecoverable", text, worker, "reason", failures)
     frames = {"in": metrics.frames_in, "out": metrics.frames_out}
     yield _counter("openenv_websocket_frames", "Frames over WebSockets.", worker, "direction", frames)
@@ -138,16 +138,16 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
     text = "Characters of those frames; bytes, as far as they are ASCII."
     yield _counter("openenv_websocket_characters", text, worker, "direction", characters)
     total = {
-        "openenv_steps": ("Steps that gave an observation.", metrics.steps),
-        "openenv_sessions_resumed": ("Sessions taken up on a further socket.", metrics.resumed),
-        "openenv_sessions_recovered": ("Sessions rebuilt from the journal.", metrics.recovered),
+        "openenv_steps": ("Steps that returned an observation.", metrics.steps),
+        "openenv_sessions_resumed": ("Sessions resumed on another socket.", metrics.resumed),
+        "openenv_sessions_recovered": ("Sessions recovered from the journal.", metrics.recovered),
         "openenv_sessions_forked": ("Sessions opened as forks of others.", metrics.forked),
         "openenv_journal_replaced": (
-            "Times that the journal was removed or replaced while the server ran, and made anew.",
+            "Times that the journal was removed or replaced while the server ran, and a new one was created.",
             metrics.journal_replaced,
         ),
-        "openenv_journal_commits": ("Times that the journal was written.", metrics.journal_commits),
-        "openenv_journal_seconds": ("Seconds that writing the journal took.", metrics.journal_seconds),
+        "openenv_journal_commits": ("Commits of the journal.", metrics.journal_commits),
+        "openenv_journal_seconds": ("Seconds spent in commits of the journal.", metrics.journal_seconds),
     }
     for name, (text, value) in total.items():
         yield _counter(name, text, worker, None, {"": value})

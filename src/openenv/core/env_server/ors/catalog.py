@@ -71,7 +71,7 @@ class Catalog:
         """
         await self._check(split)
         try:
-            return _as_object(await self._listed.one(split, index))
+            return _as_object(await self._listed.get(split, index))
         except TaskNotFoundError as error:
             raise TaskNotFoundError("Invalid index") from error
         except TasksUnsupportedError:
@@ -111,7 +111,7 @@ class Catalog:
             return dict(task)
         listed = await self._index.find(task, self._all_tasks)
         if listed is not None:
-            return {"split": listed.split, "index": listed.place}
+            return {"split": listed.split, "index": listed.position}
         if not (self._has_splits or self._has_tasks):
             return dict(task)
         raise TaskNotFoundError(
@@ -135,7 +135,7 @@ class Catalog:
     async def _one_by_one(self, split: str) -> list[dict[str, Any]]:
         try:
             count = await self._listed.count(split)
-            return [_as_object(await self._listed.one(split, index)) for index in range(count)]
+            return [_as_object(await self._listed.get(split, index)) for index in range(count)]
         except TasksUnsupportedError:
             return self._seeds()
 
@@ -150,7 +150,7 @@ class ListedTask(NamedTuple):
     """Position of a task: its split and its index."""
 
     split: str
-    place: int
+    position: int
 
 
 class TaskIndex:
@@ -187,8 +187,8 @@ class TaskIndex:
 def _index_of(tasks: Mapping[str, list[dict[str, Any]]]) -> dict[bytes, ListedTask]:
     index: dict[bytes, ListedTask] = {}
     for split, listed in tasks.items():
-        for place, task in enumerate(listed):
-            index.setdefault(_digest(task), ListedTask(split, place))
+        for position, task in enumerate(listed):
+            index.setdefault(_digest(task), ListedTask(split, position))
     return index
 
 

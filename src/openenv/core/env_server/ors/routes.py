@@ -171,7 +171,7 @@ class OrsTransport:
         known = self._sessions.common_tools
         if known is not None:
             return _listed(known)
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             return await self._tools_of(session)
 
     # --- A session -----------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class OrsTransport:
 
     @asynccontextmanager
     async def _catalog(self) -> AsyncIterator[Catalog]:
-        async with self._sessions.apart() as session:
+        async with self._sessions.temporary_session() as session:
             try:
                 yield Catalog(session, self._sessions.factory, self._task_index)
             except TaskNotFoundError as error:

@@ -48,7 +48,7 @@ class Fork:
             raise ForkError({"any way": "all sessions share one environment"})
         limit = self._sessions.limits.max_sessions
         if count >= limit:
-            raise SessionCapacityError(self._sessions.capacity().active_sessions, limit)
+            raise SessionCapacityError(self._sessions.capacity_status().active_sessions, limit)
         reasons: dict[str, str] = {}
         ways = {"snapshot and restore": self._restored, "copy.deepcopy": self._copied, "a replay": self._replayed}
         for name, way in ways.items():

@@ -147,7 +147,7 @@ class ResumableSession:
         self._ending: Ending | None = None  # why the session is closed after the task's end
         self._pause: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
-        session.keep_in(record)
+        session.record_in(record)
         session.on_end(self._session_ended)
 
     @property

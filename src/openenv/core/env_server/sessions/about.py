@@ -57,20 +57,20 @@ class About:
         Args:
             answer: The result of ``get_metadata``; returned unchanged unless it is metadata or a dict.
         """
-        said = answer.model_dump() if isinstance(answer, EnvironmentMetadata) else answer
-        if not isinstance(said, dict):
+        own = answer.model_dump() if isinstance(answer, EnvironmentMetadata) else answer
+        if not isinstance(own, dict):
             return answer
-        readme = {"readme_content": said.get("readme_content") or self._readme}
-        if said.get("description") == f"{said.get('name')} environment" and said.get("version") == _DEFAULT_VERSION:
-            return {**said, **self.own.model_dump(include=set(_FROM_MANIFEST)), **readme}
-        return {**said, **readme}
+        readme = {"readme_content": own.get("readme_content") or self._readme}
+        if own.get("description") == f"{own.get('name')} environment" and own.get("version") == _DEFAULT_VERSION:
+            return {**own, **self.own.model_dump(include=set(_FROM_MANIFEST)), **readme}
+        return {**own, **readme}
 
     async def metadata(self) -> Mapping[str, Any]:
         """Return the metadata; if ``get_metadata`` fails, only that of manifest, docstring and README."""
         try:
             answer = self.completed(await self._sessions.metadata())
         except RequestError as error:
-            logger.debug("the environment can't say what it is: %s", error.message)
+            logger.debug("get_metadata failed: %s", error.message)
             return self.own.model_dump()
         return answer if isinstance(answer, dict) else self.own.model_dump()
 
@@ -110,7 +110,7 @@ class About:
         try:
             keys = read_yaml(self._folder / _MANIFEST)
         except ConfigurationError as error:
-            logger.debug("the manifest says nothing: %s", error)
+            logger.debug("the manifest can't be read: %s", error)
             return {}
         known = keys if isinstance(keys, dict) else {}
         return {key: str(known[key]) for key in _FROM_MANIFEST if known.get(key)}

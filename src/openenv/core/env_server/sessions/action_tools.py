@@ -52,31 +52,31 @@ class ActionTool:
 
 
 @lru_cache(maxsize=64)
-def action_tools(action_class: type[BaseModel], taken: frozenset[str]) -> Mapping[str, ActionTool]:
+def action_tools(action_class: type[BaseModel], reserved: frozenset[str]) -> Mapping[str, ActionTool]:
     """Create the tools for an environment's actions.
 
     Args:
         action_class: The action class, or the ``ActionUnion`` of several.
-        taken: Reserved names.
+        reserved: Reserved names.
 
     Returns:
         The tools by name, in the order of the union.
     """
     members = action_members(action_class)
-    names = tool_names([member.__name__ for member in members], taken)
+    names = tool_names([member.__name__ for member in members], reserved)
     return {name: ActionTool(name, member) for name, member in zip(names, members, strict=True)}
 
 
-def tool_names(classes: Sequence[str], taken: frozenset[str] = frozenset()) -> list[str]:
+def tool_names(classes: Sequence[str], reserved: frozenset[str] = frozenset()) -> list[str]:
     """Return tool names for action classes: ``guess`` for ``GuessAction``, unless that is empty, reserved or in use.
 
     Args:
         classes: Names of the classes.
-        taken: Reserved names.
+        reserved: Reserved names.
     """
     names: list[str] = []
     for name in classes:
-        unusable = RESERVED_TOOL_NAMES.union(taken, names, ("",))
+        unusable = RESERVED_TOOL_NAMES.union(reserved, names, ("",))
         names.append(next(candidate for candidate in _candidates(name) if candidate not in unusable))
     return names
 

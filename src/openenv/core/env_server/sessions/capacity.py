@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from openenv.core.env_server.metrics import Metrics
-from openenv.core.env_server.sessions.fair_queue import FairQueue, Waiting
+from openenv.core.env_server.sessions.fair_queue import FairQueue, QueuedRequest
 from openenv.core.env_server.sessions.slots import Slots
 from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionCapacityError
 
 # Poll interval for slots that other workers release, and for sessions that have become evictable.
-_LOOK_EVERY_S = 0.1
+_POLL_INTERVAL_S = 0.1
 # Maximum queue lengths, for one connection and for all connections of one client: a refusal costs nothing, and a server
 # rarely has a slot for each of so many requests.
 MOST_WAITING_OF_CONNECTION = 1024
@@ -24,24 +24,24 @@ class Capacity:
     client to the next of its connections. A client at its limit is skipped, and keeps its turn.
 
     Args:
-        places: The slots.
+        slots: The slots.
         client_limit: Maximum number of slots of one client; ``None`` for any number.
-        make_room: Called when a slot is missing, with a client or ``None`` for any client. Closes an evictable session
+        evict: Called when a slot is missing, with a client or ``None`` for any client. Closes an evictable session
             of that client, and returns whether there was one.
         metrics: Where the length of the queue is recorded.
 
     Attributes:
-        places: The slots.
+        slots: The slots.
         draining: Whether the server is shutting down and refuses new sessions.
     """
 
     def __init__(
-        self, places: Slots, client_limit: int | None, make_room: Callable[[str | None], bool], metrics: Metrics
+        self, slots: Slots, client_limit: int | None, evict: Callable[[str | None], bool], metrics: Metrics
     ) -> None:
-        self.places = places
+        self.slots = slots
         self.draining = False
         self._client_limit = client_limit
-        self._make_room = make_room
+        self._evict = evict
         self._metrics = metrics
         self._held: Counter[str] = Counter()
         self._queue = FairQueue()
@@ -50,9 +50,9 @@ class Capacity:
 
     def share(self, slots: Slots) -> None:
         """Use the slots of a server with several workers instead, before the first slot is acquired."""
-        self.places = slots
+        self.slots = slots
 
-    def take(self, client: str | None, count: int = 1) -> None:
+    def acquire(self, client: str | None, count: int = 1) -> None:
         """Acquire slots without waiting, all of them or none.
 
         Args:
@@ -64,7 +64,7 @@ class Capacity:
                 ``DrainingError`` if the server is shutting down.
         """
         self._serve()
-        refusal = self._take(client, count)
+        refusal = self._acquire(client, count)
         if refusal is not None:
             raise refusal
 
@@ -72,64 +72,64 @@ class Capacity:
         """Acquire a slot, waiting in the queue for it. Cancellation removes the request from the queue.
 
         Args:
-            client: As for ``take``.
+            client: As for ``acquire``.
             wait_s: Maximum wait in seconds; 0 for none.
             connection: The client's connection; connections of one client take turns.
 
         Raises:
             SessionCapacityError: No slot was free in time, or the client has too many queued requests; otherwise as
-                for ``take``.
+                for ``acquire``.
         """
         self._serve()
-        refusal = self._take(client, 1)
+        refusal = self._acquire(client, 1)
         if refusal is None:
             return
         if wait_s <= 0 or self.draining:
             raise refusal
         self._check_length(client, connection)
-        request = Waiting(asyncio.get_running_loop().create_future(), client, connection)
+        request = QueuedRequest(asyncio.get_running_loop().create_future(), client, connection)
         self._queue.add(request)
         self._metrics.waiting = len(self._queue)
-        self._look_later()
+        self._poll_later()
         try:
-            await asyncio.wait((request.place,), timeout=wait_s)
+            await asyncio.wait((request.slot,), timeout=wait_s)
         except asyncio.CancelledError:
-            self._leave(request)
+            self._remove(request)
             raise
-        if request.place.done():
-            request.place.result()
+        if request.slot.done():
+            request.slot.result()
             return
-        self._leave(request)
-        self.take(client)
+        self._remove(request)
+        self.acquire(client)
 
-    def give_back(self, client: str | None, count: int = 1) -> None:
+    def release(self, client: str | None, count: int = 1) -> None:
         """Release slots, and assign them to the queue."""
         if client is not None:
             self._held[client] -= count
             if not self._held[client]:
                 del self._held[client]
             self._queue.unblock(client)
-        self.places.give_back(count)
+        self.slots.release(count)
         self._serve()
 
     def drain(self) -> None:
         """Refuse new sessions from now on, and fail all queued requests."""
         self.draining = self._metrics.draining = True
         for request in self._queue:
-            request.place.set_exception(self._draining_error())
+            request.slot.set_exception(self._draining_error())
         self._queue.clear()
         self._metrics.waiting = 0
 
-    def _take(self, client: str | None, count: int) -> SessionCapacityError | None:
+    def _acquire(self, client: str | None, count: int) -> SessionCapacityError | None:
         """Acquire slots; return the error if that fails."""
         if self.draining:
             return self._draining_error()
         while self._exceeds(client, count):
-            if not self._make_room(client):
+            if not self._evict(client):
                 assert client is not None
                 return ClientCapacityError(self._held[client], self._client_limit or 0)
-        while not self.places.take(count):
-            if not self._make_room(None):
+        while not self.slots.acquire(count):
+            if not self._evict(None):
                 return self._capacity_error(count)
         if client is not None:
             self._held[client] += count
@@ -140,12 +140,15 @@ class Capacity:
         return limit is not None and client is not None and self._held[client] + count > limit
 
     def _capacity_error(self, count: int) -> SessionCapacityError:
-        limit = self.places.limit
+        limit = self.slots.limit
         if count == 1:  # not the current count: another worker may have released a slot since
             return SessionCapacityError(limit, limit)
-        taken = self.places.taken
-        told = f"Server at capacity: {taken}/{limit} sessions active, which leaves no room for {count} more."
-        return SessionCapacityError(taken, limit, told)
+        in_use = self.slots.in_use
+        message = (
+            f"Server at capacity: {in_use}/{limit} sessions active, and {count} more were requested. Request fewer, "
+            "or try again later."
+        )
+        return SessionCapacityError(in_use, limit, message)
 
     def _check_length(self, client: str | None, connection: object) -> None:
         """Raise ``SessionCapacityError`` if the queue is full for this connection or client."""
@@ -156,16 +159,16 @@ class Capacity:
             whose, count = "client", of_client
         else:
             return
-        limit = self.places.limit
+        limit = self.slots.limit
         raise SessionCapacityError(
             limit,
             limit,
-            f"Server at capacity: {limit}/{limit} sessions active, and {count} requests of this {whose} wait for one "
-            "already, which is as many as may.",
+            f"Server at capacity: {limit}/{limit} sessions active, and {count} requests of this {whose} are queued "
+            "already, the most that may be. Try again when some of them have been answered.",
         )
 
     def _draining_error(self) -> DrainingError:
-        return DrainingError(self.places.taken, self.places.limit)
+        return DrainingError(self.slots.in_use, self.slots.limit)
 
     def _serve(self) -> None:
         """Assign the free slots to the queued requests, in their order."""
@@ -174,10 +177,10 @@ class Capacity:
         self._serving = True
         try:
             while (request := self._queue.first()) is not None:
-                refusal = self._take(request.client, 1)
+                refusal = self._acquire(request.client, 1)
                 if refusal is None:
                     self._queue.end_turn(request)
-                    request.place.set_result(None)
+                    request.slot.set_result(None)
                 elif isinstance(refusal, ClientCapacityError):
                     self._queue.block(request.client)
                 else:
@@ -186,20 +189,20 @@ class Capacity:
             self._serving = False
             self._metrics.waiting = len(self._queue)
 
-    def _leave(self, request: Waiting) -> None:
-        if not request.place.done():
+    def _remove(self, request: QueuedRequest) -> None:
+        if not request.slot.done():
             self._queue.remove(request)
             self._metrics.waiting = len(self._queue)
-        elif request.place.exception() is None:  # a slot was assigned just before the cancellation
-            self.give_back(request.client)
+        elif request.slot.exception() is None:  # a slot was assigned just before the cancellation
+            self.release(request.client)
 
-    def _look_later(self) -> None:
+    def _poll_later(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self._look)
+            self._timer = asyncio.get_running_loop().call_later(_POLL_INTERVAL_S, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._timer = None
         self._queue.unblock_all()  # a session of a blocked client may have become evictable
         self._serve()
         if self._queue:
-            self._look_later()
+            self._poll_later()

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class QueuedRequest:
     """Request that waits for a slot.
 
     Attributes:
-        place: Done when the request has its slot or has failed.
+        slot: Done when the request has its slot or has failed.
         client: Address of the client; ``None`` for a client without a limit.
         connection: The client's connection that carried the request.
     """
 
-    place: asyncio.Future[None]
+    slot: asyncio.Future[None]
     client: str | None
     connection: object
 
@@ -40,7 +40,7 @@ class FairQueue:
         """Return the number of requests, including those of blocked clients."""
         return self._count
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[QueuedRequest]:
         """Iterate over all requests, in no particular order."""
         for clients in (self._ready, self._blocked):
             for client in clients.values():
@@ -52,7 +52,7 @@ class FairQueue:
         found = self._client(client)
         return (0, 0) if found is None else (found.count, len(found.connections.get(connection, ())))
 
-    def add(self, request: Waiting) -> None:
+    def add(self, request: QueuedRequest) -> None:
         """Add a request. A client or connection without waiting requests gets its turn after all others."""
         client = self._client(request.client)
         if client is None:
@@ -60,7 +60,7 @@ class FairQueue:
         client.add(request)
         self._count += 1
 
-    def remove(self, request: Waiting) -> None:
+    def remove(self, request: QueuedRequest) -> None:
         """Remove a request."""
         clients = self._ready if request.client in self._ready else self._blocked
         client = clients[request.client]
@@ -69,14 +69,14 @@ class FairQueue:
         if not client.count:
             del clients[request.client]
 
-    def first(self) -> Waiting | None:
+    def first(self) -> QueuedRequest | None:
         """Return the next request of a client that is not blocked; ``None`` if there is none."""
         if not self._ready:
             return None
         client = self._ready[next(iter(self._ready))]
         return next(iter(client.connections[next(iter(client.connections))]))
 
-    def end_turn(self, request: Waiting) -> None:
+    def end_turn(self, request: QueuedRequest) -> None:
         """Remove a request that has its slot, and give the turn to the next client and connection."""
         self.remove(request)
         client = self._ready.get(request.client)
@@ -117,14 +117,14 @@ class _Client:
     __slots__ = ("connections", "count")
 
     def __init__(self) -> None:
-        self.connections: OrderedDict[object, OrderedDict[Waiting, None]] = OrderedDict()
+        self.connections: OrderedDict[object, OrderedDict[QueuedRequest, None]] = OrderedDict()
         self.count = 0
 
-    def add(self, request: Waiting) -> None:
+    def add(self, request: QueuedRequest) -> None:
         self.connections.setdefault(request.connection, OrderedDict())[request] = None
         self.count += 1
 
-    def remove(self, request: Waiting) -> None:
+    def remove(self, request: QueuedRequest) -> None:
         requests = self.connections[request.connection]
         del requests[request]
         self.count -= 1

@@ -64,7 +64,7 @@ class SessionManager:
 
     Attributes:
         metrics: Metrics of this process.
-        line: Slots of the server, and the queue for them.
+        capacity: Slots of the server, and the queue for them.
         common_tools: Tools that all sessions have at any time; ``None`` if they depend on the session.
         worker_count: Number of worker processes of the server.
         debug: Whether errors sent to clients include the traceback of the environment.
@@ -93,7 +93,7 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
-        self.line = Capacity(Slots(limits.max_sessions), limits.max_sessions_per_client, self._evict, self.metrics)
+        self.capacity = Capacity(Slots(limits.max_sessions), limits.max_sessions_per_client, self._evict, self.metrics)
         self._id_prefix = ""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -127,7 +127,7 @@ class SessionManager:
             return
         await self._processes.start()
         if self.limits.max_sessions > 1 and self.factory.environment_class is None:
-            async with self.apart() as session:
+            async with self.temporary_session() as session:
                 if not session.supports_others:
                     raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
@@ -169,13 +169,13 @@ class SessionManager:
             EnvironmentFactoryError: The environment could not be created.
         """
         with self._observe("open") as facts:
-            await self.line.wait(client, min(wait_s, self.limits.max_wait_s), connection)
+            await self.capacity.wait(client, min(wait_s, self.limits.max_wait_s), connection)
             session_id = session_id or self.new_id()
             self._opening += 1
             try:
                 runner = await self._make_runner(session_id, original)
             except BaseException:
-                self.line.give_back(client)
+                self.capacity.release(client)
                 raise
             finally:
                 self._opening -= 1
@@ -197,19 +197,19 @@ class SessionManager:
             return session
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[Session]:
+    async def temporary_session(self) -> AsyncIterator[Session]:
         """Open a temporary session for a single request, outside the capacity for sessions; few exist at a time.
 
         Raises:
             SessionCapacityError: No slot for single requests was free in time.
             EnvironmentFactoryError: The environment could not be created.
         """
-        await self._single_requests.take()
+        await self._single_requests.acquire()
         session_id = str(uuid4())
         try:
             runner = await self._make_runner(session_id)
         except BaseException:
-            self._single_requests.give_back()
+            self._single_requests.release()
             raise
         session = self._new_session(runner, session_id=session_id, is_temporary=True)
         patience_s = _CLOSE_PATIENCE_S
@@ -221,7 +221,7 @@ class SessionManager:
         finally:
             session.refuse_requests()
             closing = self._close_later(session)
-            closing.add_done_callback(self._closed_apart)
+            closing.add_done_callback(self._release_single_request)
             await asyncio.wait((closing,), timeout=patience_s)
 
     async def metadata(self) -> Any:
@@ -230,11 +230,11 @@ class SessionManager:
         Raises:
             RequestError: The environment's ``get_metadata`` failed, or the environment could not be created.
         """
-        asked = self._metadata
-        failed = asked is not None and asked.done() and (asked.cancelled() or asked.exception() is not None)
-        if asked is None or failed or (asked.done() and self.factory.shared is not None):
-            self._metadata = asked = asyncio.get_running_loop().create_task(self._ask_metadata())
-        return await asyncio.shield(asked)
+        reading = self._metadata
+        failed = reading is not None and reading.done() and (reading.cancelled() or reading.exception() is not None)
+        if reading is None or failed or (reading.done() and self.factory.shared is not None):
+            self._metadata = reading = asyncio.get_running_loop().create_task(self._read_metadata())
+        return await asyncio.shield(reading)
 
     def attach(self, session_id: str) -> Session:
         """Attach a session to a socket.
@@ -311,7 +311,7 @@ class SessionManager:
                 logger.warning("an environment did not close within %g s", _CLOSE_TIMEOUT_S)
                 task.cancel()
         if self._shared_executor is not None:
-            self._shared_executor.end()
+            self._shared_executor.shut_down()
         if self._processes is not None:
             await self._processes.close()
         if self._observer is not None:
@@ -321,9 +321,9 @@ class SessionManager:
         """Include the traceback of the environment in errors of sessions that are opened from now on."""
         self.debug = True
 
-    def capacity(self) -> ServerCapacityStatus:
+    def capacity_status(self) -> ServerCapacityStatus:
         """Return the slots of all workers."""
-        return ServerCapacityStatus.from_counts(self.line.places.taken, self.limits.max_sessions)
+        return ServerCapacityStatus.from_counts(self.capacity.slots.in_use, self.limits.max_sessions)
 
     def join_workers(self, worker: int, count: int, counts: SharedCounts) -> None:
         """Make this process one of several workers, before it opens a session.
@@ -343,7 +343,7 @@ class SessionManager:
             )
         self.worker_count = count
         self._single_requests = SingleRequestSlots(ceil(self.limits.max_sessions / count), self.limits.max_wait_s)
-        self.line.share(WorkerSlots(self.limits.max_sessions, counts, worker))
+        self.capacity.share(WorkerSlots(self.limits.max_sessions, counts, worker))
         self.number_ids(worker)
 
     def number_ids(self, number: int) -> None:
@@ -365,11 +365,11 @@ class SessionManager:
         task.add_done_callback(self._closing.discard)
         return task
 
-    def _closed_apart(self, _task: "asyncio.Task[None]") -> None:
-        self._single_requests.give_back()
+    def _release_single_request(self, _task: "asyncio.Task[None]") -> None:
+        self._single_requests.release()
 
-    async def _ask_metadata(self) -> Any:
-        async with self.apart() as session:
+    async def _read_metadata(self) -> Any:
+        async with self.temporary_session() as session:
             return await session.metadata()
 
     def _check_concurrency(self) -> None:
@@ -415,7 +415,7 @@ class SessionManager:
             return
         del self._sessions[session.id]
         self._evictable.discard(session)
-        self.line.give_back(session.client)
+        self.capacity.release(session.client)
         self.metrics.closed[ending] += 1
         session.end(ending)
         timer = self._timers.pop(session.id, None)
@@ -427,8 +427,9 @@ class SessionManager:
             return
         remaining = session.idle_timeout_s - session.idle_s
         if remaining <= 0:
-            told = {"session": session.name}
-            logger.info("session %s closed after %.0f s without a request", session.name, session.idle_s, extra=told)
+            log_fields = {"session": session.name}
+            text = "session %s closed after %.0f s without a request"
+            logger.info(text, session.name, session.idle_s, extra=log_fields)
             self.close(session, Ending.IDLE)
             return
         self._timers[session.id] = asyncio.get_running_loop().call_later(remaining, self._watch_idle, session)

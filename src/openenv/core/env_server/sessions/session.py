@@ -372,7 +372,7 @@ class Session:
             SessionCreationError: The session is attached to another socket.
         """
         if self.status is not SessionState.OPEN:
-            raise SessionCreationError("it is taken", f"Session {self.id} already has an attached WebSocket")
+            raise SessionCreationError("it is in use", f"Session {self.id} already has an attached WebSocket")
         self.status = SessionState.ATTACHED
         self.evictable = False
         self.checks.relax()
@@ -410,7 +410,7 @@ class Session:
         """
         self._end_listener = listener
 
-    def keep_in(self, record: Record) -> None:
+    def record_in(self, record: Record) -> None:
         """Set the record of the session's requests, for a session on v1."""
         self._record = record
 

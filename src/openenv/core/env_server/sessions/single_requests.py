@@ -23,24 +23,24 @@ class SingleRequestSlots:
 
     Attributes:
         limit: Number of slots.
-        taken: Number of slots in use.
+        in_use: Number of slots in use.
     """
 
     def __init__(self, limit: int, max_wait_s: float = _LONGEST_WAIT_S, max_waiting: int = _MOST_WAITING) -> None:
         self.limit = max(limit, _AT_LEAST)
-        self.taken = 0
+        self.in_use = 0
         self._max_wait_s = min(max_wait_s, _LONGEST_WAIT_S)
         self._max_waiting = max_waiting
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Acquire a slot, waiting for it if necessary.
 
         Raises:
             SessionCapacityError: No slot was released in time, or too many requests are waiting already.
         """
-        if self.taken < self.limit:
-            self.taken += 1
+        if self.in_use < self.limit:
+            self.in_use += 1
             return
         if len(self._waiting) >= self._max_waiting:
             raise self._refusal()
@@ -50,27 +50,27 @@ class SingleRequestSlots:
             await asyncio.wait((slot,), timeout=self._max_wait_s)
         except asyncio.CancelledError:
             if slot.done():
-                self.give_back()
+                self.release()
             slot.cancel()
             raise
         if not slot.done():
             slot.cancel()
             raise self._refusal()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release a slot, which goes to the request that has waited longest."""
         while self._waiting:
             slot = self._waiting.popleft()
             if not slot.done():
                 slot.set_result(None)
                 return
-        self.taken -= 1
+        self.in_use -= 1
 
     def _refusal(self) -> SessionCapacityError:
         return SessionCapacityError(
-            self.taken,
+            self.in_use,
             self.limit,
-            f"This server makes up to {self.limit} environments at a time for requests that name no session, and all "
-            "of them are at work. Open a session and name it, or ask again.",
+            f"This server creates up to {self.limit} environments at a time for requests that name no session, and all "
+            "of them are in use. Open a session and name it, or try again later.",
             retry_after_s=_RETRY_AFTER_S,
         )

@@ -19,23 +19,23 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._taken = 0
+        self._in_use = 0
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """Number of slots in use."""
-        return self._taken
+        return self._in_use
 
-    def take(self, count: int = 1) -> bool:
+    def acquire(self, count: int = 1) -> bool:
         """Acquire slots, all or none; return whether there were enough."""
-        if self._taken + count > self.limit:
+        if self._in_use + count > self.limit:
             return False
-        self._taken += count
+        self._in_use += count
         return True
 
-    def give_back(self, count: int = 1) -> None:
+    def release(self, count: int = 1) -> None:
         """Release slots."""
-        self._taken -= count
+        self._in_use -= count
 
 
 class SharedCounts:
@@ -59,7 +59,7 @@ class SharedCounts:
     @contextmanager
     def create(cls, workers: int) -> Iterator[Self]:
         """Create counts of 0, which are closed at the end of the block."""
-        with tempfile.TemporaryFile(prefix="openenv-places-") as file:
+        with tempfile.TemporaryFile(prefix="openenv-slots-") as file:
             # Written, not truncated to this length: mapped memory over a hole faults when the disk is full.
             file.write(bytes(workers * _COUNT_BYTES))
             file.flush()
@@ -77,7 +77,7 @@ class SharedCounts:
         """Return the number of slots in use by all workers."""
         return sum(self._counts)
 
-    def take(self, worker: int, limit: int, count: int = 1) -> bool:
+    def acquire(self, worker: int, limit: int, count: int = 1) -> bool:
         """Acquire slots for a worker, unless all workers together would exceed ``limit``; return whether it worked."""
         with self.locked():
             if self.total() + count > limit:
@@ -85,7 +85,7 @@ class SharedCounts:
             self._counts[worker] += count
             return True
 
-    def give_back(self, worker: int, count: int = 1) -> None:
+    def release(self, worker: int, count: int = 1) -> None:
         """Release slots of a worker."""
         self._counts[worker] -= count
 
@@ -123,15 +123,15 @@ class WorkerSlots(Slots):
         self._worker = worker
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """Number of slots in use by all workers."""
         # Capped: during the sum, a worker may release a slot that another worker acquires.
         return min(self._counts.total(), self.limit)
 
-    def take(self, count: int = 1) -> bool:
+    def acquire(self, count: int = 1) -> bool:
         """Acquire slots, all or none; return whether the workers together have left enough."""
-        return self._counts.take(self._worker, self.limit, count)
+        return self._counts.acquire(self._worker, self.limit, count)
 
-    def give_back(self, count: int = 1) -> None:
+    def release(self, count: int = 1) -> None:
         """Release slots."""
-        self._counts.give_back(self._worker, count)
+        self._counts.release(self._worker, count)

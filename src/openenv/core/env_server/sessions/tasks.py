@@ -43,7 +43,7 @@ class SessionTasks:
             return count
         raise EnvironmentFailedError(f"num_tasks returned {count!r:.100}; expected a number from 0.")
 
-    async def one(self, split: str, index: int) -> Any:
+    async def get(self, split: str, index: int) -> Any:
         """Return a task."""
         return await self._session.tasks("get_task", split, index)
 

@@ -53,11 +53,11 @@ class Channel:
     """End of the Unix socket between a supervisor and a worker.
 
     Args:
-        line: Connected Unix stream socket, which the channel owns from now on.
+        connection: Connected Unix stream socket, which the channel owns from now on.
     """
 
-    def __init__(self, line: socket.socket) -> None:
-        self.line = line
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
         self._received = b""
         self._sockets: deque[socket.socket | None] = deque()
 
@@ -78,9 +78,9 @@ class Channel:
         line = json.dumps([kind, value]).encode() + _END
         # The kernel sends all of so short a message or none of it.
         if carried is None:
-            self.line.send(line)
+            self.connection.send(line)
         else:
-            socket.send_fds(self.line, [line], [carried.fileno()])
+            socket.send_fds(self.connection, [line], [carried.fileno()])
 
     def receive(self) -> list[ChannelMessage]:
         """Return the messages that have arrived; for a readable socket.
@@ -89,7 +89,7 @@ class Channel:
             EOFError: The other end is closed.
             BlockingIOError: Nothing has arrived.
         """
-        received, descriptors, flags, _ = socket.recv_fds(self.line, _READ_BYTES, _SOCKETS_PER_READ)
+        received, descriptors, flags, _ = socket.recv_fds(self.connection, _READ_BYTES, _SOCKETS_PER_READ)
         for descriptor in descriptors:
             carried = socket.socket(fileno=descriptor)
             carried.set_inheritable(False)
@@ -103,7 +103,7 @@ class Channel:
 
     def close(self) -> None:
         """Close this end."""
-        self.line.close()
+        self.connection.close()
 
     def _message(self, line: bytes) -> ChannelMessage:
         kind, value = json.loads(line)

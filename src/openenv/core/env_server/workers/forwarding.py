@@ -199,7 +199,7 @@ async def answer_forwarded(app: ASGIApp, state: dict[str, Any], stream: Stream) 
         disconnect: Message = {"type": f"{scope['type']}.disconnect", "code": _ABNORMAL_CLOSURE}
         await app({**scope, "state": state.copy()}, partial(_receive_or, disconnect, stream), stream.send)
     except ConnectionError as error:
-        logger.debug("the worker that forwarded a request has gone: %s", error)
+        logger.debug("the worker that forwarded a request has closed its socket: %s", error)
     except Exception:  # the other worker sees only that no answer comes
         logger.exception("the application raised")
     finally:
@@ -254,7 +254,7 @@ class _Call:
             elif self._state is _CallState.RESPONSE_OPEN and self._is_stream:
                 await send({"type": "http.response.body", "body": b""})
         except (OSError, RuntimeError) as error:  # which ASGI servers raise on a send to a client that has disconnected
-            logger.debug("a client went while it was being answered: %s", error)
+            logger.debug("a client disconnected before its answer was sent: %s", error)
         finally:
             upwards.cancel()
 

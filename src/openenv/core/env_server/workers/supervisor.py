@@ -158,8 +158,8 @@ class Supervisor:
         self._workers: dict[int, WorkerProcess] = {}
         self._auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
         self._all_ready = asyncio.Event()
-        self._told_to_stop = asyncio.Event()
-        self._told_again = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        self._kill_requested = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._forwards: set[asyncio.Task[None]] = set()
 
@@ -192,12 +192,12 @@ class Supervisor:
             self._receive(worker)  # its last messages
             self._let_go(worker)
             counts.clear(number)
-            if self._told_to_stop.is_set():
+            if self._stop_requested.is_set():
                 await asyncio.Event().wait()  # until run() ends
             failures = 0 if worker.ready else failures + 1
             if not worker.ready and (failures == _START_ATTEMPTS or not self._all_ready.is_set()):
-                raise ProviderError(worker.failure or f"{worker} {how} before it was ready; see what it has printed.")
-            logger.warning("%s %s; another worker takes its place. Only sessions in a journal go on", worker, how)
+                raise ProviderError(worker.failure or f"{worker} {how} before it was ready; see its output.")
+            logger.warning("%s %s; it is replaced by another worker. Only sessions in a journal continue", worker, how)
             await asyncio.sleep(_START_PAUSE_S if failures else 0)
 
     async def _start(self, number: int, counts: SharedCounts) -> WorkerProcess:
@@ -205,8 +205,8 @@ class Supervisor:
         assignment = Assignment(
             number=number,
             count=self._count,
-            channel=theirs.line.fileno(),
-            places=counts.descriptor,
+            channel=theirs.connection.fileno(),
+            slots=counts.descriptor,
             make_app=self._make_app,
             settings=self._settings,
             grace_s=self._grace_s,
@@ -220,12 +220,12 @@ class Supervisor:
         finally:
             theirs.close()
         worker = self._workers[number] = WorkerProcess(number, process, ours)
-        asyncio.get_running_loop().add_reader(ours.line.fileno(), self._receive, worker)
+        asyncio.get_running_loop().add_reader(ours.connection.fileno(), self._receive, worker)
         return worker
 
     def _let_go(self, worker: WorkerProcess) -> None:
         del self._workers[worker.number]
-        asyncio.get_running_loop().remove_reader(worker.channel.line.fileno())
+        asyncio.get_running_loop().remove_reader(worker.channel.connection.fileno())
         worker.channel.close()
 
     def _receive(self, worker: WorkerProcess) -> None:
@@ -234,7 +234,7 @@ class Supervisor:
         except BlockingIOError:
             return
         except (EOFError, ConnectionError):  # the worker ends, or has ended
-            asyncio.get_running_loop().remove_reader(worker.channel.line.fileno())
+            asyncio.get_running_loop().remove_reader(worker.channel.connection.fileno())
             return
         for message in messages:
             worker.note(message)
@@ -254,7 +254,7 @@ class Supervisor:
             while (worker := self._workers.get(number)) is None or not worker.hand_over(Kind.FORWARDED, line):
                 if worker is not None and worker.takes_clients:
                     await asyncio.sleep(_FULL_PAUSE_S)
-                elif time.monotonic() < gives_up_at and not self._told_to_stop.is_set():
+                elif time.monotonic() < gives_up_at and not self._stop_requested.is_set():
                     await asyncio.sleep(_REPLACED_PAUSE_S)
                 else:
                     return
@@ -290,7 +290,7 @@ class Supervisor:
 
     async def _stopped(self) -> None:
         """Wait for a signal; on SIGTERM, let the workers drain, while clients are served."""
-        await self._told_to_stop.wait()
+        await self._stop_requested.wait()
         if self.signals[0] == signal.SIGTERM:
             workers = list(self._workers.values())
             for worker in workers:
@@ -312,10 +312,10 @@ class Supervisor:
     async def _ended(self, workers: list[WorkerProcess], timeout_s: float) -> None:
         """Wait until workers have ended, the time is over, or a second signal arrives."""
         ended = asyncio.create_task(_all_ended(workers))
-        told_again = asyncio.create_task(self._told_again.wait())
-        await asyncio.wait((ended, told_again), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        kill_requested = asyncio.create_task(self._kill_requested.wait())
+        await asyncio.wait((ended, kill_requested), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
-        told_again.cancel()
+        kill_requested.cancel()
 
     @contextmanager
     def _stopping_on_signals(self) -> Iterator[None]:
@@ -331,7 +331,7 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def _note_signal(self, number: int, _frame: FrameType | None) -> None:
-        event = self._told_again if self.signals else self._told_to_stop
+        event = self._kill_requested if self.signals else self._stop_requested
         self.signals.append(number)
         self._loop.call_soon_threadsafe(event.set)
 
@@ -354,7 +354,7 @@ async def _spawn(assignment: Assignment) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-c", _PROGRAM, f"worker-{assignment.number}"),
             stdin=asyncio.subprocess.PIPE,
-            pass_fds=(assignment.channel, assignment.places),
+            pass_fds=(assignment.channel, assignment.slots),
         )
     assert process.stdin is not None
     process.stdin.write(json.dumps(sys.path).encode() + b"\n" + pickle.dumps(assignment))

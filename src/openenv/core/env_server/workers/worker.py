@@ -52,7 +52,7 @@ class Assignment:
         number: Number of the worker, from 0.
         count: How many workers the server has.
         channel: File descriptor of the channel's end.
-        places: File descriptor of the shared counts of slots.
+        slots: File descriptor of the shared counts of slots.
         make_app: Creates the application.
         settings: Settings of uvicorn.
         grace_s: Seconds that the worker gets to shut down in order.
@@ -61,7 +61,7 @@ class Assignment:
     number: int
     count: int
     channel: int
-    places: int
+    slots: int
     make_app: ImportSpec
     settings: dict[str, Any]
     grace_s: float
@@ -75,10 +75,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, _leave_to_the_supervisor)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     channel = Channel(socket.socket(fileno=assignment.channel))
-    watch = partial(_end_after_supervisor, channel.line, assignment.grace_s)
+    watch = partial(_end_after_supervisor, channel.connection, assignment.grace_s)
     Thread(target=watch, name="end-after-supervisor", daemon=True).start()
     try:
-        server = WorkerServer(_application(assignment, channel.line), channel, assignment)
+        server = WorkerServer(_application(assignment, channel.connection), channel, assignment)
     except Exception as error:  # noqa: BLE001  # importing the author's modules may raise anything
         with suppress(OSError):
             channel.send(Kind.FAILED, _reason(error))
@@ -119,7 +119,7 @@ class WorkerServer(DrainingServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the application, and accept clients from then on."""
         await super().startup(sockets=[])
-        asyncio.get_running_loop().add_reader(self._channel.line.fileno(), self._receive)
+        asyncio.get_running_loop().add_reader(self._channel.connection.fileno(), self._receive)
         with suppress(OSError):  # _receive sees that the supervisor has ended
             self._channel.send(Kind.READY, [self._drain_s, self._auth_requirement])
 
@@ -136,7 +136,7 @@ class WorkerServer(DrainingServer):
         """Accept no more clients, and close the connections."""
         with suppress(OSError):
             self._channel.send(Kind.LEAVING)
-        asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
+        asyncio.get_running_loop().remove_reader(self._channel.connection.fileno())
         self._forwarder.end_streams()
         await super().shutdown(sockets)
 
@@ -145,7 +145,7 @@ class WorkerServer(DrainingServer):
 
         Only the supervisor ends a worker at once.
         """
-        if not self._told_to_drain:
+        if not self._drain_requested:
             super().handle_exit(sig, frame)
 
     @contextmanager
@@ -158,7 +158,7 @@ class WorkerServer(DrainingServer):
         try:
             messages = self._channel.receive()
         except (EOFError, ConnectionError):
-            asyncio.get_running_loop().remove_reader(self._channel.line.fileno())
+            asyncio.get_running_loop().remove_reader(self._channel.connection.fileno())
             self.should_exit = True
             return
         for message in messages:
@@ -188,7 +188,7 @@ class WorkerServer(DrainingServer):
         try:
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client, ssl=self.config.ssl)
         except OSError as error:  # with TLS, a failed handshake
-            logger.debug("a client went before it was connected: %s", error)
+            logger.debug("a client disconnected before its connection was made: %s", error)
             client.close()
         finally:
             self._connecting -= 1
@@ -201,8 +201,8 @@ class WorkerServer(DrainingServer):
         )
         return made
 
-    async def _answer(self, line: socket.socket) -> None:
-        stream = await Stream.over(line)
+    async def _answer(self, connection: socket.socket) -> None:
+        stream = await Stream.over(connection)
         await answer_forwarded(self._app, self.lifespan.state, stream)
 
 
@@ -221,7 +221,7 @@ def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
             f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."
         )
     app.state.server.prepare()  # here, so that a failure is reported to the supervisor
-    sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.places, assignment.count))
+    sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.slots, assignment.count))
     return app
 
 
@@ -233,10 +233,10 @@ async def _connect(channel: Channel, worker: str, patience_s: float = 0.0) -> St
     return await Stream.over(ours)
 
 
-def _end_after_supervisor(line: socket.socket, grace_s: float) -> None:
+def _end_after_supervisor(connection: socket.socket, grace_s: float) -> None:
     """Wait for the supervisor's end; then give this process the time to shut down in order, and kill it."""
     poll = select.poll()
-    poll.register(line, 0)  # POLLHUP only
+    poll.register(connection, 0)  # POLLHUP only
     poll.poll()
     time.sleep(grace_s)
     signal.raise_signal(signal.SIGKILL)
