@@ -34,7 +34,7 @@ from tests.servers import RunningServer, ServerProcess, eventually
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history.sqlite import prepare_journal
 from openenv.core.env_server.metrics import Metrics
-from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
+from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata, State
 
 
 class TestKilled:
@@ -646,6 +646,20 @@ def locked(journal: Path) -> Iterator[None]:
         yield
 
 
+class ShyWalk(MappedWalk):
+    """Shows its state when the test says so."""
+
+    BLOCKING = True
+    showing = threading.Event()
+    may_show = threading.Event()
+
+    @property
+    def state(self) -> State:
+        self.showing.set()
+        self.may_show.wait(60)
+        return super().state
+
+
 class TestUnwritable:
     def test_without_room_on_the_disk_sessions_go_on_and_can_t_be_rebuilt(self, tmp_path: Path) -> None:
         journal = tmp_path / "journal"
@@ -701,6 +715,23 @@ class TestUnwritable:
                     crashed = replace(one)
                     assert crashed.attach(other) == one.last_id
                     assert crashed.step(1) == one.step(1)
+
+    def test_what_is_under_way_when_the_journal_can_be_written_again_puts_no_snapshot_off(
+        self, serve_journaled: ServeWalks, journal: Path
+    ) -> None:
+        server = serve_journaled(ShyWalk)
+        with server.v1() as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=1)
+            try:
+                with locked(journal):
+                    walker.step(1)
+                    wire.send(walker.message("state"))
+                    assert ShyWalk.showing.wait(60)
+                eventually(lambda: not metrics_of(server).journal_failing, "it is written again")
+            finally:
+                ShyWalk.may_show.set()
+            eventually(lambda: all(row["recoverable"] for row in rows_of(server)), "a snapshot of the session")
 
     def test_only_answers_wait_for_a_lock(
         self, serve_journaled: ServeWalks, journal: Path, monkeypatch: pytest.MonkeyPatch

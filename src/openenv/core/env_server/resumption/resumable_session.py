@@ -106,6 +106,7 @@ class ResumableSession:
         "_pause",
         "_queue",
         "_sessions",
+        "_snapshot_wanted",
         "_takes_snapshots",
         "_task",
         "connection",
@@ -144,6 +145,7 @@ class ResumableSession:
         self._takes_snapshots = takes_snapshots and session.can_snapshot
         self._queue: deque[tuple[Connection, Message]] = deque()
         self._task: asyncio.Task[None] | None = None  # carries out the requests that are not answered at once
+        self._snapshot_wanted = False  # when what is under way has ended
         self._ending: Ending | None = None  # why the session is closed after the task's end
         self._pause: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
@@ -234,9 +236,13 @@ class ResumableSession:
         self.keep_snapshot_soon()
 
     def keep_snapshot_soon(self) -> None:
-        """Start taking a snapshot if one is due; a request under way does so at its end."""
-        if self._takes_snapshots and self._task is None and not self.session.closed:
+        """Take a snapshot if one is due, now or at the end of what is under way."""
+        if not self._takes_snapshots or self.session.closed:
+            return
+        if self._task is None:
             self._run(self._keep_snapshot())
+        else:
+            self._snapshot_wanted = True
 
     def _leave_connection(self, new: Connection | None) -> None:
         for waiting_connection, _ in self._queue:
@@ -370,6 +376,9 @@ class ResumableSession:
             self._run(self._work())
         elif self._ending is not None or self.session.closed:
             self._close(self._ending or Ending.CLOSED)
+        elif self._snapshot_wanted:
+            self._snapshot_wanted = False
+            self.keep_snapshot_soon()
 
     async def _deliver(self, connection: Connection, message: Message, answer: Started[str]) -> None:
         try:
