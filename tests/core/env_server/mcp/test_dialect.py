@@ -13,6 +13,7 @@ from tests.core.env_server.mcp.agents import Notes, NotesEnvironment
 from tests.environments import Do, Gate, GatedEnvironment, MischievousEnvironment, Shown, SingleSessionEnvironment
 from tests.servers import RunningServer, eventually
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history.entries import HistoryEntry
 from openenv.core.env_server.resumption.replay import refuse_unrepeatable
 from openenv.core.env_server.types import ConcurrencyConfig
@@ -54,8 +55,24 @@ def create(http: httpx.Client) -> str:
     return session_id
 
 
+@pytest.fixture(scope="module")
+def notes_server() -> Iterator[RunningServer]:
+    """One server of notes for all tests that leave no session on it."""
+    with Gate().open_afterwards() as gate:
+        app = create_fastapi_app(partial(Notes, gate), NOTES.action, NOTES.observation, max_concurrent_envs=8)
+        with RunningServer(app) as server:
+            yield server
+
+
 class TestShapes:
     """What programs of the public package read, key for key."""
+
+    @pytest.fixture
+    def notes(self, notes_server: RunningServer) -> Iterator[httpx.Client]:
+        with notes_server.http() as http:
+            yield http
+        notes_server.wait_for_sessions(0)
+        notes_server.assert_no_errors()
 
     def test_the_tools(self, notes: httpx.Client) -> None:
         tools = {tool["name"]: tool for tool in post(notes, "tools/list")["result"]["tools"]}

@@ -17,6 +17,7 @@ from tests.ors_wire import OrsWire, events_of
 from tests.servers import RunningServer, eventually
 from tests.tasked_environments import ListingEnvironment
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
     CallToolAction,
@@ -70,15 +71,24 @@ def riddles(serve: Serve) -> Start:
     return partial(serve, RiddleEnvironment, CallToolAction, CallToolObservation, env_name="riddle")
 
 
-@pytest.fixture
-def riddle(riddles: Start) -> RunningServer:
-    return riddles()
+@pytest.fixture(scope="module")
+def riddle() -> Iterator[RunningServer]:
+    """One server of riddles for all tests that leave it as they found it."""
+    app = create_fastapi_app(
+        RiddleEnvironment, CallToolAction, CallToolObservation, env_name="riddle", max_concurrent_envs=8
+    )
+    with RunningServer(app) as server:
+        yield server
 
 
 @pytest.fixture
 def wire(riddle: RunningServer) -> Iterator[OrsWire]:
+    """A session on that server, which is deleted after the test."""
     with OrsWire(riddle) as wire:
         yield wire
+        wire.post("/delete")
+    riddle.wait_for_sessions(0)
+    riddle.assert_no_errors()
 
 
 def refused(response: httpx.Response) -> tuple[int, str]:
@@ -411,6 +421,7 @@ class TestConnections:
         with OrsWire(riddle) as other:
             other.begin()
             assert other.stream("told", task_id)[1] == ("error", "unknown task_id")
+            other.post("/delete")
         assert wire.stream("told", task_id)[1].event == "end"
         assert wire.stream("told", "made up")[1] == ("error", "unknown task_id")
 
@@ -539,7 +550,9 @@ class TestKeepingAlive:
             calling.join()
             assert results[0]["output"]["reward"] == 9
 
-    def test_nothing_is_left_when_the_server_ends(self, riddle: RunningServer, wire: OrsWire) -> None:
-        wire.begin()
-        riddle.stop()
-        assert riddle.sessions.active_sessions == 0
+    def test_nothing_is_left_when_the_server_ends(self, riddles: Start) -> None:
+        server = riddles()
+        with OrsWire(server) as wire:
+            wire.begin()
+            server.stop()
+        assert server.sessions.active_sessions == 0
