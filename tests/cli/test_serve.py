@@ -223,7 +223,7 @@ def test_a_taken_port_is_told_before_anything_is_announced(openenv: Any) -> None
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
         f"Error: Can't listen on 127.0.0.1:{port}: Address already in use. "
-        "Choose another --port (0 takes a free one) or --host.\n"
+        "Choose another --port (0 chooses a free one) or --host.\n"
     )
 
 

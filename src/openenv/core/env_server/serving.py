@@ -150,7 +150,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]  # the rest repeats the address
         raise ConfigurationError(
-            f"Can't listen on {host}:{port}: {reason}. Choose another --port (0 takes a free one) or --host."
+            f"Can't listen on {host}:{port}: {reason}. Choose another --port (0 chooses a free one) or --host."
         ) from error
 
 

@@ -20,7 +20,7 @@ ORS_HEADER = "X-Session-ID"
 AGENT_HEADER = "Mcp-Session-Id"
 """Header with the id of an agent's connection in MCP over HTTP, which has a session of its own."""
 
-HAND_ON = "openenv.hand_on"
+FORWARD = "openenv.forward"
 """Key in an ASGI scope of the function that forwards a request to the worker of the session in its body."""
 
 # Characters of a session's id that are public; the rest is secret.

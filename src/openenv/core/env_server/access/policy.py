@@ -31,7 +31,7 @@ API_KEY_HEADER = "X-API-Key"
 _TOKEN_BYTES = 24
 # A proxy adds one of these headers. They can be forged, so none of them makes a peer a local one.
 _PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-# These paths tell whether a server is up, and nothing else.
+# These paths show whether a server is up, and nothing else.
 _OPEN_PATHS = ("/health", "/ready")
 _LONGEST_ECHO = 100
 # Address of Starlette's test client. A proxy can give its client any name, but it adds one of the headers above.
@@ -61,7 +61,7 @@ class Denial(NamedTuple):
 
     Attributes:
         status: The HTTP status of the answer.
-        detail: What was expected, what came, and which setting allows it.
+        detail: What was expected, what was received, and which setting allows it.
     """
 
     status: int
@@ -196,7 +196,7 @@ class AccessPolicy:
     def _other_site(self, scope: Scope, headers: Headers) -> Denial | None:
         """Deny a request that a browser sends for a page of another site."""
         sent = headers.getlist("origin")
-        if len(sent) > 1 or (sent and not self._may_come_from(Origin.parse(sent[0]), scope, headers)):
+        if len(sent) > 1 or (sent and not self._is_own_or_allowed(Origin.parse(sent[0]), scope, headers)):
             return Denial(
                 403,
                 f"Expected a request of this server's own pages, got one of the origin {_quoted(', '.join(sent))}. If "
@@ -211,7 +211,7 @@ class AccessPolicy:
             )
         return None
 
-    def _may_come_from(self, origin: Origin | None, scope: Scope, headers: Headers) -> bool:
+    def _is_own_or_allowed(self, origin: Origin | None, scope: Scope, headers: Headers) -> bool:
         if origin is None:
             return False
         scheme = _HTTP_SCHEMES.get(scope["scheme"], scope["scheme"])

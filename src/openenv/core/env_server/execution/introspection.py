@@ -52,10 +52,10 @@ def environment_method(environment: Hashable, name: str) -> EnvironmentMethod:
 
 def _is_newer(environment: Any, name: str, other: str) -> bool:
     """Return whether ``name`` is defined in a subclass of the class that defines ``other``, and so takes precedence."""
-    return _place(environment, name) < _place(environment, other)
+    return _depth(environment, name) < _depth(environment, other)
 
 
-def _place(environment: Any, attribute: str) -> int:
+def _depth(environment: Any, attribute: str) -> int:
     ancestors = environment.__mro__
     return next((position for position, cls in enumerate(ancestors) if attribute in vars(cls)), len(ancestors))
 

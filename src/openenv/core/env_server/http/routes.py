@@ -55,7 +55,7 @@ _STATE_TIMEOUT_S = 30.0
 WARNING_HEADER = "X-OpenEnv-Warning"
 """Response header that names the arguments of a request that the environment does not accept, and that were ignored."""
 
-_READY: dict[int | str, dict[str, Any]] = {503: {"model": ReadyResponse, "description": "It takes no new sessions."}}
+_READY: dict[int | str, dict[str, Any]] = {503: {"model": ReadyResponse, "description": "It opens no new sessions."}}
 
 
 _NAMING_A_SESSION = {

@@ -22,7 +22,7 @@ from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.process_main import serve_sessions
 
 FORK = b"f"
-"""Message that requests a fork, and comes with the new process's socket."""
+"""Message that requests a fork, and carries the new process's socket."""
 
 # Seconds that environments get to close when the server has ended.
 _END_GRACE_S = 5.0

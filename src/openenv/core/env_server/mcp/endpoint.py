@@ -27,7 +27,7 @@ from openenv.core.env_server.mcp.dialect import (
     response_json,
 )
 from openenv.core.wire.mcp_types import JsonRpcRequest, JsonRpcResponse
-from openenv.core.wire.names import HAND_ON
+from openenv.core.wire.names import FORWARD
 
 if TYPE_CHECKING:
     from openenv.core.env_server.mcp.native import Connections
@@ -109,7 +109,7 @@ class McpEndpoint:
         document = parse(body)
         rpc = parse_error() if document is None else read_request(document)
         if isinstance(rpc, JsonRpcRequest):
-            if await self._handed_on(rpc, request, body, send):
+            if await self._is_forwarded(rpc, request, body, send):
                 return
             rpc = await self._carry_out(rpc, peer_address(request.scope))
         await _json(response_json(rpc))(request.scope, request.receive, send)
@@ -122,9 +122,9 @@ class McpEndpoint:
         session = self._methods.named(rpc)
         if isinstance(session, JsonRpcResponse):
             return session
-        return await (self._apart(rpc) if session is None else answer_request(session, rpc))
+        return await (self._answer_without_session(rpc) if session is None else answer_request(session, rpc))
 
-    async def _apart(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
+    async def _answer_without_session(self, rpc: JsonRpcRequest) -> JsonRpcResponse:
         """Answer a request that names no session, in a fresh environment if it needs one."""
         answered = answer_without_session(self._sessions.common_tools, rpc)
         if answered is not None:
@@ -132,14 +132,14 @@ class McpEndpoint:
         async with self._sessions.temporary_session() as session:
             return await answer_request(session, rpc)
 
-    async def _handed_on(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:
+    async def _is_forwarded(self, rpc: JsonRpcRequest, request: Request, body: bytes, send: Send) -> bool:
         """Forward a request to the worker that holds its session, if that is another worker."""
-        hand_on: Any = request.scope.get(HAND_ON)
+        forward: Any = request.scope.get(FORWARD)
         session_id = named_session(rpc)
-        if hand_on is None or session_id is None:
+        if forward is None or session_id is None:
             return False
-        handed_on: bool = await hand_on(session_id, request.scope, _Again(body, request.receive).receive, send)
-        return handed_on
+        forwarded: bool = await forward(session_id, request.scope, _Again(body, request.receive).receive, send)
+        return forwarded
 
 
 class _Again:

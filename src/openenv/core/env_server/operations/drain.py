@@ -1,7 +1,7 @@
 """Drain of a server: after SIGTERM it opens no new sessions and waits for running episodes before it ends.
 
 Ctrl-C ends the server at once, as does any second signal. Then uvicorn shuts down: sockets are closed with code 1012,
-so that clients of v1 know that the server may come back.
+so that clients of v1 reconnect later.
 """
 
 import logging

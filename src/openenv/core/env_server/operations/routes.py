@@ -30,7 +30,7 @@ QueryWorkers = Callable[[Report], Awaitable[Mapping[str, Report | None]]]
 class SessionRow(BaseModel):
     """Row of the table: one session."""
 
-    session: str = Field(description="what it is called, in the log too; not the id that its client knows")
+    session: str = Field(description="public name of the session, as in the log; not its id")
     worker: str = Field(description="number of the worker that holds it")
     transport: str = Field(description="v1, legacy, http, mcp or ors")
     phase: str = Field(description="where its episode stands: new, playing or done")
@@ -41,7 +41,7 @@ class SessionRow(BaseModel):
     episode_steps: int = Field(description="steps of this episode")
     reward: float | None = Field(description="rewards of this episode so far, added up")
     busy: bool = Field(description="whether its environment is at work on a request")
-    away: bool = Field(description="whether its client has lost its connection and may come back")
+    away: bool = Field(description="whether its client has lost its connection and may resume it")
     recoverable: bool | None = Field(
         None, description="whether it could be rebuilt if the process ended now; null where no journal has it"
     )

@@ -116,7 +116,7 @@ class Catalog:
             return dict(task)
         raise TaskNotFoundError(
             "Expected a task that this environment lists: its reset takes a split and an index, and none of the fields "
-            "of a task. No task that it lists is like this one."
+            "of a task. No listed task equals this one; list the tasks with their split and index."
         )
 
     async def _all_tasks(self) -> dict[str, list[dict[str, Any]]]:

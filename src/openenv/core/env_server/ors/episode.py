@@ -141,9 +141,9 @@ def _may_be_null(schema: Any) -> bool:
         return True
     kinds = schema.get("type", schema.get("enum", []))
     choices = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
-    says_nothing = not kinds and not choices and "$ref" not in schema and "const" not in schema
+    is_untyped = not kinds and not choices and "$ref" not in schema and "const" not in schema
     allowed = kinds if isinstance(kinds, list) else [kinds]
-    return says_nothing or "null" in allowed or bool(schema.get("nullable")) or any(map(_may_be_null, choices))
+    return is_untyped or "null" in allowed or bool(schema.get("nullable")) or any(map(_may_be_null, choices))
 
 
 def _error_event(error: RequestError) -> Event:

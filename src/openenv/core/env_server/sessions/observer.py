@@ -18,7 +18,7 @@ class SessionObserver(Protocol):
             session_name: Public name of the session; ``None`` before the session is open.
 
         Returns:
-            A context manager of the facts, which the block adds as it learns them. It lets exceptions pass.
+            A context manager of the facts, to which the block adds. It does not suppress exceptions.
         """
         ...
 

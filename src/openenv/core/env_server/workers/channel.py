@@ -25,7 +25,7 @@ class Kind(StrEnum):
     READY = "ready"
     FAILED = "failed"
     CLOSED = "closed"
-    LEAVING = "leaving"
+    STOPPING = "stopping"
     FORWARD = "forward"
 
 
@@ -35,10 +35,10 @@ class ChannelMessage:
 
     Attributes:
         kind: Type of the message.
-        value: ``READY``: for how many seconds the worker lets episodes end when it drains, and what peers from
+        value: ``READY``: seconds that the worker waits for episodes when it drains, and what peers from
             other machines have to show. ``FAILED``: why the worker can't serve. ``CLOSED``: how many clients have
             disconnected. ``FORWARD``: the number of the worker that the socket is for, and the seconds to wait for it.
-        carried: Socket that came with the message, if any; ``None`` where this process may open no more files.
+        carried: Socket that the message carried, if any; ``None`` where this process may open no more files.
     """
 
     kind: Kind

@@ -28,7 +28,7 @@ from openenv.core.exceptions import SessionNotFoundError
 from openenv.core.wire.legacy import encode_error
 from openenv.core.wire.names import (
     AGENT_HEADER,
-    HAND_ON,
+    FORWARD,
     ORS_HEADER,
     SESSION_COOKIE,
     SESSION_HEADER,
@@ -81,9 +81,9 @@ class Stream:
         self._writer = writer
 
     @classmethod
-    async def over(cls, line: socket.socket) -> Self:
+    async def over(cls, connection: socket.socket) -> Self:
         """Create a stream over a connected Unix socket, which the stream owns from now on."""
-        return cls(*await asyncio.open_unix_connection(sock=line))
+        return cls(*await asyncio.open_unix_connection(sock=connection))
 
     async def receive(self) -> Message | None:
         """Return the next event; ``None`` at the end."""
@@ -151,12 +151,12 @@ class Forwarder:
         session_id = named_session(scope) or ""
         worker = worker_of(session_id)
         if worker is None or worker not in self._others:
-            await self._app({**scope, HAND_ON: self.hand_on} if _is_of_agent(scope) else scope, receive, send)
-        elif not await self.hand_on(session_id, scope, receive, send):
+            await self._app({**scope, FORWARD: self.forward} if _is_of_agent(scope) else scope, receive, send)
+        elif not await self.forward(session_id, scope, receive, send):
             # This application recovers the other worker's sessions from a journal, or answers that they have ended.
             await self._app(scope, receive, send)
 
-    async def hand_on(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> bool:
+    async def forward(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> bool:
         """Forward a call to the worker of a session; return ``False`` where that worker is this one, or has ended."""
         worker = worker_of(session_id)
         if worker is None or worker not in self._others:
@@ -234,7 +234,7 @@ class _Call:
         self._scope = scope
         self._stream = stream
         self._state = _CallState.WAITING
-        self._client_has_gone = False
+        self._is_disconnected = False
         self._is_stream = _is_of_agent(scope) and scope["method"] == "GET"
 
     def end_stream(self) -> None:
@@ -249,7 +249,7 @@ class _Call:
             while (event := await self._stream.receive()) is not None:
                 self._state = _CallState.after(event)
                 await send(event)
-            if self._state in (_CallState.WAITING, _CallState.SOCKET_OPEN) and not self._client_has_gone:
+            if self._state in (_CallState.WAITING, _CallState.SOCKET_OPEN) and not self._is_disconnected:
                 await self._fail(send)
             elif self._state is _CallState.RESPONSE_OPEN and self._is_stream:
                 await send({"type": "http.response.body", "body": b""})
@@ -260,9 +260,9 @@ class _Call:
 
     async def _carry_up(self, receive: Receive) -> None:
         with suppress(ConnectionError):  # carry() sees that the other worker has closed the stream
-            while not self._client_has_gone:
+            while not self._is_disconnected:
                 event = await receive()
-                self._client_has_gone = event["type"].endswith(".disconnect")
+                self._is_disconnected = event["type"].endswith(".disconnect")
                 await self._stream.send(event)
 
     async def _fail(self, send: Send) -> None:

@@ -36,7 +36,7 @@ _START_ATTEMPTS = 3
 _START_PAUSE_S = 0.5
 # Pause before a full channel is tried again.
 _FULL_PAUSE_S = 0.01
-# How often to look for the worker that replaces a dead one.
+# Poll interval for the worker that replaces a dead one.
 _REPLACED_PAUSE_S = 0.1
 # Added to the time within which workers end their draining themselves.
 _DRAIN_MARGIN_S = 1.0
@@ -55,9 +55,9 @@ class WorkerProcess:
     Attributes:
         load: Number of connected clients.
         ready: Whether the worker has begun to accept clients.
-        leaving: Whether the worker shuts down, and accepts no more clients.
-        drain_s: For how many seconds the worker lets episodes end.
-        auth_requirement: What peers from other machines have to show.
+        stopping: Whether the worker shuts down, and accepts no more clients.
+        drain_s: Seconds that the worker waits for episodes when it drains.
+        auth_requirement: Requirement for peers on other machines.
         failure: Why the worker can't serve, if the worker reported that.
     """
 
@@ -65,7 +65,7 @@ class WorkerProcess:
         self.number = number
         self.load = 0
         self.ready = False
-        self.leaving = False
+        self.stopping = False
         self.drain_s = 0.0
         self.auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
         self.failure = ""
@@ -76,13 +76,13 @@ class WorkerProcess:
         return f"worker {self.number} (process {self.process.pid})"
 
     @property
-    def takes_clients(self) -> bool:
+    def accepts_clients(self) -> bool:
         """Whether the worker accepts clients now."""
-        return self.ready and not self.leaving
+        return self.ready and not self.stopping
 
-    def hand_over(self, kind: Kind, carried: socket.socket) -> bool:
+    def send_socket(self, kind: Kind, carried: socket.socket) -> bool:
         """Send a socket; return ``False`` where the channel is full or closed."""
-        if not self.takes_clients:
+        if not self.accepts_clients:
             return False
         try:
             self.channel.send(kind, carried=carried)
@@ -99,8 +99,8 @@ class WorkerProcess:
             self.auth_requirement = AuthRequirement(auth_requirement)
         elif message.kind is Kind.FAILED:
             self.failure = message.value
-        elif message.kind is Kind.LEAVING:
-            self.leaving = True
+        elif message.kind is Kind.STOPPING:
+            self.stopping = True
         elif message.kind is Kind.CLOSED:
             self.load -= message.value
 
@@ -190,7 +190,7 @@ class Supervisor:
             worker = await self._start(number, counts)
             how = await worker.ended()
             self._receive(worker)  # its last messages
-            self._let_go(worker)
+            self._remove(worker)
             counts.clear(number)
             if self._stop_requested.is_set():
                 await asyncio.Event().wait()  # until run() ends
@@ -223,7 +223,7 @@ class Supervisor:
         asyncio.get_running_loop().add_reader(ours.connection.fileno(), self._receive, worker)
         return worker
 
-    def _let_go(self, worker: WorkerProcess) -> None:
+    def _remove(self, worker: WorkerProcess) -> None:
         del self._workers[worker.number]
         asyncio.get_running_loop().remove_reader(worker.channel.connection.fileno())
         worker.channel.close()
@@ -247,14 +247,14 @@ class Supervisor:
             self._auth_requirement = worker.auth_requirement
             self._all_ready.set()
 
-    async def _forward(self, number: int, patience_s: float, line: socket.socket) -> None:
+    async def _forward(self, number: int, patience_s: float, connection: socket.socket) -> None:
         """Send a worker its end of another worker's stream; close it where the worker is not ready in time."""
-        gives_up_at = time.monotonic() + patience_s
-        with line:
-            while (worker := self._workers.get(number)) is None or not worker.hand_over(Kind.FORWARDED, line):
-                if worker is not None and worker.takes_clients:
+        deadline = time.monotonic() + patience_s
+        with connection:
+            while (worker := self._workers.get(number)) is None or not worker.send_socket(Kind.FORWARDED, connection):
+                if worker is not None and worker.accepts_clients:
                     await asyncio.sleep(_FULL_PAUSE_S)
-                elif time.monotonic() < gives_up_at and not self._stop_requested.is_set():
+                elif time.monotonic() < deadline and not self._stop_requested.is_set():
                     await asyncio.sleep(_REPLACED_PAUSE_S)
                 else:
                     return
@@ -265,12 +265,12 @@ class Supervisor:
         self._on_ready(self._auth_requirement)
         while True:
             with await self._accept() as client:
-                await self._hand_over(client)
+                await self._distribute_client(client)
 
-    async def _hand_over(self, client: socket.socket) -> None:
+    async def _distribute_client(self, client: socket.socket) -> None:
         while True:
             for worker in sorted(self._workers.values(), key=attrgetter("load", "number")):
-                if worker.hand_over(Kind.CLIENT, client):
+                if worker.send_socket(Kind.CLIENT, client):
                     return
             await asyncio.sleep(_FULL_PAUSE_S)
 
@@ -307,7 +307,7 @@ class Supervisor:
             worker.signal(signal.SIGKILL)
         await _all_ended(workers)
         for worker in workers:
-            self._let_go(worker)
+            self._remove(worker)
 
     async def _ended(self, workers: list[WorkerProcess], timeout_s: float) -> None:
         """Wait until workers have ended, the time is over, or a second signal arrives."""

@@ -90,7 +90,7 @@ def main() -> None:
 
 
 class WorkerServer(DrainingServer):
-    """Server of sockets that come over a channel, instead of from a listening socket.
+    """Server of sockets that are received over a channel, instead of from a listening socket.
 
     SIGTERM starts draining, as in any server; ``STOP`` on the channel shuts the server down now.
 
@@ -135,7 +135,7 @@ class WorkerServer(DrainingServer):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more clients, and close the connections."""
         with suppress(OSError):
-            self._channel.send(Kind.LEAVING)
+            self._channel.send(Kind.STOPPING)
         asyncio.get_running_loop().remove_reader(self._channel.connection.fileno())
         self._forwarder.end_streams()
         await super().shutdown(sockets)
