@@ -73,19 +73,14 @@ class Journal:
         metrics: Counts of writes.
         notes: Requests of the next commit.
         answers: Answers of the next commit. Records append to both lists; a method call would add a tenth to the cost.
-        on_taken: Called with the numbers of sessions that other runs have acquired, before their next answer is sent.
-        on_lost: Called with the numbers of sessions that can't be rebuilt before their next starting point; with
-            ``None`` for all sessions.
-        on_begun_anew: Called when the journal can be written again after a failure, or after the loss of its contents:
-            live sessions that the journal lacks are to be recorded again with ``add_again``.
     """
 
     def __init__(self, store: Store, *, max_age_s: float, max_bytes: int) -> None:
         self.name = store.name
         self.metrics = Metrics()
-        self.on_taken: Callable[[frozenset[int]], None] = _ignore_numbers
-        self.on_lost: Callable[[frozenset[int] | None], None] = _ignore_numbers
-        self.on_begun_anew: Callable[[], None] = _ignore
+        self._on_acquired: Callable[[frozenset[int]], None] = _ignore_numbers
+        self._on_lost: Callable[[frozenset[int] | None], None] = _ignore_numbers
+        self._on_restored: Callable[[], None] = _ignore
         self.notes: list[Note] = []
         self.answers: list[str] = []
         self._store = store
@@ -123,6 +118,30 @@ class Journal:
             return None
         max_bytes = int(config.journal_max_size_mb * _MEBIBYTE)
         return cls(store_at(config.journal), max_age_s=config.journal_max_age_s, max_bytes=max_bytes)
+
+    def report_to(
+        self,
+        metrics: Metrics,
+        *,
+        on_acquired: Callable[[frozenset[int]], None],
+        on_lost: Callable[[frozenset[int] | None], None],
+        on_restored: Callable[[], None],
+    ) -> None:
+        """Set what the journal counts in, and the functions that it calls.
+
+        Args:
+            metrics: Counts of writes.
+            on_acquired: Called with the numbers of sessions that other runs have acquired, before their next answer is
+                sent.
+            on_lost: Called with the numbers of sessions that can't be rebuilt before their next starting point; with
+                ``None`` for all sessions.
+            on_restored: Called when the journal can be written again after a failure, or after the loss of its
+                contents: live sessions that the journal lacks are to be recorded again with ``add_again``.
+        """
+        self.metrics = metrics
+        self._on_acquired = on_acquired
+        self._on_lost = on_lost
+        self._on_restored = on_restored
 
     def prepare(self) -> None:
         """Create the store, or check the existing store. Blocks; a server calls this before it accepts clients.
@@ -377,7 +396,7 @@ class Journal:
             self.metrics.journal_replaced += 1
             self._retention.stop()
             self._retention = None
-            self.on_lost(None)
+            self._on_lost(None)
         self._clock.begin_anew()
         await self._store.close()
         await self._start_run()
@@ -392,7 +411,7 @@ class Journal:
 
     def _learn_lost(self, sessions: frozenset[int]) -> None:
         if sessions:
-            self.on_lost(sessions)
+            self._on_lost(sessions)
 
     async def _watch(self) -> None:
         """Check regularly which sessions other runs have acquired, and retry a failing journal."""
@@ -477,7 +496,7 @@ class Journal:
         """Remove the sessions that other runs have acquired, and those that were just forked from them."""
         while sessions:
             self._taken |= dict.fromkeys(sessions)
-            self.on_taken(sessions)
+            self._on_acquired(sessions)
             sessions = frozenset() if batch is None else batch.drop(sessions)
         while len(self._taken) > _MOST_TAKEN:
             del self._taken[next(iter(self._taken))]
@@ -491,14 +510,14 @@ class Journal:
                 self.name,
                 error.message,
             )
-            self.on_lost(None)
+            self._on_lost(None)
         self._drop()
 
     def _opened(self) -> None:
         if self._state is JournalState.FAILING:
             logger.warning("the journal %s can be written again", self.name)
         self._set_state(JournalState.OPEN)
-        self.on_begun_anew()
+        self._on_restored()
 
     def _set_state(self, state: JournalState) -> None:
         self._state = state
@@ -526,8 +545,8 @@ def _hear_out(task: "asyncio.Task[None]") -> None:
 
 
 def _ignore_numbers(_sessions: frozenset[int] | None) -> None:
-    """Default of ``Journal.on_taken`` and ``Journal.on_lost``."""
+    """Report of numbers to nothing, by default."""
 
 
 def _ignore() -> None:
-    """Default of ``Journal.on_begun_anew``."""
+    """Report of a restored journal to nothing, by default."""

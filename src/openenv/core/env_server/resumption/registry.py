@@ -59,10 +59,12 @@ class ResumableSessions:
         self.metrics = sessions.metrics
         self.metrics.watch_queued(self._count_queued)
         if journal is not None:
-            journal.metrics = sessions.metrics
-            journal.on_taken = self._taken_elsewhere
-            journal.on_lost = self._beginnings_lost
-            journal.on_begun_anew = self._take_down_again
+            journal.report_to(
+                sessions.metrics,
+                on_acquired=self._taken_elsewhere,
+                on_lost=self._beginnings_lost,
+                on_restored=self._take_down_again,
+            )
         self._resumable: dict[str, ResumableSession] = {}
 
     async def open(self, arguments: dict[str, Any], connection: Connection) -> ResumableSession:
