@@ -14,7 +14,6 @@ from pydantic_core import PydanticSerializationError, to_json
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.results import Outcome, Picture, WrittenJson
-from openenv.core.wire.types import Scalar
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +44,12 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
         raise unsendable(outcome, error) from error
-    reward = _scalar(outcome.reward)
+    reward = outcome.reward
+    # Python's text of a finite number is valid JSON, and takes a tenth of the time.
+    written = repr(reward) if type(reward) in (float, int) else _dump(reward)
     done = "true" if outcome.done else "false"
     beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
-    return f'{{"observation":{shown},"reward":{reward},"done":{done}{beside}}}'
+    return f'{{"observation":{shown},"reward":{written},"done":{done}{beside}}}'
 
 
 def observation_json(observation: BaseModel | WrittenJson) -> str:
@@ -168,11 +169,6 @@ def _non_finite_place(value: Any, depth: int = 0) -> str | None:
         if below is not None:
             return f"{key}.{below}" if below else str(key)
     return None
-
-
-def _scalar(value: Scalar | None) -> str:
-    # Python's text of a finite number is valid JSON, and takes a tenth of the time.
-    return repr(value) if type(value) in (float, int) else _dump(value)
 
 
 def _dump(value: Any) -> str:

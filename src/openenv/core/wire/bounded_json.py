@@ -33,7 +33,8 @@ def read_json(frame: str | None, max_bytes: int | None = None, extra_bytes: int 
     if frame is None:
         raise InvalidRequestError("Expected a text frame with JSON, got a binary frame.")
     if max_bytes is not None:
-        check_size(frame, max_bytes + extra_bytes)
+        if len(frame) * 4 > max_bytes:  # else no count of bytes is needed
+            check_size(frame, max_bytes + extra_bytes)
         if len(frame) > LONG_MESSAGE:
             check_marks(count_marks(frame), max_bytes)
     try:
@@ -53,10 +54,9 @@ def check_size(text: str, max_bytes: int) -> None:
     Raises:
         MessageTooLargeError: The message is longer.
     """
-    if len(text) * 4 > max_bytes:  # else no count of bytes is needed
-        size = len(text.encode(errors="surrogatepass"))
-        if size > max_bytes:
-            raise MessageTooLargeError(size, max_bytes)
+    size = len(text.encode(errors="surrogatepass"))
+    if size > max_bytes:
+        raise MessageTooLargeError(size, max_bytes)
 
 
 def count_marks(text: str | bytes) -> int:

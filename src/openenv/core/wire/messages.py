@@ -73,11 +73,13 @@ class Refusal(NamedTuple):
         error: The error to answer with.
         id: The message's number, if it has one.
         session: The message's session, if it names one.
+        type: Empty: the message may have had none.
     """
 
     error: RequestError
     id: int | None
     session: str | None
+    type: str = ""
 
 
 # --- Requests --------------------------------------------------------------------------------------------------------

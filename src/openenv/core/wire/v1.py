@@ -51,18 +51,19 @@ def decode_v1(frame: str | None, max_bytes: int | None = None) -> Iterator[V1Req
         if not document:
             raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
         return map(_read_v1, document)
-    return iter((_read_alone(document, frame or "", max_bytes),))
+    message = _read_v1(document)
+    if frame is not None and max_bytes is not None and len(frame) * 4 > max_bytes:
+        message = _within_size(message, frame, max_bytes)
+    return iter((message,))
 
 
-def _read_alone(message: Any, frame: str, max_bytes: int | None) -> V1Request | Refusal:
-    """Decode the only message of a frame, without the allowance for arrays."""
-    request = _read_v1(message)
+def _within_size(message: V1Request | Refusal, frame: str, max_bytes: int) -> V1Request | Refusal:
+    """Return the only message of a frame, which has no allowance for arrays; a refusal if it is too long."""
     try:
-        if max_bytes is not None:
-            check_size(frame, max_bytes)
+        check_size(frame, max_bytes)
     except MessageTooLargeError as error:
-        return Refusal(error, request.id, request.session)
-    return request
+        return Refusal(error, message.id, message.session)
+    return message
 
 
 def _read_v1(message: Any) -> V1Request | Refusal:

@@ -27,6 +27,5 @@ def progress_listener(listener: ProgressListener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def current_progress_listener() -> ProgressListener | None:
-    """Return the listener of the surrounding block, which any thread may call; ``None`` without such a block."""
-    return _listener.get()
+current_progress_listener: Callable[[], ProgressListener | None] = _listener.get
+"""Return the listener of the surrounding block, which any thread may call; ``None`` without such a block."""

@@ -17,7 +17,7 @@ from openenv.core.env_server.history.history import Row
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.fork import Fork
 from openenv.core.env_server.resumption.recovery import Recovery, describe_environment, failure_of
-from openenv.core.env_server.resumption.resumable_session import Connection, ResumableSession
+from openenv.core.env_server.resumption.resumable_session import ResumableSession, SessionConnection
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
@@ -44,6 +44,7 @@ class ResumableSessions:
         journal: Journal for recovery after the process has ended; ``None`` if sessions end with the process.
 
     Attributes:
+        journal: As above.
         window_s: Resume window: seconds for which a session without a socket is kept.
         metrics: Metrics of this process.
     """
@@ -51,7 +52,7 @@ class ResumableSessions:
     def __init__(self, sessions: SessionManager, max_message_bytes: int, journal: Journal | None = None) -> None:
         self._sessions = sessions
         self._max_message_bytes = max_message_bytes
-        self._journal = journal
+        self.journal = journal
         self._environment: str | None = None
         self._recovery = None if journal is None else Recovery(journal, sessions, self._describe)
         self._recovering: dict[str, asyncio.Task[ResumableSession]] = {}
@@ -67,7 +68,7 @@ class ResumableSessions:
             )
         self._resumable: dict[str, ResumableSession] = {}
 
-    async def open(self, arguments: dict[str, Any], connection: Connection) -> ResumableSession:
+    async def open(self, arguments: dict[str, Any], connection: SessionConnection) -> ResumableSession:
         """Open a session for a client, waiting in the queue for a slot if necessary.
 
         Args:
@@ -85,7 +86,9 @@ class ResumableSessions:
         resumable.join(connection)
         return resumable
 
-    async def attach(self, session_id: str, arguments: dict[str, Any], connection: Connection) -> ResumableSession:
+    async def attach(
+        self, session_id: str, arguments: dict[str, Any], connection: SessionConnection
+    ) -> ResumableSession:
         """Resume a session on another connection of its client; recover it from the journal if necessary.
 
         Args:
@@ -163,16 +166,6 @@ class ResumableSessions:
             f'"resume_window_s":{self.window_s:g}}}'
         )
 
-    @property
-    def keeps_journal(self) -> bool:
-        """Whether sessions are recorded in a journal."""
-        return self._journal is not None
-
-    async def put_on_record(self) -> None:
-        """Commit to the journal, if any, before answers are sent; a journal that can't be written is no error."""
-        if self._journal is not None:
-            await self._journal.commit()
-
     def _add(
         self,
         session: Session,
@@ -190,7 +183,7 @@ class ResumableSessions:
             longest_answer=longest_answer,
             fork=self._fork,
             on_close=self._remove,
-            takes_snapshots=self._journal is not None,
+            takes_snapshots=self.journal is not None,
             last_id=last_id,
             last_answer=last_answer,
         )
@@ -203,11 +196,11 @@ class ResumableSessions:
 
     async def _new_record(self, session: Session, token: str) -> MemoryRecord | JournalRecord:
         """Create the record of a new session: in the journal or, if that can't be opened, in memory."""
-        if self._journal is None:
+        if self.journal is None:
             return MemoryRecord()
         try:
-            await self._journal.start()
-            return self._journal.add(session.id, token, await self._describe(session))
+            await self.journal.start()
+            return self.journal.add(session.id, token, await self._describe(session))
         except JournalError:  # logged by the journal
             return MemoryRecord(recoverable=False)
         except BaseException:
@@ -222,9 +215,9 @@ class ResumableSessions:
     def _child_record(self, original: ResumableSession, session_id: str, token: str) -> MemoryRecord | JournalRecord:
         if isinstance(original.record, MemoryRecord):
             return MemoryRecord(original.record)
-        assert self._journal is not None
+        assert self.journal is not None
         assert self._environment is not None
-        record = self._journal.add_child(
+        record = self.journal.add_child(
             original.record.number,
             session_id,
             token,
@@ -237,7 +230,7 @@ class ResumableSessions:
             record.lose_beginning()
         return record
 
-    def _hand_over(self, resumable: ResumableSession, connection: Connection | None) -> None:
+    def _hand_over(self, resumable: ResumableSession, connection: SessionConnection | None) -> None:
         """Attach a session to a connection or, if that has closed, keep the session for its client."""
         if connection is None:
             self.abandon([resumable], clean=False)
@@ -258,8 +251,8 @@ class ResumableSessions:
             return None
         if not secrets.compare_digest(resumable.token.encode(), token.encode(errors="replace")):
             raise UnauthorizedError("The token is not this session's.")
-        if self._journal is not None:
-            await self._journal.check()
+        if self.journal is not None:
+            await self.journal.check()
             resumable = self._resumable.get(session_id)
             if resumable is None:
                 return None
@@ -297,10 +290,10 @@ class ResumableSessions:
 
     def _take_down_again(self) -> None:
         """Record the open sessions again, after the journal could not be written or was created anew."""
-        assert self._journal is not None
+        assert self.journal is not None
         for resumable in self._resumable.values():
             if isinstance(resumable.record, JournalRecord) and self._environment is not None:
-                self._journal.add_again(
+                self.journal.add_again(
                     resumable.record,
                     resumable.session.id,
                     resumable.token,

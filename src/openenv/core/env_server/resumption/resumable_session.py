@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.history import JournalRecord
@@ -36,8 +36,8 @@ _ALWAYS_TAKEN = ("close", "fork")
 Message: TypeAlias = V1Request | Refusal
 
 
-class Connection(Protocol):
-    """Connection that a session sends its answers to.
+class SessionConnection(Protocol):
+    """Connection of a client on v1, as far as its sessions know it.
 
     Attributes:
         client: Address of the client, as in ``access.peer.peer_address``; ``None`` for a client without a limit.
@@ -45,15 +45,14 @@ class Connection(Protocol):
 
     client: str | None
 
-    def began(self) -> None:
-        """Count a request as under way."""
-
-    def ended(self, answer: str | None) -> None:
-        """Count a request as ended, and send its answer; ``None`` if the answer is not for this connection."""
+    def begin(self, message: Message) -> "PendingRequest":
+        """Count a message of the frame that is being processed as under way."""
+        ...
 
     @property
     def has_room(self) -> bool:
         """Whether the unsent answers are within the limit."""
+        ...
 
     async def room(self) -> None:
         """Wait until the unsent answers are within the limit; may be cancelled."""
@@ -71,6 +70,20 @@ class Connection(Protocol):
             session: The session.
             unanswered: Ids of its requests without an answer.
         """
+
+
+class PendingRequest(NamedTuple):
+    """Message whose answer comes later; its connection counts it until then.
+
+    Attributes:
+        connection: The connection that it came on.
+        message: The message.
+        end: Ends the count, and sends an answer; ``None`` if the answer is not for this connection.
+    """
+
+    connection: SessionConnection
+    message: Message
+    end: Callable[[str | None], None]
 
 
 class ResumableSession:
@@ -136,14 +149,14 @@ class ResumableSession:
         self.token = token
         self.longest_answer = longest_answer
         self.record = record
-        self.connection: Connection | None = None
+        self.connection: SessionConnection | None = None
         self.last_id = last_id
         self.last_answer = last_answer
         self._sessions = sessions
         self._fork = fork
         self._on_close = on_close
         self._takes_snapshots = takes_snapshots and session.can_snapshot
-        self._queue: deque[tuple[Connection, Message]] = deque()
+        self._queue: deque[PendingRequest] = deque()
         self._task: asyncio.Task[None] | None = None  # carries out the requests that are not answered at once
         self._snapshot_wanted = False  # when what is under way has ended
         self._ending: Ending | None = None  # why the session is closed after the task's end
@@ -171,17 +184,15 @@ class ResumableSession:
                 if self._takes_snapshots and self._is_snapshot_due(message):
                     self._run(self._keep_snapshot())
                 return answer
-            connection.began()
-            self._run(self._deliver(connection, message, answer))
+            self._run(self._deliver(connection.begin(message), answer))
             return None
-        connection.began()
-        self._queue.append((connection, message))
+        self._queue.append(connection.begin(message))
         if isinstance(message, V1Request) and message.type == "close":  # the request under way may hang
             self._ending = Ending.CLOSED
             self._sessions.free_slot(self.session, Ending.CLOSED)
         return None
 
-    def attach(self, connection: Connection, longest_answer: int | None) -> None:
+    def attach(self, connection: SessionConnection, longest_answer: int | None) -> None:
         """Resume the session on another connection. Queued messages are dropped: the client sends them again.
 
         Args:
@@ -192,7 +203,7 @@ class ResumableSession:
         self.longest_answer = longest_answer
         self.session.resume()
 
-    def join(self, connection: Connection) -> None:
+    def join(self, connection: SessionConnection) -> None:
         """Attach the session's first connection."""
         self.connection = connection
 
@@ -225,7 +236,7 @@ class ResumableSession:
         self._sessions.free_slot(self.session, Ending.REPLACED)
         under_way = [self.last_id] if self._task is not None and self.last_answer is None else []
         if self.connection is not None:
-            unanswered = under_way + [message.id for _, message in self._queue if message.id is not None]
+            unanswered = under_way + [pending.message.id for pending in self._queue if pending.message.id is not None]
             self.connection.lost(self, unanswered)
         self.end(Ending.REPLACED)
 
@@ -244,9 +255,9 @@ class ResumableSession:
         else:
             self._snapshot_wanted = True
 
-    def _leave_connection(self, new: Connection | None) -> None:
-        for waiting_connection, _ in self._queue:
-            waiting_connection.ended(None)
+    def _leave_connection(self, new: SessionConnection | None) -> None:
+        for pending in self._queue:
+            pending.end(None)
         self._queue.clear()
         if self.connection is not None and self.connection is not new:
             self.connection.left(self)
@@ -367,8 +378,8 @@ class ResumableSession:
         if first is not None:
             await first
         while self._queue:
-            connection, message = self._queue.popleft()
-            await self._deliver(connection, message, self._answer(message))
+            pending = self._queue.popleft()
+            await self._deliver(pending, self._answer(pending.message))
 
     def _worked(self, _task: "asyncio.Task[None]") -> None:
         self._task = None
@@ -380,19 +391,20 @@ class ResumableSession:
             self._snapshot_wanted = False
             self.keep_snapshot_soon()
 
-    async def _deliver(self, connection: Connection, message: Message, answer: Started[str]) -> None:
+    async def _deliver(self, pending: PendingRequest, answer: Started[str]) -> None:
+        connection, message, end = pending
         try:
             text = answer if isinstance(answer, str) else await answer
         except asyncio.CancelledError:
-            connection.ended(None)
+            end(None)
             raise
-        connection.ended(text if connection is self.connection else None)
+        end(text if connection is self.connection else None)
         if self._takes_snapshots and self._is_snapshot_due(message):
             await self._keep_snapshot()
         if connection is self.connection and not connection.has_room:
             await self._wait_for_room(connection)
 
-    async def _wait_for_room(self, connection: Connection) -> None:
+    async def _wait_for_room(self, connection: SessionConnection) -> None:
         """Wait while the client leaves too many answers unread on the session's connection."""
         self._pause = asyncio.get_running_loop().create_task(connection.room())
         await asyncio.wait((self._pause,))

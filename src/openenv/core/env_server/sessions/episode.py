@@ -47,14 +47,9 @@ class Episode:
         """Position of the episode."""
         return Position(self.phase.value, self.number, self.step_count, self._earlier_steps, self.reward)
 
-    def check_step(self) -> None:
-        """Check that a step is allowed now.
-
-        Raises:
-            ResetNeededError: No episode is running.
-        """
-        if self.phase is not Phase.PLAYING:
-            raise ResetNeededError(_NEEDED_RESETS[self.phase])
+    def reset_needed(self) -> ResetNeededError:
+        """Return the error for a step while no episode is running."""
+        return ResetNeededError(_NEEDED_RESETS[self.phase])
 
     def begin(self, outcome: Outcome, episode_id: str | None) -> None:
         """Begin the next episode.

@@ -52,6 +52,7 @@ ANSWER_TYPES: Final = {
 }
 """The type of the answer to each type of request."""
 
+_ENDED = "This session has ended; it was idle for too long or was closed."
 _NONE: Mapping[str, Any] = {}
 # Timeout for ``get_metadata`` if the server sets no timeout for a reset.
 _METADATA_TIMEOUT_S = 30.0
@@ -486,7 +487,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self.status is SessionState.CLOSED:
-            raise SessionNotFoundError(self.id, "This session has ended; it was idle for too long or was closed.")
+            raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
 
     async def _handle_in_turn(self, kind: str, data: dict[str, Any]) -> str:
@@ -544,13 +545,15 @@ class Session:
         timeout_s: float | None = None,
         options: Mapping[str, Any] = _NONE,
     ) -> Started[Outcome]:
-        self._check_open()
+        if self.status is SessionState.CLOSED:
+            raise SessionNotFoundError(self.id, _ENDED)
+        self.last_activity = time.monotonic()
         if isinstance(action, dict):
             action = decode_action(action, self._action_class, self._takes_tool_actions)
         # Listing tools is allowed at any time, and is not a step.
         is_listing = isinstance(action, ListToolsAction)
-        if self._enforces_order and not is_listing:
-            self.episode.check_step()
+        if self.episode.phase is not Phase.PLAYING and self._enforces_order and not is_listing:
+            raise self.episode.reset_needed()
         limit_s = self._limits.step_timeout_s
         if timeout_s is None or (limit_s is not None and limit_s < timeout_s):
             timeout_s = limit_s

@@ -1,5 +1,12 @@
 """WebSocket transport at ``/mcp``: a session for an agent, in the public dialect of MCP, see ``mcp/dialect.py``."""
 
+from typing import TypeAlias
+
+from starlette.types import Receive, Scope, Send
+
+from openenv.core.env_server.access.peer import peer_address
+from openenv.core.env_server.access.rate import Rate
+from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.mcp.dialect import (
     CLOSE_SESSION,
     CREATE_SESSION,
@@ -13,11 +20,14 @@ from openenv.core.env_server.mcp.dialect import (
 )
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session
-from openenv.core.env_server.websocket.endpoint import Inbox, SocketTransport
+from openenv.core.env_server.websocket.endpoint import SocketTransport
+from openenv.core.env_server.websocket.legacy import SingleSessionWire
 from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.bounded_json import read_json
 from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse
+
+Document: TypeAlias = JsonRpcRequest | JsonRpcResponse
+"""Request, or the answer to an invalid one."""
 
 
 class McpSocketTransport(SocketTransport):
@@ -28,32 +38,65 @@ class McpSocketTransport(SocketTransport):
         max_message_bytes: Maximum length of a message, in bytes of UTF-8.
     """
 
-    opens_as = Transport.MCP
-
     def __init__(self, sessions: SessionManager, max_message_bytes: int) -> None:
         super().__init__(sessions, max_message_bytes)
         self._methods = SessionMethods(sessions)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one socket, from handshake to close."""
+        await receive()  # websocket.connect
+        client, rate = peer_address(scope), self._rate()
+        wire = McpWire(self._sessions, client, self._max_message_bytes, rate, methods=self._methods)
+        await self._serve(wire, receive, send)
+
+
+class McpWire(SingleSessionWire[Document]):
+    """Wire of a socket at ``/mcp``.
+
+    Args:
+        methods: Opens and closes sessions of agents.
+
+    The others are those of ``SingleSessionWire``.
+    """
+
+    opens_as = Transport.MCP
+
+    def __init__(
+        self,
+        sessions: SessionManager,
+        client: str,
+        max_message_bytes: int,
+        rate: Rate | None,
+        *,
+        methods: SessionMethods,
+    ) -> None:
+        super().__init__(sessions, client, max_message_bytes, rate)
+        self._methods = methods
+
+    @staticmethod
+    def _read(frame: str | None, max_bytes: int | None) -> Document:
+        document = read_json(frame, max_bytes)
+        if isinstance(document, list):
+            raise InvalidRequestError("Expected one request, got an array.")
+        return read_request(document)
+
+    def _carry_out(self, request: Document) -> Started[str | None]:
+        return self._respond(request) if isinstance(request, JsonRpcRequest) else response_json(request)
+
+    async def _respond(self, request: JsonRpcRequest) -> str:
+        session = self._session
+        if request.method == CREATE_SESSION:
+            response = JsonRpcResponse.success({"session_id": session.id}, request.id)
+        elif request.method != CLOSE_SESSION:
+            response = await answer_request(session, request)
+        elif named_session(request) == session.id:
+            message = "Invalid request: this socket's own session ends with the socket"
+            response = JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message, request_id=request.id)
+        else:
+            response = self._methods.close(request)
+        return response_json(response)
 
     def _error_frame(self, error: RequestError) -> str:
         if isinstance(error, InvalidRequestError):
             return response_json(parse_error(f"Parse error: {error.message.removeprefix('Invalid JSON: ')}"))
         return response_json(failed(error))
-
-    async def _answer(self, session: Session, text: str | None, inbox: Inbox) -> str:
-        document = read_json(text, self._max_message_bytes)
-        if isinstance(document, list):
-            raise InvalidRequestError("Expected one request, got an array.")
-        request = read_request(document)
-        if isinstance(request, JsonRpcRequest):
-            request = await self._watched(self._carry_out(session, request), inbox)
-        return response_json(request)
-
-    async def _carry_out(self, session: Session, request: JsonRpcRequest) -> JsonRpcResponse:
-        if request.method == CREATE_SESSION:
-            return JsonRpcResponse.success({"session_id": session.id}, request.id)
-        if request.method == CLOSE_SESSION and named_session(request) == session.id:
-            message = "Invalid request: this socket's own session ends with the socket"
-            return JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message, request_id=request.id)
-        if request.method == CLOSE_SESSION:
-            return self._methods.close(request)
-        return await answer_request(session, request)

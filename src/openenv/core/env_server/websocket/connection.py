@@ -1,0 +1,340 @@
+"""Connection: one socket, whose frames are read in order and whose answers are sent by one task at a time.
+
+How frames are read and written is the matter of a ``Wire``: the legacy wire (``legacy.py``), v1 (``v1.py``), or MCP
+(``mcp.py``). Requests that need no wait are answered while their frame is read, without a task. The reader goes on
+while others are under way, so that it notices at once when the client leaves, until their frames have too many bytes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from starlette.types import Receive, Send
+
+from openenv.core.env_server.metrics import Metrics
+
+logger = logging.getLogger(__name__)
+
+MessageT = TypeVar("MessageT")
+
+GOODBYES = (1000, 1001, 1009)
+"""Close codes of a client that closes the socket on purpose, leaves the page, or got an answer above its limit.
+
+Any other close may be unintended.
+"""
+
+NORMAL_CLOSURE = 1000
+"""Close code of a server that has answered the last request."""
+
+INTERNAL_ERROR = 1011
+"""Close code of a server that has failed."""
+
+# Requests of one frame that are answered before a flush and a yield to other tasks: the client reads these answers
+# while the next ones are computed.
+_REQUESTS_IN_A_ROW = 32
+# Limit on the requests under way of one socket, and the least limit on the bytes of their frames; above a limit, no
+# further frame is processed.
+_MOST_UNDER_WAY = 16_384
+_MOST_BYTES_UNDER_WAY = 16 * 1024 * 1024
+# Limit on the characters of unsent answers; above the limit, the socket's sessions wait.
+_MOST_UNSENT = 1024 * 1024
+
+
+class Frame:
+    """Frame with requests under way: it counts until the last of them has ended.
+
+    Args:
+        size: Number of characters, which are bytes unless the frame holds other letters than ASCII's.
+
+    Attributes:
+        size: As above.
+        requests: Number of its requests under way.
+    """
+
+    __slots__ = ("requests", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.requests = 0
+
+
+class Wire(Protocol[MessageT]):
+    """How the frames of one socket are read and written, and where its requests go.
+
+    Attributes:
+        commits: Whether ``commit`` has to be awaited before answers are sent.
+    """
+
+    commits: bool
+
+    def start(self, connection: "Connection[Any]") -> None:
+        """Begin, before the first frame is read.
+
+        Args:
+            connection: The socket.
+        """
+
+    def decode(self, frame: str | None) -> Iterable[MessageT]:
+        """Return the messages of a frame, with errors in place of invalid ones.
+
+        Args:
+            frame: The frame's text; ``None`` for a binary frame.
+        """
+        ...
+
+    def submit(self, message: MessageT) -> str | None:
+        """Carry out a message.
+
+        Returns:
+            The answer; ``None`` if it follows later, or if there is none.
+        """
+
+    def server_error(self) -> str:
+        """Return the answer to a frame on which the server itself failed."""
+        ...
+
+    async def commit(self, answers: list[str]) -> list[str]:
+        """Record answers before they are sent.
+
+        Args:
+            answers: The answers.
+
+        Returns:
+            The answers to send.
+        """
+        ...
+
+    def frames(self, answers: list[str]) -> Iterable[str]:
+        """Return the frames for some answers."""
+        ...
+
+    def close(self, code: int | None) -> None:
+        """Release the socket's sessions.
+
+        Args:
+            code: Close code of the client; ``None`` if the client sent none.
+        """
+
+
+class Connection(Generic[MessageT]):
+    """One accepted socket.
+
+    Args:
+        wire: How its frames are read and written.
+        receive: The socket's ASGI ``receive``.
+        send: The socket's ASGI ``send``.
+        metrics: Metrics to count in.
+        max_message_bytes: Maximum length of a message: so much may always be under way.
+    """
+
+    def __init__(
+        self, wire: Wire[MessageT], receive: Receive, send: Send, metrics: Metrics, max_message_bytes: int
+    ) -> None:
+        self._wire = wire
+        self._receive = receive
+        self._send = send
+        self._metrics = metrics
+        self._ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._close_code: int | None = None  # with which the server closes the socket
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Requests under way.
+        self._frame_size = 0
+        self._frame: Frame | None = None
+        self._under_way = 0
+        self._bytes_under_way = 0
+        self._most_bytes = max(_MOST_BYTES_UNDER_WAY, max_message_bytes)
+        self._room = asyncio.Event()
+        self._room.set()
+        # Unsent answers.
+        self._ready: list[str] = []
+        self._unsent = 0
+        self._little_unsent = asyncio.Event()
+        self._little_unsent.set()
+        self._is_sending = False
+        self._sent = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Answer requests until either side closes the socket."""
+        code: int | None = None
+        self._wire.start(self)
+        self.spawn(self._read())
+        try:
+            code = await self._ended
+        finally:
+            self._end(None)
+            try:
+                await self._cancel_tasks()
+            finally:
+                self._wire.close(code)
+        if self._close_code is not None:
+            await self._send_close(self._close_code)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in a task that is cancelled at the connection's end."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def begin(self) -> Frame:
+        """Count a request of the frame that is being processed as under way.
+
+        Returns:
+            The frame, for ``end``.
+        """
+        if self._frame is None:
+            self._frame = Frame(self._frame_size)
+            self._bytes_under_way += self._frame_size
+        self._frame.requests += 1
+        self._under_way += 1
+        if self._under_way >= _MOST_UNDER_WAY or self._bytes_under_way > self._most_bytes:
+            self._room.clear()
+        return self._frame
+
+    def end(self, frame: Frame) -> None:
+        """Count a request as ended.
+
+        Args:
+            frame: The frame that ``begin`` returned.
+        """
+        self._under_way -= 1
+        frame.requests -= 1
+        if frame.requests == 0:
+            self._bytes_under_way -= frame.size
+            if frame is self._frame:
+                self._frame = None
+        if self._under_way < _MOST_UNDER_WAY and self._bytes_under_way <= self._most_bytes:
+            self._room.set()
+
+    def send_soon(self, answer: str) -> None:
+        """Queue an answer for the next flush."""
+        if self._ended.done():
+            return
+        self._ready.append(answer)
+        self._unsent += len(answer)
+        if self._unsent > _MOST_UNSENT:
+            self._little_unsent.clear()
+        if len(self._ready) == 1 and not self._is_sending:
+            self.spawn(self._flush())
+
+    async def send(self, answer: str | None) -> None:
+        """Send an answer after those that are ready; ``None`` sends only those."""
+        if answer is not None:
+            self._ready.append(answer)
+        await self._flush()
+
+    def replace_unsent(self, replace: Callable[[list[str]], list[str]]) -> None:
+        """Replace the unsent answers.
+
+        Args:
+            replace: Returns the new ones.
+        """
+        self._ready = replace(self._ready)
+        if self._ready and not self._ended.done() and not self._is_sending:
+            self.spawn(self._flush())
+
+    def close_after_answers(self, code: int = NORMAL_CLOSURE) -> None:
+        """Close the socket when the answers that are ready have been sent.
+
+        Args:
+            code: Close code.
+        """
+        self._close_code = code
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the unsent answers are within the limit."""
+        return self._little_unsent.is_set()
+
+    async def room(self) -> None:
+        """Wait until the unsent answers are within the limit; may be cancelled."""
+        await self._little_unsent.wait()
+
+    async def _read(self) -> None:
+        wire, metrics = self._wire, self._metrics
+        while not self._ended.done():
+            event = await self._receive()
+            if event["type"] == "websocket.disconnect":
+                self._end(event.get("code"))
+                return
+            if not self._room.is_set():  # after receive(), which returns the disconnect
+                await self._room.wait()
+            text = event.get("text")
+            self._frame, self._frame_size = None, len(text or "")
+            metrics.frames_in += 1
+            metrics.characters_in += self._frame_size
+            try:
+                for count, message in enumerate(wire.decode(text), 1):
+                    answer = wire.submit(message)
+                    if answer is not None:
+                        self._ready.append(answer)
+                    if count % _REQUESTS_IN_A_ROW == 0:
+                        await self._flush_amid_frame()
+            except Exception:
+                logger.exception("the server failed on a frame")
+                self._ready.append(wire.server_error())
+            if self._ready or self._is_sending or self._close_code is not None:
+                await self._flush()
+
+    async def _flush_amid_frame(self) -> None:
+        """Send the answers that are ready; during a commit, requests of the frame go on up to the limit."""
+        if not self._wire.commits or sum(map(len, self._ready)) > _MOST_UNSENT:
+            await self._flush()
+        elif self._ready and not self._is_sending:
+            self.spawn(self._flush())
+        await asyncio.sleep(0)
+
+    async def _flush(self) -> None:
+        """Send the answers that are ready, and those that become ready meanwhile, after a flush under way.
+
+        A client that does not read blocks the flush, and with it the reading of further requests.
+        """
+        wire, metrics = self._wire, self._metrics
+        if self._is_sending:
+            self._sent.clear()
+            await self._sent.wait()
+            return
+        self._is_sending = True
+        try:
+            while self._ready and not self._ended.done():
+                answers, self._ready, self._unsent = self._ready, [], 0
+                self._little_unsent.set()
+                if wire.commits:
+                    answers = await wire.commit(answers)
+                for frame in wire.frames(answers):
+                    metrics.frames_out += 1
+                    metrics.characters_out += len(frame)
+                    await self._send({"type": "websocket.send", "text": frame})
+        except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn has closed the socket itself
+            logger.debug("a client went while it was being answered: %s", error)
+            self._end(None)
+        finally:
+            self._is_sending = False
+            self._sent.set()
+        if self._close_code is not None:
+            self._end(None)
+
+    async def _send_close(self, code: int) -> None:
+        try:
+            await self._send({"type": "websocket.close", "code": code})
+        except (OSError, RuntimeError) as error:
+            logger.debug("a client went before its socket was closed: %s", error)
+
+    def _end(self, code: int | None) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+        self._little_unsent.set()
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("the server failed on a socket, and closes it", exc_info=error)
+            self.close_after_answers(INTERNAL_ERROR)
+            self._end(None)
+
+    async def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
