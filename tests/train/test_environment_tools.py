@@ -16,6 +16,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, InvalidRequestError
 from openenv.core.mcp_client import MCPToolClient, fetch_tools
 from openenv.core.typed_client import client_for
+from openenv.core.wire.mcp_types import ListedTool
 from openenv.train.contents import call_content
 from openenv.train.environment_tools import EnvironmentTools
 
@@ -188,6 +189,17 @@ def test_only_an_environment_of_our_own_server_offers_its_actions_beside_its_too
     assert tools.action("echo_message", {}) == {"type": "call_tool", "tool_name": "echo_message", "arguments": {}}
 
 
+def test_a_server_names_its_actions_tools_as_it_likes() -> None:
+    form = {"type": "object", "properties": {"move": {"type": "string"}}}
+    own = Tool(name="climb", description="Look up.", input_schema={"type": "object", "properties": {}})
+    listed = [own, ListedTool(name="go_up", description="Climb.", input_schema=form, action="Climb")]
+
+    tools = EnvironmentTools.read(listed, Climb.model_json_schema(), GenericEnvClient(base_url="http://localhost:1"))
+
+    assert tools.action("climb", {}) == {"type": "call_tool", "tool_name": "climb", "arguments": {}}
+    assert tools.action("go_up", {"move": "up"}) == {"move": "up"}
+
+
 def test_without_tools_and_actions_there_is_nothing_to_do() -> None:
     with pytest.raises(ConfigurationError, match="offers no tools"):
         EnvironmentTools.read([], {}, GenericEnvClient(base_url="http://localhost:1"))
@@ -201,4 +213,4 @@ def test_without_a_server_there_are_none() -> None:
 def test_tools_are_listed_through_a_client_of_any_class() -> None:
     app = create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=1)
     with RunningServer(app) as server, GenericEnvClient(base_url=server.url) as client:
-        assert [each.name for each in wait_for(fetch_tools, client)] == ["climb"]
+        assert [(each.name, each.action) for each in wait_for(fetch_tools, client)] == [("climb", "Climb")]

@@ -18,9 +18,11 @@ from openenv.core.containers.base import Provider
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
 from openenv.core.wire.mcp_types import (
+    ACTION_KEY,
     CallToolObservation,
     GenericMCPObservation,
     JsonRpcResponse,
+    ListedTool,
     McpMethod,
     Tool,
     tool_observation_class,
@@ -210,14 +212,15 @@ class MCPToolClient(MCPClientBase):
         return await self.get_tool(name) is not None
 
 
-async def fetch_tools(client: EnvClient[Any, Any, Any]) -> list[Tool]:
+async def fetch_tools(client: EnvClient[Any, Any, Any]) -> list[ListedTool]:
     """List the tools that a client's session has now, whatever the client's class.
 
     Args:
         client: Its session is asked; one is opened if it has none.
 
     Returns:
-        The tools; none where the server lists none, such as a public one of an environment without MCP.
+        The tools, with the actions that they stand for; none where the server lists none, such as a public one of an
+        environment without MCP.
 
     Raises:
         ConnectionFailedError: There is no server.
@@ -243,21 +246,23 @@ def _read_tools(answer: dict[str, Any]) -> list[Tool]:
     if response.error is not None:
         logger.warning("the server lists no tools: %s", response.error.message)
         return []
-    return _listed(response)
+    return [Tool(**tool.model_dump()) for tool in _listed(response)]
 
 
-def _listed(response: JsonRpcResponse) -> list[Tool]:
+def _listed(response: JsonRpcResponse) -> list[ListedTool]:
     listed = response.result.get("tools") if isinstance(response.result, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise InvalidAnswerError(f"Expected a list of tools in the server's answer, got {response.result!r:.200}.")
     return [_read_tool(one) for one in listed]
 
 
-def _read_tool(told: Mapping[str, Any]) -> Tool:
-    """Make a tool of what a server tells of one, with MCP's name for the schema or with ours."""
-    schema = told.get("inputSchema", told.get("input_schema"))
-    fields = {"name": told.get("name"), "description": told.get("description") or "", "input_schema": schema}
-    return Tool.model_validate(fields)
+def _read_tool(listed: Mapping[str, Any]) -> ListedTool:
+    """Read a tool, with MCP's name for the schema or with ours."""
+    schema = listed.get("inputSchema", listed.get("input_schema"))
+    meta = listed.get("meta")
+    action = meta.get(ACTION_KEY) if isinstance(meta, dict) else None
+    fields = {"name": listed.get("name"), "description": listed.get("description") or "", "input_schema": schema}
+    return ListedTool.model_validate({**fields, "action": action})
 
 
 def _value(result: Any) -> Any:

@@ -28,6 +28,7 @@ from openenv.core.schema.reader import Member, concerns_tools, constants, member
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.actions import action_members, action_model, decode_action
+from openenv.core.wire.mcp_types import ListedTool
 from openenv.train.contents import refusal_text
 from openenv.train.tool_methods import ToolForm
 
@@ -281,7 +282,13 @@ async def _action_schema(client: EnvClient[Any, Any, Any], listed: Sequence[Tool
 
 
 def _own_tools(listed: Sequence[Tool], actions: Mapping[str, Any]) -> Sequence[Tool]:
-    """Return the tools of the environment's own. A server of ours lists those of its actions too, behind them."""
+    """Return the environment's own tools, which precede those that stand for actions.
+
+    A server says which tools stand for actions; where it does not, as a public one, their names show it.
+    """
+    stated = [tool.action for tool in listed if isinstance(tool, ListedTool) and tool.action is not None]
+    if stated and stated == list(actions):
+        return listed[: len(listed) - len(stated)]
     own = listed[: max(0, len(listed) - len(actions))]
     expected = tool_names(list(actions), frozenset(tool.name for tool in own))
     return own if [tool.name for tool in listed[len(own) :]] == expected else listed

@@ -29,6 +29,26 @@ class Tool(BaseMessage):
     input_schema: dict[str, Any]
 
 
+ACTION_KEY = "openenv/action"
+"""Key, in the ``meta`` of a listed tool, of the name of the action class that the tool stands for."""
+
+
+class ListedTool(Tool):
+    """Tool as a server lists it.
+
+    Attributes:
+        action: Name of the action class that the tool stands for; ``None`` for a tool of the environment's own, and
+            from servers that do not say it.
+    """
+
+    action: str | None = Field(default=None, exclude=True)
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        """The tool's ``meta`` on the wire; ``None`` if there is nothing to say."""
+        return None if self.action is None else {ACTION_KEY: self.action}
+
+
 class ToolErrorType(StrEnum):
     """Type of the error of a tool call."""
 

@@ -271,7 +271,8 @@ class TestMessages:
         with counter_server.wire() as wire:
             tools = wire.ask({"type": "mcp", "data": rpc("tools/list")})
             assert (tools["type"], tools["data"]["id"]) == ("mcp", 1)
-            assert [tool["name"] for tool in tools["data"]["result"]["tools"]] == ["add"]
+            listed = [(tool["name"], tool["meta"]) for tool in tools["data"]["result"]["tools"]]
+            assert listed == [("add", {"openenv/action": "Add"})]
             told = wire.ask({"type": "mcp", "data": rpc("tools/call", name="add", arguments={"amount": 4})})
             assert told["data"]["result"]["data"] == {"total": 4, "done": False}
             assert wire.step(amount=1)["data"]["observation"]["total"] == 5

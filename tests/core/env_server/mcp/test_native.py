@@ -108,6 +108,15 @@ class TestSessions:
 
         assert [run(play()) for _ in range(5)] == [1] * 5
 
+    def test_a_tool_says_for_which_action_it_stands(self, serve: Serve) -> None:
+        server = serve(CounterEnvironment, max_concurrent_envs=1)
+
+        async def listed() -> list[tuple[str, Any]]:
+            async with agent(f"{server.url}/mcp") as session:
+                return [(tool.name, tool.meta) for tool in (await session.list_tools()).tools]
+
+        assert run(listed()) == [("add", {"openenv/action": "Add"})]
+
     def test_no_place_is_an_error_that_says_so(self, serve: Serve) -> None:
         server = serve(SingleSessionEnvironment, max_concurrent_envs=1)
 

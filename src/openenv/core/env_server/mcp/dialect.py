@@ -22,7 +22,7 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.errors import error_data, error_json
-from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, McpMethod, Tool
+from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, ListedTool, McpMethod, Tool
 
 CREATE_SESSION = "openenv/session/create"
 CLOSE_SESSION = "openenv/session/close"
@@ -245,7 +245,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
         "outputSchema": None,
         "icons": None,
         "annotations": None,
-        "meta": None,
+        "meta": tool.meta if isinstance(tool, ListedTool) else None,
         "execution": None,
     }
 

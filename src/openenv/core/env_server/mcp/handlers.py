@@ -25,7 +25,7 @@ from openenv.core.env_server.sessions.toolbox import ERROR_CODES, ToolCallResult
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
 from openenv.core.wire.answers import state_json
 from openenv.core.wire.errors import error_json
-from openenv.core.wire.mcp_types import JsonRpcErrorCode, Tool
+from openenv.core.wire.mcp_types import JsonRpcErrorCode, ListedTool, Tool
 from openenv.core.wire.redaction import add_traceback, message_of, origin_of
 
 logger = logging.getLogger(__name__)
@@ -254,7 +254,8 @@ def _block(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    meta = tool.meta if isinstance(tool, ListedTool) else None
+    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema, "_meta": meta}
 
 
 def _validated(model: type[ResultT], result: dict[str, Any]) -> ResultT:

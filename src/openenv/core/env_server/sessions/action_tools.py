@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.schema.generator import model_description, model_parameters
 from openenv.core.wire.actions import action_members, decode_action
-from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, RESERVED_TOOL_NAMES, Tool
+from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, RESERVED_TOOL_NAMES, ListedTool
 
 _LONGEST_QUOTE = 100
 _METADATA = "metadata"
@@ -33,7 +33,9 @@ class ActionTool:
         self._constants = dict(_constants(model))
         parameters = model_parameters(model, (_METADATA, *self._constants))
         self._takes_any = model.model_config.get("extra") == "allow" or not model.model_fields.keys() - {"root"}
-        self.described = Tool(name=name, description=model_description(model), input_schema=parameters)
+        self.described = ListedTool(
+            name=name, description=model_description(model), input_schema=parameters, action=model.__name__
+        )
 
     def action(self, arguments: Mapping[str, Any]) -> BaseModel:
         """Create the action of a tool call.
