@@ -106,7 +106,7 @@ class HTTPEnvServer:
     """Sessions and transports of one environment, to be registered on an application.
 
     Args:
-        env: An environment class, a function or partial that makes one, or one instance that all sessions share.
+        env: An environment class, a function or partial that creates environments, or an instance for all sessions.
         action_cls: Class of the actions, or a union of such classes; by default the types that the environment's class
             declares for actions, observations and states.
         observation_cls: Class of the observations.
@@ -199,7 +199,7 @@ class HTTPEnvServer:
         self._sessions.show_errors()
 
     def prepare(self) -> None:
-        """Check the server's journal before clients connect, and make it if it does not exist. Blocks.
+        """Check the server's journal before clients connect, and create it if it does not exist. Blocks.
 
         Raises:
             ConfigurationError: The journal can't be opened, is no journal, or is of another version.
@@ -503,7 +503,7 @@ def _types_of(
 
 
 def _class_of(factory: EnvironmentFactory, config: ServerConfig) -> type:
-    """Return the class of the environments; an instance is made for it only if this process may run one."""
+    """Return the class of the environments; an instance is created for it only if this process may run environments."""
     if factory.environment_class is None and config.environments_per_process is not None:
         raise ConfigurationError(
             f'isolation="process" makes no environment in the server, so {factory.name} has to say what it makes; '

@@ -121,7 +121,7 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
             One of the forms that the class documents.
 
         Raises:
-            IllegalActionError: The rules refuse the action. The episode goes on as if it had not been sent.
+            IllegalActionError: The rules refuse the action. The episode continues as if the action had not been sent.
         """
 
     @property
@@ -148,7 +148,7 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
         return ()
 
     def report_progress(self, fraction: float, message: str = "") -> None:
-        """Report the progress of a tool to its caller; does nothing for a caller that wants no reports.
+        """Report the progress of a tool to its caller; does nothing for a caller that did not request reports.
 
         Args:
             fraction: Part of the work that is done, clipped to 0 to 1.

@@ -329,7 +329,7 @@ def _add_state(cls: Any, base: Any) -> None:
 
 
 def _empty_state(_self: Any) -> State:
-    """Return the state of an environment without one of its own; on a server, the session answers instead."""
+    """Return the state of an environment that defines no state; on a server, the session answers instead."""
     return State()
 
 

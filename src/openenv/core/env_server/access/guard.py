@@ -27,7 +27,7 @@ _HIDDEN_CREDENTIALS = HiddenCredentials()
 
 
 class AccessMiddleware:
-    """ASGI middleware that passes on what the policy allows, and answers the rest itself.
+    """ASGI middleware that passes on the requests that the policy allows, and answers the others itself.
 
     Args:
         app: The application behind it.

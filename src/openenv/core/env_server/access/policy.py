@@ -1,6 +1,6 @@
 """Access policy of a server: pages of other sites may not use it, and peers on other machines need a token.
 
-What a request has to show depends on the peer that sends it:
+The requirement for a request depends on the peer that sends it:
 
 - A peer on this machine: the ``Host`` and ``Origin`` headers have to be this server's own. A browser sends them
   truthfully, so no page of another site can use the server, not even one whose domain resolves to this machine.
@@ -98,7 +98,7 @@ class AccessPolicy:
 
     @property
     def auth_requirement(self) -> AuthRequirement:
-        """Return what peers on other machines have to show."""
+        """Return the requirement for peers on other machines."""
         if not self.requires_token:
             return AuthRequirement.NOTHING
         return (
@@ -236,7 +236,7 @@ def needs_new_token(host: str, config: ServerConfig) -> bool:
 
 
 def auth_requirement_of(app: Any) -> AuthRequirement:
-    """Return what an application requires of peers on other machines: nothing if it has no guard."""
+    """Return an application's requirement for peers on other machines: nothing if it has no guard."""
     access = getattr(getattr(app, "state", None), "access", None)
     return access.auth_requirement if isinstance(access, AccessPolicy) else AuthRequirement.NOTHING
 

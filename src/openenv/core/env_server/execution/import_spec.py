@@ -149,7 +149,7 @@ def _packages(modules: set[str]) -> dict[str, str]:
 
 
 def _ensure_package(name: str, file: Path) -> None:
-    """Import a package from the given file, whatever else ``sys.path`` has under its name."""
+    """Import a package from the given file, even if ``sys.path`` has another package of its name."""
     found = importlib.util.find_spec(name)
     if found is not None and found.origin == str(file):
         return

@@ -322,7 +322,7 @@ async def _answered(
     /,
     *args: Any,
 ) -> Any:
-    """Start a call of the environment's code and await its result; whatever it raises becomes a ``RequestError``."""
+    """Start a call of the environment's code and await its result; every exception becomes a ``RequestError``."""
     try:
         if timeout_s is None:
             return await _completed(start, args)

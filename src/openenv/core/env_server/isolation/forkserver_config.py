@@ -1,4 +1,4 @@
-"""Configuration of a fork server: what its process imports, and the settings of the processes that it forks."""
+"""Configuration of a fork server: the imports of its process, and the settings of the processes that it forks."""
 
 import logging
 import socket

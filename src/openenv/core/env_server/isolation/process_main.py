@@ -183,7 +183,7 @@ class _ServerLog(logging.Handler):
 
 
 def _outcome(runner: LocalRunner, operation: str, returned: Any) -> Outcome:
-    """Convert what the environment returned to an ``Outcome``; an unexpected value is logged."""
+    """Convert the environment's return value to an ``Outcome``; an unexpected value is logged."""
     try:
         return outcome_of(returned)
     except RequestError as error:

@@ -25,7 +25,7 @@ _OVERSIZE_READ = 3
 
 
 class Drain:
-    """Drain of a server: waits for the episodes that run when it is made; no sessions are opened from then on.
+    """Drain of a server: waits for the episodes that run at its creation; no sessions are opened from then on.
 
     It does not wait for further episodes of these sessions, nor for evictable sessions.
 

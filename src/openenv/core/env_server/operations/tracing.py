@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of what a server does: a span for each open, reset, step and close of a session.
+"""OpenTelemetry traces of a server: a span for each open, reset, step and close of a session.
 
 Imported only by servers that trace: others pay nothing.
 

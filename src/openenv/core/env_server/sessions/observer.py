@@ -1,4 +1,4 @@
-"""Interface of what observes the operations of sessions, such as tracing."""
+"""Interface of observers of the operations of sessions, such as tracing."""
 
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
@@ -23,5 +23,5 @@ class SessionObserver(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what was observed, at shutdown. Blocks."""
+        """Send the remaining observations, at shutdown. Blocks."""
         ...

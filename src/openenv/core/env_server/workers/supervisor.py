@@ -132,7 +132,7 @@ class Supervisor:
         count: Number of workers.
         listener: The listening socket.
         settings: Settings of uvicorn.
-        on_ready: Called once every worker accepts clients, with what peers from other machines have to show.
+        on_ready: Called once every worker accepts clients, with the requirement for peers on other machines.
         grace_s: Seconds that workers get to shut down in order.
 
     Attributes:

@@ -234,7 +234,7 @@ async def _connect(channel: Channel, worker: str, patience_s: float = 0.0) -> St
 
 
 def _end_after_supervisor(connection: socket.socket, grace_s: float) -> None:
-    """Wait for the supervisor's end; then give this process the time to shut down in order, and kill it."""
+    """Wait for the supervisor's end; then kill this process, after the time that it has to shut down in order."""
     poll = select.poll()
     poll.register(connection, 0)  # POLLHUP only
     poll.poll()
