@@ -213,22 +213,22 @@ def test_place_for() -> None:
 
 class TestPlaces:
     @pytest.mark.parametrize(
-        "place", [InlineExecutor(), ThreadExecutor("t"), SharedThreadExecutor("s")], ids=lambda p: type(p).__name__
+        "executor", [InlineExecutor(), ThreadExecutor("t"), SharedThreadExecutor("s")], ids=lambda p: type(p).__name__
     )
-    async def test_calls_run_one_after_another_with_any_argument(self, place: Any) -> None:
+    async def test_calls_run_one_after_another_with_any_argument(self, executor: Any) -> None:
         made: list[int] = []
-        await asyncio.gather(*(place.run(made.append, number) for number in range(50)))
+        await asyncio.gather(*(executor.run(made.append, number) for number in range(50)))
         assert made == list(range(50))
-        assert await place.run(dict, function=1, self=2, args=3) == {"function": 1, "self": 2, "args": 3}
-        place.close()
+        assert await executor.run(dict, function=1, self=2, args=3) == {"function": 1, "self": 2, "args": 3}
+        executor.close()
 
     async def test_a_thread_that_was_left_still_finishes_its_calls(self) -> None:
-        place = ThreadExecutor("t")
+        executor = ThreadExecutor("t")
         release = threading.Event()
-        first = asyncio.ensure_future(place.run(release.wait, 5))
-        second = asyncio.ensure_future(place.run(len, "abc"))
+        first = asyncio.ensure_future(executor.run(release.wait, 5))
+        second = asyncio.ensure_future(executor.run(len, "abc"))
         await asyncio.sleep(0)
-        place.close()
+        executor.close()
         release.set()
         assert await first is True
         assert await second == 3

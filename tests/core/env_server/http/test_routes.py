@@ -326,8 +326,8 @@ class TestSession:
                 assert total(first.result()) == 9
 
 
-class TestPlaces:
-    """The session that a reset opens is held only while nobody needs its place, until its client comes back."""
+class TestSlots:
+    """The session that a reset opens is evicted when its slot is needed, until its client returns."""
 
     def test_an_unclaimed_session_makes_room_for_a_socket(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=1)
@@ -363,7 +363,7 @@ class TestPlaces:
         bare(server, "POST", "/reset")
         with server.wire() as wire:
             wire.state()
-            # Its thread closes it, while the session that took its place goes on.
+            # Its thread closes it, while the session that evicted it continues.
             eventually(lambda: gate.calls.count("close") == 1, "it is closed")
 
     def test_a_claimed_session_ends_when_it_is_idle_for_too_long(self, serve: Serve) -> None:

@@ -108,7 +108,7 @@ def test_questions_take_no_place_and_leave_no_instance(serve: Serve) -> None:
 
     server = serve(Noted, env_name="noted", max_concurrent_envs=1)
     with server.wire() as wire:
-        assert wire.reset()["type"] == "observation"  # the only place is taken
+        assert wire.reset()["type"] == "observation"  # the only slot is in use
         made, closed = Noted.made, Noted.closed
         for _ in range(3):
             assert answered(server, "/noted/splits") == (200, ALL_SPLITS)

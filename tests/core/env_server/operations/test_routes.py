@@ -188,4 +188,4 @@ class TestWorkers:
             with httpx.Client(base_url=workers.url, trust_env=False, timeout=60) as http:
                 return metric(http, "openenv_worker_up") == 3
 
-        eventually(all_up, "another worker takes its place")
+        eventually(all_up, "it is replaced by another worker")

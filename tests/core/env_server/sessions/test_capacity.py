@@ -203,7 +203,7 @@ async def test_a_place_that_comes_as_its_waiter_goes_is_not_lost() -> None:
     going, staying = (asyncio.create_task(capacity.wait(None, 60)) for _ in range(2))
     await settle()
     capacity.release(None)
-    going.cancel()  # it holds the place already, and does not know yet
+    going.cancel()  # it has been assigned the slot, and has not resumed yet
     with pytest.raises(asyncio.CancelledError):
         await going
     await asyncio.wait_for(staying, 60)

@@ -1,4 +1,4 @@
-"""Real servers with several workers: balance, places, sessions that are elsewhere, deaths and ends."""
+"""Real servers with several workers: balance, slots, sessions that are elsewhere, deaths and ends."""
 
 import json
 import os
@@ -49,8 +49,8 @@ class WorkerServer:
     def http(self, **settings: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, trust_env=False, timeout=PATIENCE_S, **settings)
 
-    def taken(self) -> int:
-        """Places that the server says are taken."""
+    def slots_in_use(self) -> int:
+        """Number of slots in use, as the server reports it."""
         with self.http() as client:
             return int(client.get("/capacity").json()["active_sessions"])
 
@@ -134,7 +134,7 @@ class TestBalance:
                 return max(counts.values()) == counts[trio.workers[0]]
 
             eventually(even_again, "the worker that lost its clients has as many again", PATIENCE_S)
-        eventually(lambda: trio.taken() == 0, "all places were given back", PATIENCE_S)
+        eventually(lambda: trio.slots_in_use() == 0, "all slots were released", PATIENCE_S)
 
     def test_clients_know_how_many_workers_there_are(self, trio: WorkerServer) -> None:
         with trio.wire() as wire:
@@ -142,7 +142,7 @@ class TestBalance:
             assert wire.socket.response.headers["X-OpenEnv-Workers"] == "3"
 
 
-def test_places_are_counted_over_all_workers(trio: WorkerServer) -> None:
+def test_slots_are_counted_over_all_workers(trio: WorkerServer) -> None:
     clients, at_once = MAX_SESSIONS + 20, 20
     for _ in range(2):
         with ExitStack() as opened, ThreadPoolExecutor(at_once) as pool:
@@ -158,8 +158,8 @@ def test_places_are_counted_over_all_workers(trio: WorkerServer) -> None:
             for error in refused:
                 assert error["code"] == "CAPACITY_REACHED"
                 assert (error["active_sessions"], error["max_sessions"]) == (MAX_SESSIONS, MAX_SESSIONS)
-            assert trio.taken() == MAX_SESSIONS
-        eventually(lambda: trio.taken() == 0, "all places were given back", PATIENCE_S)
+            assert trio.slots_in_use() == MAX_SESSIONS
+        eventually(lambda: trio.slots_in_use() == 0, "all slots were released", PATIENCE_S)
 
 
 class TestSessionsElsewhere:
@@ -264,11 +264,11 @@ class TestDeaths:
                         wire.receive(PATIENCE_S)
                 else:
                     assert wire.step()["data"]["observation"]["total"] == 1
-            eventually(lambda: server.taken() == 4, "the dead worker's places came back", PATIENCE_S)
+            eventually(lambda: server.slots_in_use() == 4, "the dead worker's slots were released", PATIENCE_S)
             replacement = children(server.process.pid)[-1]
             server.workers.append(replacement)
             eventually(partial(serves, server, replacement), "the replacement serves", PATIENCE_S)
-            eventually(lambda: server.taken() == 4, "the place was given back", PATIENCE_S)
+            eventually(lambda: server.slots_in_use() == 4, "the slot was released", PATIENCE_S)
             more = [opened.enter_context(server.wire()) for _ in range(4)]
             assert replacement in [process_of(wire.reset()) for wire in more]
             with server.wire() as wire:
