@@ -1,15 +1,17 @@
-"""Count the functions of this package that one step goes through, on each wire.
+"""Count the functions of this package that one step goes through, on each wire, and on v1 with a journal.
 
     python -m benchmarks.step_path
 
 An environment with ``BLOCKING = False`` is stepped through the whole application, which is handed its frames in this
 process; functions of other packages, comprehensions and generator expressions are left out, and each function counts
-once.
+once. The journal is a file of SQLite's; functions that another thread calls to write it are left out as well.
 """
 
 import asyncio
 import json
 import sys
+import tempfile
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -24,13 +26,15 @@ _SOURCE = "/openenv/core/"
 _WARM_UP_STEPS = 3
 
 
-async def functions_of_a_step(wire: str) -> list[str]:
+async def functions_of_a_step(wire: str, journal: Path | None = None) -> list[str]:
     """Name the functions that one step goes through, in the order in which they are called first.
 
     Args:
         wire: ``v1`` or ``legacy``.
+        journal: File of the journal; ``None`` for none.
     """
-    app = create_app(NonBlockingEchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=2)
+    path = None if journal is None else str(journal)
+    app = create_app(NonBlockingEchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=2, journal=path)
     socket = InProcessSocket(app, V1 if wire == "v1" else None)
     frames = await (_v1_frames(socket) if wire == "v1" else _legacy_frames(socket))
     called: dict[str, None] = {}
@@ -64,11 +68,12 @@ async def _legacy_frames(socket: InProcessSocket) -> list[str]:
 
 
 def main() -> None:
-    """Print the functions of both wires."""
-    for wire in ("legacy", "v1"):
-        names = asyncio.run(functions_of_a_step(wire))
-        print(f"{wire}: {len(names)} functions")
-        print("  " + " > ".join(names))
+    """Print the functions of both wires, and those of v1 with a journal."""
+    with tempfile.TemporaryDirectory() as folder:
+        for wire, journal in (("legacy", None), ("v1", None), ("v1", Path(folder) / "journal.db")):
+            names = asyncio.run(functions_of_a_step(wire, journal))
+            print(f"{wire}{'' if journal is None else ' with a journal'}: {len(names)} functions")
+            print("  " + " > ".join(names))
 
 
 if __name__ == "__main__":
