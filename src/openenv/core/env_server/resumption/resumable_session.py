@@ -23,15 +23,18 @@ from openenv.core.exceptions import (
     ServerFailedError,
     SessionNotFoundError,
 )
-from openenv.core.wire.messages import Refusal, V1Request
+from openenv.core.wire.messages import MessageType, Refusal, V1Request
 from openenv.core.wire.v1 import encode_error_v1, encode_v1
 
 logger = logging.getLogger(__name__)
 
 _ENDED = "This session has ended; it was idle for too long or was closed."
 _FAILED = "The server failed on this request, and the session has ended; its log says why."
+_FORK = MessageType.FORK
+# Types of requests that may change the environment.
+_CHANGING = (MessageType.RESET, MessageType.STEP, MessageType.MCP)
 # Types of requests whose answers ignore the client's limit on their length.
-_ALWAYS_TAKEN = ("close", "fork")
+_ALWAYS_TAKEN = (MessageType.CLOSE, MessageType.FORK)
 
 Message: TypeAlias = V1Request | Refusal
 
@@ -187,7 +190,7 @@ class ResumableSession:
             self._run(self._deliver(connection.begin(message), answer))
             return None
         self._queue.append(connection.begin(message))
-        if isinstance(message, V1Request) and message.type == "close":  # the request under way may hang
+        if isinstance(message, V1Request) and message.type == MessageType.CLOSE:  # the request under way may hang
             self._ending = Ending.CLOSED
             self._sessions.free_slot(self.session, Ending.CLOSED)
         return None
@@ -278,7 +281,8 @@ class ResumableSession:
                 return self._repeat(message)
             self.last_id, self.last_answer = message.id, None
             taken = self.record.takes(message)
-            data = self._start(message)
+            is_episode = message.type in ("step", "reset")
+            data = self.session.handle(message.type, message.data) if is_episode else self._start(message)
             if isinstance(data, str):
                 return self._complete(message, taken, data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
@@ -292,17 +296,16 @@ class ResumableSession:
             return self._fail(request, taken, error)
 
     def _start(self, request: V1Request) -> Started[str]:
+        """Carry out a request that is neither a step nor a reset."""
         kind = request.type
-        if kind in ("step", "reset"):
-            return self.session.handle(kind, request.data)
         if self.session.closed:  # not checked by every mcp message
             raise SessionNotFoundError(request.session, _ENDED)
-        if kind == "close":
+        if kind == MessageType.CLOSE:
             self._close(Ending.CLOSED)
             return "{}"
-        if kind == "fork":
+        if kind == MessageType.FORK:
             return self._forked(request.data["count"])
-        if kind == "mcp":
+        if kind == MessageType.MCP:
             return answer_document(self.session, request.data)
         return self.session.handle(kind, request.data)
 
@@ -316,7 +319,7 @@ class ResumableSession:
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
         self.last_answer = answer = encode_v1(ANSWER_TYPES[kind], data, request.id, request.session)
-        self.record.note(request, taken, "" if kind == "fork" else data)  # records must not contain tokens
+        self.record.note(request, taken, "" if kind == _FORK else data)  # records must not contain tokens
         return answer
 
     def _fail(self, request: Message, taken: Taken, error: Exception) -> str:
@@ -415,9 +418,11 @@ class ResumableSession:
 
         A message of type ``mcp`` changes nothing before the first episode.
         """
-        if not isinstance(message, V1Request) or message.type not in ("reset", "step", "mcp"):
+        if not isinstance(message, V1Request) or message.type not in _CHANGING:
             return False
-        return (message.type != "mcp" or self.session.episode.number > 0) and self.record.wants_snapshot(self.last_id)
+        return (message.type != MessageType.MCP or self.session.episode.number > 0) and self.record.wants_snapshot(
+            self.last_id
+        )
 
     async def _keep_snapshot(self) -> None:
         if self.session.closed or not self.record.wants_snapshot(self.last_id):

@@ -50,6 +50,8 @@ class V1Wire:
         commits: Whether answers are recorded in a journal before they are sent.
     """
 
+    frames = staticmethod(frames_v1)
+
     def __init__(
         self,
         registry: ResumableSessions,
@@ -110,10 +112,6 @@ class V1Wire:
         except Exception:
             logger.exception("the journal failed; answers are sent without it")
         return self._without(answers, self._lost) if self._lost else answers
-
-    def frames(self, answers: list[str]) -> Iterable[str]:
-        """See ``Wire``."""
-        return frames_v1(answers)
 
     def close(self, code: int | None) -> None:
         """See ``Wire``."""
