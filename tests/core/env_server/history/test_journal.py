@@ -55,7 +55,7 @@ def play(journal: Journal, name: str, answers: list[str], *, seed: int | None = 
     for number, answer in enumerate(answers, 1):
         data = {"length": number} if number > 1 else {"seed": seed}
         request = V1Request("step" if number > 1 else "reset", data, number, name)
-        record.note(request, record.takes(request), answer)
+        record.note(request, record.copy_data(request), answer)
         asyncio.run(journal.commit())
     return record
 
@@ -63,7 +63,7 @@ def play(journal: Journal, name: str, answers: list[str], *, seed: int | None = 
 def told(journal: Journal, name: str) -> list[Any]:
     row = asyncio.run(journal.find(name))
     assert row is not None
-    return [recorded.answer for recorded in asyncio.run(journal.tell(row)).history.requests]
+    return [recorded.answer for recorded in asyncio.run(journal.read(row)).entries]
 
 
 def files_of(path: Path) -> list[Path]:
@@ -148,7 +148,7 @@ class TestFile:
             record = play(journal, "one", ["{}"])
         record.ended("shut down")
         request = V1Request("step", {}, 2, "one")
-        record.note(request, record.takes(request), "{}")
+        record.note(request, record.copy_data(request), "{}")
         assert not asyncio.run(journal.commit())
         with opened(path) as again:
             row = asyncio.run(again.find("one"))
@@ -199,10 +199,10 @@ class TestHistory:
         await journal.start()
         record = journal.add("walk", "token", "a walk")
         reset = V1Request("reset", {"seed": 1}, 1, "walk")
-        record.note(reset, record.takes(reset), "{}")
+        record.note(reset, record.copy_data(reset), "{}")
         assert await journal.commit()
-        assert len((await record.history()).requests) == 1
-        record.lose_beginning()
+        assert len((await record.history()).entries) == 1
+        record.mark_unrecoverable()
         with pytest.raises(SessionLostError, match="could not be written"):
             await record.history()
         await journal.close()
@@ -249,24 +249,24 @@ class TestNotes:
             record = journal.add("name", "token", "a walk")
             for number, (data, answer) in enumerate(requests, 1):
                 request = V1Request("step", data, number, "name")
-                record.note(request, record.takes(request), answer)
+                record.note(request, record.copy_data(request), answer)
                 if number % 2:
                     asyncio.run(journal.commit())
             row = asyncio.run(journal.find("name"))
             assert row is not None
-            history = asyncio.run(journal.tell(row)).history
-            assert repr([(recorded.request.data, recorded.answer) for recorded in history.requests]) == repr(requests)
+            history = asyncio.run(journal.read(row))
+            assert repr([(recorded.request.data, recorded.answer) for recorded in history.entries]) == repr(requests)
 
     def test_data_that_the_environment_changes_is_kept_as_it_came(self, path: Path) -> None:
         with opened(path) as journal:
             record = journal.add("name", "token", "a walk")
             request = V1Request("step", {"what": {"is": [1]}, "n": 1}, 1, "name")
-            taken = record.takes(request)
+            taken = record.copy_data(request)
             request.data["what"]["is"].append(2)
             record.note(request, taken, "{}")
             row = asyncio.run(journal.find("name"))
             assert row is not None
-            (recorded,) = asyncio.run(journal.tell(row)).history.requests
+            (recorded,) = asyncio.run(journal.read(row)).entries
             assert recorded.request.data == {"what": {"is": [1]}, "n": 1}
 
     def test_no_snapshot_is_wanted_where_a_tool_may_still_be_at_work(self, path: Path) -> None:
@@ -275,8 +275,8 @@ class TestNotes:
             late = response_json(failed(EnvironmentTimeoutError("step", 1.0), 1))
             for number, answer in enumerate(('{"result":{}}', late, '{"result":{}}'), 1):
                 request = V1Request("mcp", {}, number, "one")
-                record.note(request, record.takes(request), answer)
-                assert record.wants_snapshot(number) is (answer != late)
+                record.note(request, record.copy_data(request), answer)
+                assert record.wants_checkpoint(number) is (answer != late)
 
     def test_no_token_is_in_the_file(self, path: Path) -> None:
         with (
@@ -434,7 +434,7 @@ class TestPruning:
         with opened(path) as journal:
             record = play(journal, "long", self.long_answers(50), seed=1)
             request = V1Request("reset", {"seed": 2}, 51, "long")
-            record.note(request, record.takes(request), "{}")
+            record.note(request, record.copy_data(request), "{}")
             asyncio.run(journal.commit())
             with closing(open_journal(path)) as file:
                 prune(file, 1000, 50_000, Event())
@@ -464,7 +464,7 @@ class TestPruning:
             count = 0
 
             def wait(self, timeout: float | None = None) -> bool:
-                record.note(request, record.takes(request), "{}")
+                record.note(request, record.copy_data(request), "{}")
                 assert asyncio.run(journal.commit())
                 self.count += 1
                 return super().wait(0)

@@ -22,7 +22,7 @@ from tests.servers import RunningServer, ServerProcess, eventually
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history import Journal, JournalRecord
 from openenv.core.env_server.history.batch import END
-from openenv.core.env_server.history.entries import Position
+from openenv.core.env_server.history.entries import Checkpoint, Position
 from openenv.core.env_server.history.postgres import PostgresConnection, PostgresStore
 from openenv.core.env_server.history.retention import prune
 from openenv.core.env_server.history.stores import store_at
@@ -54,13 +54,13 @@ class Opened:
         for number, answer in enumerate(answers, 1):
             data = {"length": number} if number > 1 else {"seed": seed}
             request = V1Request("step" if number > 1 else "reset", data, number, name)
-            record.note(request, record.takes(request), answer)
+            record.note(request, record.copy_data(request), answer)
             assert self.commit()
         return record
 
     def told(self, name: str) -> Any:
         row = self._runner.run(self.journal.find(name))
-        return None if row is None else self._runner.run(self.journal.tell(row)).history
+        return None if row is None else self._runner.run(self.journal.read(row))
 
     def close(self) -> None:
         self._runner.run(self.journal.close())
@@ -145,22 +145,24 @@ class TestNotes:
         record = one.journal.add(f"{name}", "token", "a walk")
         for number, (data, answer) in enumerate(requests, 1):
             request = V1Request("step", data, number, f"{name}")
-            record.note(request, record.takes(request), answer)
+            record.note(request, record.copy_data(request), answer)
             if number % 2:
                 assert one.commit()
         history = one.told(f"{name}")
-        assert repr([(recorded.request.data, recorded.answer) for recorded in history.requests]) == repr(requests)
+        assert repr([(recorded.request.data, recorded.answer) for recorded in history.entries]) == repr(requests)
 
     @pytest.mark.parametrize("value", [b"\x00\xff\x00", {"text": "\x00\ud800é"}, None])
     def test_so_does_a_snapshot(self, one: Opened, value: Any) -> None:
         async def keep() -> None:
-            record.keep_snapshot(Snapshot.of(value), Position("running", 1, 1, 0, 0.5), 1, '{"a": "\x00"}')
+            record.keep_checkpoint(
+                Checkpoint(Snapshot.of(value), Position("running", 1, 1, 0, 0.5)), 1, '{"a": "\x00"}'
+            )
 
         record = one.play(f"snapshot of {type(value)}", ["{}"], seed=1)
         one._runner.run(keep())
         history = one.told(f"snapshot of {type(value)}")
-        assert history.snapshot.value() == value
-        assert (history.requests, history.position) == ([], Position("running", 1, 1, 0, 0.5))
+        assert history.checkpoint.snapshot.value() == value
+        assert (history.entries, history.checkpoint.position) == ([], Position("running", 1, 1, 0, 0.5))
 
     def test_no_token_is_in_it(self, postgres: Postgres, address: str, serve_walks: ServeWalks) -> None:
         with serve_walks(journal=address).v1() as wire, postgres.connect(address) as connection:
@@ -324,7 +326,7 @@ class TestOutages:
             record = one.play("one", ["1", "2"], seed=1)
             relay.drops_answers.set()
             request = V1Request("step", {}, 3, "one")
-            record.note(request, record.takes(request), "3")
+            record.note(request, record.copy_data(request), "3")
             assert one.commit()
             record = one.play("two", ["1"])
             relay.drops_answers.set()
@@ -334,9 +336,9 @@ class TestOutages:
             one.journal.change(END, record.number, why="closed")
             assert one.commit()
             assert relay.dropped == 2
-            assert [recorded.answer for recorded in one.told("one").requests] == ["1", "2", "3"]
-            assert len(one.told("child").requests) == 1
-            assert not one.journal.is_taken(child.number)
+            assert [recorded.answer for recorded in one.told("one").entries] == ["1", "2", "3"]
+            assert len(one.told("child").entries) == 1
+            assert not one.journal.is_acquired(child.number)
             with postgres.connect(address) as connection:
                 counted = connection.execute("SELECT count(*) FROM openenv_journal.batch").fetchone()
                 assert counted == (5,)
@@ -394,10 +396,10 @@ class TestUpkeep:
                 prune(connection, 50, 120_000, Event())
                 assert self.batches(file) < 15
                 assert connection.used_bytes() <= 120_000
-            assert len(one.told("needed").requests) == len(one.told("young").requests) == 5
+            assert len(one.told("needed").entries) == len(one.told("young").entries) == 5
             with store_at(address).connect() as connection:
                 prune(connection, 50, 60_000, Event())
-            assert len(one.told("young").requests) == 5
+            assert len(one.told("young").entries) == 5
             with pytest.raises(Exception, match="is not in the journal"):
                 one.told("needed")
 

@@ -23,7 +23,8 @@ from tests.environments import (
 )
 from tests.servers import RunningServer, V1Wire, eventually
 
-from openenv.core.env_server.history.entries import MemoryRecord, Taken
+from openenv.core.env_server.history.entries import KeptData
+from openenv.core.env_server.history.record import MemoryRecord
 from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.wire.messages import V1Request
 
@@ -328,10 +329,10 @@ def test_an_error_of_the_server_s_own_ends_one_session_and_is_told(
 ) -> None:
     note = MemoryRecord.note
 
-    def fail_at_the_goal(record: MemoryRecord, request: V1Request, taken: Taken, data: str) -> None:
+    def fail_at_the_goal(record: MemoryRecord, request: V1Request, data_sent: KeptData, data: str) -> None:
         if f'"total":{GOAL}' in data:
             raise ZeroDivisionError
-        note(record, request, taken, data)
+        note(record, request, data_sent, data)
 
     monkeypatch.setattr(MemoryRecord, "note", fail_at_the_goal)  # no environment can bring this about
     server = serve(environment)
@@ -353,7 +354,7 @@ def test_an_error_of_the_server_s_own_ends_one_session_and_is_told(
 def test_a_refusal_that_can_t_be_kept_ends_one_session_and_is_answered(
     serve: Serve, environment: type, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(record: MemoryRecord, request: V1Request, taken: Taken, message: str) -> None:
+    def fail(record: MemoryRecord, request: V1Request, data_sent: KeptData, message: str) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(MemoryRecord, "note_error", fail)  # no environment can bring this about

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.history.entries import Taken
+from openenv.core.env_server.history.entries import KeptData
 
-Note: TypeAlias = tuple[int, int, str, Taken, int]
+Note: TypeAlias = tuple[int, int, str, KeptData, int]
 """Number of a session, number, type and data of its request, and length of the answer, negative for an error.
 
 The answer is only its data; of an error, the whole message.

@@ -27,10 +27,10 @@ from openenv.core.env_server.history.batch import (
 )
 from openenv.core.env_server.history.clock import JournalClock
 from openenv.core.env_server.history.entries import History
-from openenv.core.env_server.history.history import NUMBER_BITS, Row, Told, run_of
 from openenv.core.env_server.history.reader import RETRY_AFTER_S, Reader
 from openenv.core.env_server.history.record import JournalRecord, hashed
 from openenv.core.env_server.history.retention import Retention
+from openenv.core.env_server.history.rows import NUMBER_BITS, JournalRow, run_of
 from openenv.core.env_server.history.store import Store
 from openenv.core.env_server.history.stores import store_at
 from openenv.core.env_server.metrics import Metrics
@@ -44,7 +44,7 @@ _MEBIBYTE = 1024 * 1024
 # attempts to write a failing journal.
 _CHECK_EVERY_S = 1.0
 # Limit of the remembered sessions that other servers have acquired. Such a session ends here long before that.
-_MOST_TAKEN = 65_536
+_MOST_ACQUIRED = 65_536
 
 
 class JournalState(Enum):
@@ -104,7 +104,7 @@ class Journal:
         self._writer: asyncio.Task[None] | None = None
         self._written: asyncio.Future[bool] | None = None
         self._next_written: asyncio.Future[bool] | None = None
-        self._taken: dict[int, None] = {}
+        self._acquired: dict[int, None] = {}
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
@@ -220,7 +220,7 @@ class Journal:
         if run_of(record.number) != self._run:
             record.number = self._next_number()
         if not is_untouched:
-            record.lose_beginning()
+            record.mark_unrecoverable()
         about = {"id": session_id, "token": hashed(token), "environment": environment}
         self.change(ADD_SESSION, record.number, since=0 if is_untouched else 1, **about)
         self.commit_soon()
@@ -272,13 +272,13 @@ class Journal:
         self._must_check = True
         await self.commit()
 
-    def is_taken(self, session: int) -> bool:
+    def is_acquired(self, session: int) -> bool:
         """Return whether another run had acquired a session of this run at the last commit or check."""
-        return session in self._taken
+        return session in self._acquired
 
     def end(self, number: int, why: str) -> None:
         """Record the end of a session, soon; not once the journal is closed, as when the server ends."""
-        if self._run is None or self._state is JournalState.CLOSED or number in self._taken:
+        if self._run is None or self._state is JournalState.CLOSED or number in self._acquired:
             return
         self.change(END, number, why=why)
         self.commit_soon()
@@ -292,7 +292,7 @@ class Journal:
         written.set_result(False)
         return written
 
-    async def find(self, session: str | int) -> Row | None:
+    async def find(self, session: str | int) -> JournalRow | None:
         """Return a session by its id or number; by its id, the row of the last recovery.
 
         Raises:
@@ -302,14 +302,14 @@ class Journal:
         await self.commit()  # for the ends of sessions that were recorded a moment ago
         return await self._reader.find(session)
 
-    async def tell(self, row: Row) -> Told:
-        """Return what rebuilds a session.
+    async def read(self, row: JournalRow) -> History:
+        """Return the history of a session.
 
         Raises:
             SessionLostError: Part of the session's history is not on record.
             JournalError: The journal can't be read.
         """
-        return await self._reader.tell(row)
+        return await self._reader.read(row)
 
     async def history_of(self, number: int) -> History:
         """Return the history that a replay of a live session needs.
@@ -323,10 +323,10 @@ class Journal:
         row = await self.find(number)
         if row is None:
             raise SessionLostError("it is not in the journal any more.")
-        return (await self.tell(row)).history
+        return await self.read(row)
 
-    async def take_up(self, row: Row) -> Told:
-        """Acquire a session, and return what rebuilds it. No other run can write the session from now on.
+    async def acquire(self, row: JournalRow) -> History:
+        """Acquire a session, and return its history. No other run can write the session from now on.
 
         Raises:
             TakenElsewhereError: Another run has acquired the session since it was found.
@@ -337,7 +337,7 @@ class Journal:
             raise JournalError(f"The journal {self.name} was closed.")
         if not self.is_open:  # requests of the rebuilt session would not be on record
             raise JournalError(f"The journal {self.name} can't be written just now.", retry_after_s=RETRY_AFTER_S)
-        return await self._reader.take_up(row, self._run)
+        return await self._reader.acquire(row, self._run)
 
     def change(self, statement: str, number: int, **values: Any) -> None:
         """Record a session's row or a change of the row, with the next commit.
@@ -402,7 +402,7 @@ class Journal:
         await self._start_run()
         self._clear()
         self._unwritten_ends.clear()
-        self._taken.clear()
+        self._acquired.clear()
         self._opened()
 
     def _learn_lost_from_thread(self, loop: asyncio.AbstractEventLoop, sessions: frozenset[int]) -> None:
@@ -456,7 +456,7 @@ class Journal:
             if self.notes or self._changes or not self.is_open:
                 await self._append(self._gathered())
             elif must_check:
-                self._learn_taken(await self._store.newly_taken(), None)
+                self._learn_acquired(await self._store.newly_acquired(), None)
         except JournalError as error:
             self._fail(error)
         except Exception as error:
@@ -469,8 +469,8 @@ class Journal:
 
     async def _append(self, batch: Batch) -> None:
         ends = len(self._unwritten_ends)
-        while taken := await self._store.write(batch):
-            self._learn_taken(taken, batch)
+        while acquired := await self._store.write(batch):
+            self._learn_acquired(acquired, batch)
         del self._unwritten_ends[:ends]
         self.metrics.journal_commits += 1
 
@@ -479,8 +479,8 @@ class Journal:
         self._batches += 1
         changes = self._unwritten_ends + self._changes
         batch = Batch.of(self._batches, self.notes, self.answers, changes, self._clock.now())
-        if self._taken and not self._taken.keys().isdisjoint(self._sessions_in(changes)):
-            self._learn_taken(batch.drop(self._taken), batch)
+        if self._acquired and not self._acquired.keys().isdisjoint(self._sessions_in(changes)):
+            self._learn_acquired(batch.drop(self._acquired), batch)
         self._drop()
         return batch
 
@@ -492,14 +492,14 @@ class Journal:
             yield values["number"]
             yield values.get("parent", 0)
 
-    def _learn_taken(self, sessions: frozenset[int], batch: Batch | None) -> None:
+    def _learn_acquired(self, sessions: frozenset[int], batch: Batch | None) -> None:
         """Remove the sessions that other runs have acquired, and those that were just forked from them."""
         while sessions:
-            self._taken |= dict.fromkeys(sessions)
+            self._acquired |= dict.fromkeys(sessions)
             self._on_acquired(sessions)
             sessions = frozenset() if batch is None else batch.drop(sessions)
-        while len(self._taken) > _MOST_TAKEN:
-            del self._taken[next(iter(self._taken))]
+        while len(self._acquired) > _MOST_ACQUIRED:
+            del self._acquired[next(iter(self._acquired))]
 
     def _fail(self, error: JournalError) -> None:
         if self._state is not JournalState.FAILING:

@@ -19,9 +19,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.postgres_schema import (
-    HOLD_BACK,
     IDENTITY,
     LEAD,
+    LOCK_RUN,
     SCHEMA,
     TAKEN,
     add_run,
@@ -52,7 +52,7 @@ _APPEND = """
 SELECT append(%(run)s::integer, %(known)s::bigint, %(sequence)s::bigint, %(at)s::double precision,
     %(notes)b, %(answers)b)
 """
-_NEWLY_TAKEN = "SELECT number, session FROM claim WHERE run = %s AND number > %s ORDER BY number"
+_NEWLY_ACQUIRED = "SELECT number, session FROM claim WHERE run = %s AND number > %s ORDER BY number"
 _LOOKED_AFTER = """
 UPDATE journal SET looked_after_at = now() WHERE looked_after_at < now() - interval '30 seconds'
 """
@@ -98,10 +98,10 @@ class PostgresConnection:
             self._connection.execute("SET LOCAL synchronous_commit = on")
             yield
 
-    def hold_back(self, runs: Iterable[int]) -> None:
+    def lock_runs(self, runs: Iterable[int]) -> None:
         """See ``Connection``."""
         for run in runs:
-            self.execute(HOLD_BACK, {"run": run})
+            self.execute(LOCK_RUN, {"run": run})
 
     def leads(self) -> bool:
         """See ``Connection``. Holds for one server at a time, not always the same."""
@@ -178,7 +178,7 @@ class PostgresStore:
         """See ``Store``."""
         return await self._patiently(partial(self._write, batch))
 
-    async def newly_taken(self) -> frozenset[int]:
+    async def newly_acquired(self) -> frozenset[int]:
         """See ``Store``."""
         return await self._patiently(self._read_newly_taken)
 
@@ -257,7 +257,7 @@ class PostgresStore:
             await connection.execute("COMMIT")
 
     async def _read_newly_taken(self, connection: "psycopg.AsyncConnection[Any]") -> frozenset[int]:
-        claims = await (await connection.execute(_NEWLY_TAKEN, (self._run, self._known))).fetchall()
+        claims = await (await connection.execute(_NEWLY_ACQUIRED, (self._run, self._known))).fetchall()
         if claims:
             self._known = claims[-1][0]
         return frozenset(session for _, session in claims)

@@ -18,7 +18,7 @@ _MAKING, _LEADING = 1, 2
 TAKEN = "OE001"
 """SQLSTATE of ``append`` where sessions were acquired."""
 
-HOLD_BACK = f"SELECT pg_advisory_xact_lock({_OF_RUN}, :run)"
+LOCK_RUN = f"SELECT pg_advisory_xact_lock({_OF_RUN}, :run)"
 IDENTITY = "SELECT to_regclass('openenv_journal.batch')::oid::bigint"
 """Query for the journal's identity, ``NULL`` for none: a journal that is created again gets a new one."""
 LEAD = f"SELECT pg_try_advisory_lock({_OF_JOURNAL}, {_LEADING})"

@@ -1,4 +1,4 @@
-"""Record of one session in a journal."""
+"""Records of one session's requests and answers: in memory, or in a journal."""
 
 import asyncio
 import hashlib
@@ -8,9 +8,18 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
 
-from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history.batch import START_WITH_RESET, START_WITH_SNAPSHOT, Note
-from openenv.core.env_server.history.entries import LOST, Data, History, Position, Taken, names_seed, restarts
+from openenv.core.env_server.history.entries import (
+    LOST,
+    REFUSED,
+    Checkpoint,
+    Data,
+    History,
+    HistoryEntry,
+    KeptData,
+    names_seed,
+    restarts,
+)
 from openenv.core.exceptions import SessionLostError
 from openenv.core.wire.messages import V1Request
 
@@ -24,6 +33,136 @@ _TIMEOUT = '"code":"TIMEOUT"'
 
 # Types of immutable values, which need no copy before the environment runs.
 _UNCHANGEABLE = frozenset((str, int, float, bool, type(None)))
+
+# Limits of the memory of a session without a journal: requests, and bytes of their data.
+_MOST_REQUESTS = 1024
+_MOST_BYTES = 1024 * 1024
+
+
+class Record(Protocol):
+    """Record of a session's requests and answers."""
+
+    @property
+    def recoverable(self) -> bool | None:
+        """Whether the session could be rebuilt if the server's process ended now; ``None`` without a journal."""
+
+    def copy_data(self, request: V1Request) -> KeptData:
+        """Copy a request's data, for ``note``, before the environment may change it."""
+
+    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
+        """Record a request that has been carried out, with its answer's data."""
+
+    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
+        """Record a request that was answered with an error.
+
+        A replay can't start with a failed reset, whose effect is unknown: the reset is repeated after the requests
+        before it. If the failed reset named a seed, later resets may draw from that seed.
+        """
+
+    def wants_checkpoint(self, last_id: int) -> bool:
+        """Return whether a snapshot is due now, after the request of this number."""
+
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
+        """Record a checkpoint, after the request of this number and its answer."""
+
+    async def history(self) -> History:
+        """Return the history that a replay needs.
+
+        Raises:
+            SessionLostError: The history is not on record.
+        """
+
+    def ended(self, why: str) -> None:
+        """Record the end of the session."""
+
+
+class MemoryRecord:
+    """Record of the last requests of a session without a journal.
+
+    Data is kept as JSON and answers as hashes, because every step pays for the record and few sessions are forked.
+    Errors, and answers to agents, which may be errors, are kept as text: a replay has to recognise a timeout.
+
+    Args:
+        parent: Record of the session that this session was forked from.
+        recoverable: See ``Record``.
+    """
+
+    __slots__ = ("_bytes", "_overflowed", "_requests", "_seeded", "recoverable")
+
+    def __init__(self, parent: "MemoryRecord | None" = None, *, recoverable: bool | None = None) -> None:
+        self.recoverable = recoverable
+        self._requests: list[tuple[str, bytes, int, str, str | int, bool]] = []
+        self._bytes = 0
+        self._overflowed = False
+        self._seeded = False
+        if parent is not None:
+            self._requests.extend(parent._requests)
+            self._bytes = parent._bytes
+            self._overflowed = parent._overflowed
+            self._seeded = parent._seeded
+            self.recoverable = parent.recoverable
+
+    def copy_data(self, request: V1Request) -> bytes | None:
+        """See ``Record``."""
+        if self._overflowed and request.type != "reset":
+            return b"{}"
+        try:
+            return to_json(request.data, inf_nan_mode="constants")
+        except ValueError:
+            return None
+
+    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
+        """See ``Record``."""
+        if request.type == "reset" and restarts(request, self._seeded):
+            self._forget()
+            self._overflowed = False
+            self._seeded = names_seed(request)
+        self._keep(request, data_sent, answer if request.type == "mcp" else hash(answer), failed=False)
+
+    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
+        """See ``Record``."""
+        if request.type == REFUSED:
+            return
+        self._seeded = self._seeded or names_seed(request)
+        self._keep(request, data_sent, message, failed=True)
+
+    def wants_checkpoint(self, last_id: int) -> bool:
+        """See ``Record``."""
+        return False
+
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
+        """See ``Record``."""
+
+    async def history(self) -> History:
+        """See ``Record``."""
+        if self._overflowed:
+            raise SessionLostError(
+                f"more than {_MOST_REQUESTS} requests, or {_MOST_BYTES} bytes of them, came since the reset that it "
+                "would have to be replayed from; a server with a journal keeps them all."
+            )
+        entries = [
+            HistoryEntry(V1Request(kind, from_json(data), number, session), answer, failed)
+            for kind, data, number, session, answer, failed in self._requests
+        ]
+        return History(entries, last_id=entries[-1].request.id if entries else 0)
+
+    def ended(self, why: str) -> None:
+        """See ``Record``."""
+
+    def _keep(self, request: V1Request, data_sent: KeptData, answer: str | int, *, failed: bool) -> None:
+        if self._overflowed:
+            return
+        kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
+        self._bytes += len(data) + (len(answer) if isinstance(answer, str) else 0)
+        if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
+            self._forget()
+            self._overflowed = True
+            return
+        self._requests.append((kind, data, request.id, request.session, answer, failed))
+
+    def _forget(self) -> None:
+        self._requests.clear()
+        self._bytes = 0
 
 
 class JournalSink(Protocol):
@@ -86,36 +225,36 @@ class JournalRecord:
         self._snapshot_id = 0
         self._snapshot_due = 0.0  # an agent's first call starts an episode without a reset, see _note_reset
 
-    def lose_beginning(self) -> None:
+    def mark_unrecoverable(self) -> None:
         """Mark the session as not recoverable, since its history is not on record any more; a snapshot is due soon."""
         self.recoverable = False
         self._snapshot_id = 0
         self._snapshot_due = 0.0
 
-    def takes(self, request: V1Request) -> Data:
+    def copy_data(self, request: V1Request) -> Data:
         """See ``Record``."""
         data = request.data
         return dict(data) if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
-    def note(self, request: V1Request, taken: Taken, answer: str) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
         """See ``Record``."""
         kind = request.type
         if kind == "reset":
             self._note_reset(request)
         elif kind == "mcp" and _TIMEOUT in answer:
             self._failed_id = request.id
-        self._add_note((self.number, request.id, kind if taken is not None else LOST, taken, len(answer)))
+        self._add_note((self.number, request.id, kind if data_sent is not None else LOST, data_sent, len(answer)))
         self._add_answer(answer)
 
-    def note_error(self, request: V1Request, taken: Taken, message: str) -> None:
+    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
         """See ``Record``."""
         self.seeded = self.seeded or names_seed(request)
         self._failed_id = request.id
-        kind = request.type if taken is not None else LOST
-        self._add_note((self.number, request.id, kind, taken, -len(message)))
+        kind = request.type if data_sent is not None else LOST
+        self._add_note((self.number, request.id, kind, data_sent, -len(message)))
         self._add_answer(message)
 
-    def wants_snapshot(self, last_id: int) -> bool:
+    def wants_checkpoint(self, last_id: int) -> bool:
         """See ``Record``."""
         if last_id == self._failed_id:  # the environment may still run it, or have ended
             return False
@@ -124,7 +263,7 @@ class JournalRecord:
         since = last_id - self._snapshot_id
         return since >= _SNAPSHOT_EVERY or (since > 0 and time.monotonic() >= self._snapshot_due)
 
-    def keep_snapshot(self, snapshot: Snapshot, position: Position, request_id: int, answer: str | None) -> None:
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
         """See ``Record``."""
         self._snapshot_id = request_id
         self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
@@ -132,8 +271,8 @@ class JournalRecord:
             START_WITH_SNAPSHOT,
             self.number,
             request=request_id,
-            snapshot=snapshot.to_bytes(),
-            position=json.dumps([*position, answer]),
+            snapshot=checkpoint.snapshot.to_bytes(),
+            position=json.dumps([*checkpoint.position, answer]),
         )
         self._journal.commit_soon().add_done_callback(self._kept)
 
@@ -142,7 +281,7 @@ class JournalRecord:
         if not written.cancelled() and written.result():
             self.recoverable = True
         else:  # a snapshot is due again as soon as the journal can be written
-            self.lose_beginning()
+            self.mark_unrecoverable()
 
     async def history(self) -> History:
         """See ``Record``."""

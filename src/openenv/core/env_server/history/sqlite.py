@@ -75,11 +75,11 @@ CREATE TABLE claim (
 CREATE INDEX claim_run ON claim (run, number);
 """
 _ADD_BATCH = "INSERT INTO batch (run, at, notes, answers) VALUES (:run, :at, :notes, :answers)"
-_ADD_BATCH_UNLESS_TAKEN = """
+_ADD_BATCH_UNLESS_ACQUIRED = """
 INSERT INTO batch (run, at, notes, answers) SELECT :run, :at, :notes, :answers
 WHERE NOT EXISTS (SELECT 1 FROM claim WHERE run = :run AND number > :known)
 """
-_NEWLY_TAKEN = "SELECT number, session FROM claim WHERE run = :run AND number > :known ORDER BY number"
+_NEWLY_ACQUIRED = "SELECT number, session FROM claim WHERE run = :run AND number > :known ORDER BY number"
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -112,7 +112,7 @@ class SqliteConnection(sqlite3.Connection):
                 self.execute("ROLLBACK")
             raise
 
-    def hold_back(self, runs: Iterable[int]) -> None:
+    def lock_runs(self, runs: Iterable[int]) -> None:
         """See ``Connection``. Does nothing: ``changing`` blocks all other writers."""
 
     def leads(self) -> bool:
@@ -188,9 +188,9 @@ class SqliteStore:
         """See ``Store``."""
         return await self._soon(self._write, batch, is_large=batch.size > _MOST_AT_ONCE)
 
-    async def newly_taken(self) -> frozenset[int]:
+    async def newly_acquired(self) -> frozenset[int]:
         """See ``Store``."""
-        return await self._soon(self._newly_taken)
+        return await self._soon(self._newly_acquired)
 
     async def close(self) -> None:
         """See ``Store``."""
@@ -288,18 +288,18 @@ class SqliteStore:
             "answers": batch.answers,
         }
         if not batch.changes:
-            added = self._writer.execute(_ADD_BATCH_UNLESS_TAKEN, values).rowcount
-            return frozenset() if added else self._newly_taken()
+            added = self._writer.execute(_ADD_BATCH_UNLESS_ACQUIRED, values).rowcount
+            return frozenset() if added else self._newly_acquired()
         with self._writer.changing():
-            taken = self._newly_taken()
-            if not taken:
+            acquired = self._newly_acquired()
+            if not acquired:
                 number = self._writer.execute(_ADD_BATCH, values).lastrowid
                 for statement, changed in batch.changes:
                     self._writer.execute(statement, {**changed, "batch": number})
-            return taken
+            return acquired
 
-    def _newly_taken(self) -> frozenset[int]:
-        claims = self._writer.execute(_NEWLY_TAKEN, {"run": self._run, "known": self._known}).fetchall()
+    def _newly_acquired(self) -> frozenset[int]:
+        claims = self._writer.execute(_NEWLY_ACQUIRED, {"run": self._run, "known": self._known}).fetchall()
         if claims:
             self._known = claims[-1][0]
         return frozenset(session for _, session in claims)

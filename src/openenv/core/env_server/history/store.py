@@ -47,7 +47,7 @@ class Connection(Protocol):
     def changing(self) -> AbstractContextManager[Any]:
         """Open a transaction for changes, which is rolled back on an exception."""
 
-    def hold_back(self, runs: Iterable[int]) -> None:
+    def lock_runs(self, runs: Iterable[int]) -> None:
         """Block commits of some runs until the end of the transaction, and wait for their commits in progress.
 
         Args:
@@ -114,7 +114,7 @@ class Store(Protocol):
             JournalError: The batch can't be written just now.
         """
 
-    async def newly_taken(self) -> frozenset[int]:
+    async def newly_acquired(self) -> frozenset[int]:
         """Return the sessions of this run that other runs have acquired since the last call or write.
 
         Raises:

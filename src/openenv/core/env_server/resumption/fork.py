@@ -65,8 +65,7 @@ class Fork:
     async def _restored(self, count: int) -> list[Session]:
         if not self._original.can_snapshot:
             raise EnvironmentFailedError("the environment does not have them")
-        snapshot, position = await self._original.snapshot()
-        return await self._rebuilt(count, History([], snapshot, position))
+        return await self._rebuilt(count, History([], await self._original.checkpoint()))
 
     async def _copied(self, count: int) -> list[Session]:
         copies: list[Session] = []

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from openenv.core.env_server.history import Journal, JournalRecord, hashed
-from openenv.core.env_server.history.entries import names_seed
-from openenv.core.env_server.history.history import Row, Told
+from openenv.core.env_server.history.entries import History, names_seed
+from openenv.core.env_server.history.rows import JournalRow
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.replay import rebuild
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -58,7 +58,7 @@ class Recovery:
         self._sessions = sessions
         self._describe = describe
 
-    async def check(self, session_id: str, token: str) -> Row:
+    async def check(self, session_id: str, token: str) -> JournalRow:
         """Return the journal's row of a session, if the session may be recovered.
 
         Raises:
@@ -76,7 +76,7 @@ class Recovery:
             raise SessionLostError(f"it has ended: {row.ended}.", "ended")
         return row
 
-    async def recover(self, row: Row, token: str, client: str | None, answered: int) -> Recovered:
+    async def recover(self, row: JournalRow, token: str, client: str | None, answered: int) -> Recovered:
         """Recover a session.
 
         Args:
@@ -93,56 +93,56 @@ class Recovery:
         """
         session = await self._sessions.open(client=client, session_id=row.id)
         try:
-            told = await self._journal.take_up(row)
-            last_id, last_answer = _where_it_stood(told, answered)
-            await self._rebuild(session, row, told)
+            history = await self._journal.acquire(row)
+            last_id, last_answer = _where_it_stood(history, answered)
+            await self._rebuild(session, row, history)
             record = self._journal.add_child(
                 row.number,
                 row.id,
                 token,
                 row.environment,
-                seeded=_was_seeded(told),
+                seeded=_was_seeded(history),
                 last_id=last_id,
                 first_id=last_id + 1,
             )
             self._journal.end(row.number, "it was taken up again")
             await self._journal.commit()
-            if self._journal.is_taken(record.number):
+            if self._journal.is_acquired(record.number):
                 raise TakenElsewhereError
         except BaseException as error:
             self._sessions.close(session, Ending.FAILED)
             if isinstance(error, SessionLostError):
-                told_as = {"session": session.name, "code": error.code}
-                logger.warning("session %s could not be recovered: %s", session.name, error.reason, extra=told_as)
+                about = {"session": session.name, "code": error.code}
+                logger.warning("session %s could not be recovered: %s", session.name, error.reason, extra=about)
             raise
-        count = len(told.history.requests)
+        count = len(history.entries)
         named = {"session": session.name}
         logger.info("session %s recovered, with %d requests repeated", session.name, count, extra=named)
         return Recovered(session, record, last_id, last_answer)
 
-    async def _rebuild(self, session: Session, row: Row, told: Told) -> None:
+    async def _rebuild(self, session: Session, row: JournalRow, history: History) -> None:
         described = await self._describe(session)
         if described != row.environment:
             raise SessionLostError(f"the server now has {described}, and had {row.environment} then.", "environment")
-        await rebuild(session, told.history)
+        await rebuild(session, history)
 
 
-def _where_it_stood(told: Told, answered: int) -> tuple[int, str | None]:
+def _where_it_stood(history: History, answered: int) -> tuple[int, str | None]:
     """Return the id of the last request that counts, and its answer."""
-    if answered > told.last_id:
+    if answered > history.last_id:
         raise SessionLostError(
-            f"its client had the answer to request {answered}, and the journal ends with request {told.last_id}; what "
-            "came after could not be written, or had not reached the disk."
+            f"its client had the answer to request {answered}, and the journal ends with request "
+            f"{history.last_id}; what came after could not be written, or had not reached the disk."
         )
-    if told.last_type == "fork" and answered < told.last_id:
+    if history.last_type == "fork" and answered < history.last_id:
         # The answer contained the tokens of the new sessions, which are not recorded: the client forks again.
-        return told.last_id - 1, None
-    return told.last_id, told.last_answer
+        return history.last_id - 1, None
+    return history.last_id, history.last_answer
 
 
-def _was_seeded(told: Told) -> bool:
+def _was_seeded(history: History) -> bool:
     """Return whether the environment may still draw random numbers from the seed of an earlier reset."""
-    return told.history.snapshot is not None or any(names_seed(recorded.request) for recorded in told.history.requests)
+    return history.checkpoint is not None or any(names_seed(entry.request) for entry in history.entries)
 
 
 def failure_of(error: BaseException | None) -> str:

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from openenv.core.env_server.history import Journal, JournalRecord
-from openenv.core.env_server.history.entries import MemoryRecord
-from openenv.core.env_server.history.history import Row
+from openenv.core.env_server.history.record import MemoryRecord
+from openenv.core.env_server.history.rows import JournalRow
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.resumption.fork import Fork
 from openenv.core.env_server.resumption.recovery import Recovery, describe_environment, failure_of
@@ -62,9 +62,9 @@ class ResumableSessions:
         if journal is not None:
             journal.report_to(
                 sessions.metrics,
-                on_acquired=self._taken_elsewhere,
+                on_acquired=self._acquired_elsewhere,
                 on_lost=self._beginnings_lost,
-                on_restored=self._take_down_again,
+                on_restored=self._record_again,
             )
         self._resumable: dict[str, ResumableSession] = {}
 
@@ -183,7 +183,7 @@ class ResumableSessions:
             longest_answer=longest_answer,
             fork=self._fork,
             on_close=self._remove,
-            takes_snapshots=self.journal is not None,
+            takes_checkpoints=self.journal is not None,
             last_id=last_id,
             last_answer=last_answer,
         )
@@ -227,7 +227,7 @@ class ResumableSessions:
             first_id=1,
         )
         if not original.record.recoverable:
-            record.lose_beginning()
+            record.mark_unrecoverable()
         return record
 
     def _hand_over(self, resumable: ResumableSession, connection: SessionConnection | None) -> None:
@@ -262,7 +262,7 @@ class ResumableSessions:
             )
         return resumable
 
-    def _taken_elsewhere(self, numbers: frozenset[int]) -> None:
+    def _acquired_elsewhere(self, numbers: frozenset[int]) -> None:
         """End the sessions that other servers have resumed, by their numbers in the journal."""
         for resumable in list(self._resumable.values()):
             if isinstance(resumable.record, JournalRecord) and resumable.record.number in numbers:
@@ -278,7 +278,7 @@ class ResumableSessions:
             if not _is_untouched(resumable) and _is_recorded_as(resumable, numbers)
         ]
         for resumable in lost:
-            resumable.lose_beginning()
+            resumable.mark_unrecoverable()
             name = resumable.session.name
             logger.warning(
                 "session %s could not be rebuilt from the journal if this process ended now; it can be again after its "
@@ -288,7 +288,7 @@ class ResumableSessions:
                 extra={"session": name},
             )
 
-    def _take_down_again(self) -> None:
+    def _record_again(self) -> None:
         """Record the open sessions again, after the journal could not be written or was created anew."""
         assert self.journal is not None
         for resumable in self._resumable.values():
@@ -300,7 +300,7 @@ class ResumableSessions:
                     self._environment,
                     is_untouched=_is_untouched(resumable),
                 )
-                resumable.keep_snapshot_soon()
+                resumable.keep_checkpoint_soon()
 
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> ResumableSession:
         """Recover a session from the journal; concurrent calls for the same session share one recovery."""
@@ -321,7 +321,7 @@ class ResumableSessions:
         if not task.cancelled() and task.exception() is not None:  # all clients that wait for it may be gone
             self.metrics.recoveries_failed[failure_of(task.exception())] += 1
 
-    async def _recover(self, row: Row, arguments: dict[str, Any], client: str | None) -> ResumableSession:
+    async def _recover(self, row: JournalRow, arguments: dict[str, Any], client: str | None) -> ResumableSession:
         assert self._recovery is not None
         token: str = arguments["token"]
         session, record, last_id, last_answer = await self._recovery.recover(row, token, client, arguments["answered"])

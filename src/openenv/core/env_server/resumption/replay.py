@@ -36,22 +36,22 @@ async def rebuild(session: Session, history: History) -> None:
     Raises:
         SessionLostError: A request can't be repeated, or an answer differs; the message says why.
     """
-    refuse_unrepeatable(history.requests)
+    refuse_unrepeatable(history.entries)
     with session.checks.relaxed():
         await _repeat(session, history)
 
 
 async def _repeat(session: Session, history: History) -> None:
-    if history.snapshot is not None and history.position is not None:
+    if history.checkpoint is not None:
         if not session.can_snapshot:
             raise SessionLostError("there is a snapshot, but the environment has no restore() any more.", "environment")
         try:
-            await session.restore(history.snapshot, history.position)
+            await session.restore(history.checkpoint)
         except RequestError as error:
             raise SessionLostError(
                 f"restoring the environment's snapshot failed: {error.message}", "environment"
             ) from error
-    for count, recorded in enumerate(history.requests, 1):
+    for count, recorded in enumerate(history.entries, 1):
         if recorded.request.type not in _NOT_REPEATED:
             _compare(recorded, *await _answered(session, recorded.request))
         if count % _IN_A_ROW == 0:  # an inline environment never yields to the event loop

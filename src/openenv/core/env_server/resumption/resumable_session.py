@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.history import JournalRecord
-from openenv.core.env_server.history.entries import REFUSED, MemoryRecord, Taken
+from openenv.core.env_server.history.entries import REFUSED, KeptData
+from openenv.core.env_server.history.record import MemoryRecord
 from openenv.core.env_server.mcp.dialect import answer_document
 from openenv.core.env_server.metrics import Ending
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -100,7 +101,7 @@ class ResumableSession:
         longest_answer: The client's limit on an answer, in bytes; ``None`` for no limit.
         fork: Opens the given number of sessions that continue from this session's state; returns the answer's ``data``.
         on_close: Called once, when the session has released its slot.
-        takes_snapshots: Whether the record can keep snapshots of the environment.
+        takes_checkpoints: Whether the record can keep snapshots of the environment.
         last_id: Id of the request that started last.
         last_answer: Answer to that request; ``None`` before there is one.
 
@@ -115,6 +116,7 @@ class ResumableSession:
     """
 
     __slots__ = (
+        "_checkpoint_wanted",
         "_ending",
         "_expiry",
         "_fork",
@@ -122,8 +124,7 @@ class ResumableSession:
         "_pause",
         "_queue",
         "_sessions",
-        "_snapshot_wanted",
-        "_takes_snapshots",
+        "_takes_checkpoints",
         "_task",
         "connection",
         "last_answer",
@@ -144,7 +145,7 @@ class ResumableSession:
         longest_answer: int | None,
         fork: Callable[["ResumableSession", int], Awaitable[str]],
         on_close: Callable[["ResumableSession"], None],
-        takes_snapshots: bool,
+        takes_checkpoints: bool,
         last_id: int = 0,
         last_answer: str | None = None,
     ) -> None:
@@ -158,10 +159,10 @@ class ResumableSession:
         self._sessions = sessions
         self._fork = fork
         self._on_close = on_close
-        self._takes_snapshots = takes_snapshots and session.can_snapshot
+        self._takes_checkpoints = takes_checkpoints and session.can_snapshot
         self._queue: deque[PendingRequest] = deque()
         self._task: asyncio.Task[None] | None = None  # carries out the requests that are not answered at once
-        self._snapshot_wanted = False  # when what is under way has ended
+        self._checkpoint_wanted = False  # when what is under way has ended
         self._ending: Ending | None = None  # why the session is closed after the task's end
         self._pause: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
@@ -184,8 +185,8 @@ class ResumableSession:
         if self._task is None:
             answer = self._answer(message)
             if isinstance(answer, str):
-                if self._takes_snapshots and self._is_snapshot_due(message):
-                    self._run(self._keep_snapshot())
+                if self._takes_checkpoints and self._is_checkpoint_due(message):
+                    self._run(self._keep_checkpoint())
                 return answer
             self._run(self._deliver(connection.begin(message), answer))
             return None
@@ -243,20 +244,20 @@ class ResumableSession:
             self.connection.lost(self, unanswered)
         self.end(Ending.REPLACED)
 
-    def lose_beginning(self) -> None:
+    def mark_unrecoverable(self) -> None:
         """Record that the journal can't rebuild the session any more, and take a snapshot if possible."""
         assert isinstance(self.record, JournalRecord)
-        self.record.lose_beginning()
-        self.keep_snapshot_soon()
+        self.record.mark_unrecoverable()
+        self.keep_checkpoint_soon()
 
-    def keep_snapshot_soon(self) -> None:
+    def keep_checkpoint_soon(self) -> None:
         """Take a snapshot if one is due, now or at the end of what is under way."""
-        if not self._takes_snapshots or self.session.closed:
+        if not self._takes_checkpoints or self.session.closed:
             return
         if self._task is None:
-            self._run(self._keep_snapshot())
+            self._run(self._keep_checkpoint())
         else:
-            self._snapshot_wanted = True
+            self._checkpoint_wanted = True
 
     def _leave_connection(self, new: SessionConnection | None) -> None:
         for pending in self._queue:
@@ -273,27 +274,27 @@ class ResumableSession:
 
     def _answer(self, message: Message) -> Started[str]:
         """Carry out a message. Every exception becomes an answer, and ends this session at most."""
-        taken: Taken = None
+        data_sent: KeptData = None
         try:
             if isinstance(message, Refusal):
                 return self._refuse(message)
             if message.id != self.last_id + 1:
                 return self._repeat(message)
             self.last_id, self.last_answer = message.id, None
-            taken = self.record.takes(message)
+            data_sent = self.record.copy_data(message)
             is_episode = message.type in ("step", "reset")
             data = self.session.handle(message.type, message.data) if is_episode else self._start(message)
             if isinstance(data, str):
-                return self._complete(message, taken, data)
+                return self._complete(message, data_sent, data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
-            return self._fail(message, taken, error)
-        return self._finish(message, taken, data)
+            return self._fail(message, data_sent, error)
+        return self._finish(message, data_sent, data)
 
-    async def _finish(self, request: V1Request, taken: Taken, data: Coroutine[Any, Any, str]) -> str:
+    async def _finish(self, request: V1Request, data_sent: KeptData, data: Coroutine[Any, Any, str]) -> str:
         try:
-            return self._complete(request, taken, await data)
+            return self._complete(request, data_sent, await data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
-            return self._fail(request, taken, error)
+            return self._fail(request, data_sent, error)
 
     def _start(self, request: V1Request) -> Started[str]:
         """Carry out a request that is neither a step nor a reset."""
@@ -312,20 +313,20 @@ class ResumableSession:
     async def _forked(self, count: int) -> str:
         return await self._fork(self, count)
 
-    def _complete(self, request: V1Request, taken: Taken, data: str) -> str:
+    def _complete(self, request: V1Request, data_sent: KeptData, data: str) -> str:
         kind, limit = request.type, self.longest_answer
         if limit is not None and len(data) * 4 > limit and kind not in _ALWAYS_TAKEN:
             size = len(data.encode())
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
         self.last_answer = answer = encode_v1(ANSWER_TYPES[kind], data, request.id, request.session)
-        self.record.note(request, taken, "" if kind == _FORK else data)  # records must not contain tokens
+        self.record.note(request, data_sent, "" if kind == _FORK else data)  # records must not contain tokens
         return answer
 
-    def _fail(self, request: Message, taken: Taken, error: Exception) -> str:
+    def _fail(self, request: Message, data_sent: KeptData, error: Exception) -> str:
         if isinstance(error, RequestError) and isinstance(request, V1Request):
             try:
-                return self._refuse_request(request, taken, error)
+                return self._refuse_request(request, data_sent, error)
             except Exception as unexpected:  # noqa: BLE001  # raised by the record
                 error = unexpected
         return self._fail_session(request, error)
@@ -338,14 +339,14 @@ class ResumableSession:
         self._close(Ending.FAILED)
         return answer
 
-    def _refuse_request(self, request: V1Request, taken: Taken, error: RequestError) -> str:
+    def _refuse_request(self, request: V1Request, data_sent: KeptData, error: RequestError) -> str:
         if self.session.closed:  # by its idle timeout
             self._close(Ending.CLOSED)
         self.last_answer = answer = self._error(error, request.id, request.session)
         if isinstance(error, InvalidRequestError) and not isinstance(error, IllegalActionError):
             self._note_refusal(request.id, answer)  # the environment was not called
         else:
-            self.record.note_error(request, taken, answer)
+            self.record.note_error(request, data_sent, answer)
         return answer
 
     def _refuse(self, refusal: Refusal) -> str:
@@ -390,9 +391,9 @@ class ResumableSession:
             self._run(self._work())
         elif self._ending is not None or self.session.closed:
             self._close(self._ending or Ending.CLOSED)
-        elif self._snapshot_wanted:
-            self._snapshot_wanted = False
-            self.keep_snapshot_soon()
+        elif self._checkpoint_wanted:
+            self._checkpoint_wanted = False
+            self.keep_checkpoint_soon()
 
     async def _deliver(self, pending: PendingRequest, answer: Started[str]) -> None:
         connection, message, end = pending
@@ -402,8 +403,8 @@ class ResumableSession:
             end(None)
             raise
         end(text if connection is self.connection else None)
-        if self._takes_snapshots and self._is_snapshot_due(message):
-            await self._keep_snapshot()
+        if self._takes_checkpoints and self._is_checkpoint_due(message):
+            await self._keep_checkpoint()
         if connection is self.connection and not connection.has_room:
             await self._wait_for_room(connection)
 
@@ -413,27 +414,26 @@ class ResumableSession:
         await asyncio.wait((self._pause,))
         self._pause = None
 
-    def _is_snapshot_due(self, message: Message) -> bool:
+    def _is_checkpoint_due(self, message: Message) -> bool:
         """Return whether a snapshot is due after a message: one that may have changed the environment.
 
         A message of type ``mcp`` changes nothing before the first episode.
         """
         if not isinstance(message, V1Request) or message.type not in _CHANGING:
             return False
-        return (message.type != MessageType.MCP or self.session.episode.number > 0) and self.record.wants_snapshot(
-            self.last_id
-        )
+        if message.type == MessageType.MCP and self.session.episode.number == 0:
+            return False
+        return self.record.wants_checkpoint(self.last_id)
 
-    async def _keep_snapshot(self) -> None:
-        if self.session.closed or not self.record.wants_snapshot(self.last_id):
+    async def _keep_checkpoint(self) -> None:
+        if self.session.closed or not self.record.wants_checkpoint(self.last_id):
             return
         try:
-            snapshot, position = await self.session.snapshot()
-            self.record.keep_snapshot(snapshot, position, self.last_id, self.last_answer)
+            self.record.keep_checkpoint(await self.session.checkpoint(), self.last_id, self.last_answer)
         except (EnvironmentProcessEndedError, ResetNeededError):  # nothing to snapshot before the next reset
             return
         except Exception as error:  # the session continues without snapshots
-            self._takes_snapshots = False
+            self._takes_checkpoints = False
             name, is_expected = self.session.name, isinstance(error, RequestError)
             reason = error.message if isinstance(error, RequestError) else type(error).__name__
             told = None if is_expected else error

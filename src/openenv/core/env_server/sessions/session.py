@@ -14,9 +14,9 @@ from pydantic_core import from_json
 
 from openenv.core.env_server.execution.executors import Executor
 from openenv.core.env_server.execution.runner import Runner, Started, finished
-from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.execution.task_questions import TaskMethod, TaskQuestion
-from openenv.core.env_server.history.entries import Position, Record
+from openenv.core.env_server.history.entries import Checkpoint
+from openenv.core.env_server.history.record import Record
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
 from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
 from openenv.core.env_server.sessions.episode import Episode
@@ -420,25 +420,25 @@ class Session:
         """Whether the environment has ``snapshot`` and ``restore``."""
         return self._runner.can_snapshot
 
-    async def snapshot(self) -> tuple[Snapshot, Position]:
-        """Return a snapshot of the environment, within the timeout of a step; requires ``can_snapshot``.
+    async def checkpoint(self) -> Checkpoint:
+        """Return a checkpoint of the episode, within the timeout of a step; requires ``can_snapshot``.
 
         Raises:
             EnvironmentProcessEndedError: The environment's process has ended; or ``ResetNeededError``.
             RequestError: The environment raised, timed out or returned a snapshot that can't be stored.
         """
         async with self._turn:
-            return await self._runner.snapshot(self._limits.step_timeout_s), self.episode.position
+            return Checkpoint(await self._runner.snapshot(self._limits.step_timeout_s), self.episode.position)
 
-    async def restore(self, snapshot: Snapshot, position: Position) -> None:
-        """Restore a snapshot into a new environment.
+    async def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint, with a new environment.
 
         Raises:
             RequestError: The environment raised or timed out.
         """
         async with self._turn:
-            await self._runner.restore(snapshot, self._limits.reset_timeout_s)
-            self.episode.continue_from(position)
+            await self._runner.restore(checkpoint.snapshot, self._limits.reset_timeout_s)
+            self.episode.continue_from(checkpoint.position)
 
     async def copy_environment(self, executor: Executor, session_name: str) -> Runner:
         """Copy the environment into another executor, within the timeout of a reset.

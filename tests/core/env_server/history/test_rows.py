@@ -227,17 +227,17 @@ class TestTakingUp:
         first, second, third = journals
         record = first.add("one", "token", "a walk")
         request = V1Request("reset", {"seed": 1}, 1, "one")
-        record.note(request, record.takes(request), "{}")
+        record.note(request, record.copy_data(request), "{}")
         await first.commit()
         row = await second.find("one")
         assert row is not None
-        assert (await second.take_up(row)).last_id == 1
+        assert (await second.acquire(row)).last_id == 1
         with pytest.raises(TakenElsewhereError):
-            await third.take_up(row)
+            await third.acquire(row)
         row = await third.find("one")
         assert row is not None
-        assert (await third.take_up(row)).last_id == 1
-        assert (await third.take_up(await third.find("one") or row)).last_id == 1, "its own it may take up again"
+        assert (await third.acquire(row)).last_id == 1
+        assert (await third.acquire(await third.find("one") or row)).last_id == 1, "its own it may take up again"
         for journal in journals:
             await journal.close()
 
@@ -249,21 +249,21 @@ class TestTakingUp:
         await former.commit()
         row = await now.find("taken")
         assert row is not None
-        await now.take_up(row)
+        await now.acquire(row)
         for number in range(1, 4):  # the first time the journal tells, then it is known
             for record, name in ((mine, "mine"), (taken, "taken")):
                 request = V1Request("state", {}, number, name)
-                record.note(request, record.takes(request), f'"{name}{number}"')
+                record.note(request, record.copy_data(request), f'"{name}{number}"')
             child = former.add_child(
                 taken.number, f"child {number}", "token", "a walk", seeded=False, last_id=0, first_id=1
             )
             assert await former.commit()
-            assert former.is_taken(taken.number)
-            assert former.is_taken(child.number)
+            assert former.is_acquired(taken.number)
+            assert former.is_acquired(child.number)
             assert await now.find(f"child {number}") is None
-        told = {name: await now.tell(await now.find(name) or row) for name in ("mine", "taken")}
-        assert [recorded.answer for recorded in told["mine"].history.requests] == ['"mine1"', '"mine2"', '"mine3"']
-        assert told["taken"].history.requests == []
+        told = {name: await now.read(await now.find(name) or row) for name in ("mine", "taken")}
+        assert [recorded.answer for recorded in told["mine"].entries] == ['"mine1"', '"mine2"', '"mine3"']
+        assert told["taken"].entries == []
         await former.close()
         await now.close()
 
