@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from queue import SimpleQueue
 from threading import Thread
+from types import CoroutineType
 from typing import Any
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -137,14 +138,31 @@ class _Call:
             self._loop.call_soon_threadsafe(self._settle, result, error)
         except RuntimeError:  # the server ended while the call ran; no task awaits the call
             logger.debug("a call finished after its event loop had closed")
+            _close(result)
 
     def _settle(self, result: Any, error: "Raised | None") -> None:
         if self.answer.done():  # cancelled at its timeout
+            _close(result)
             return
         if error is None:
             self.answer.set_result(result)
         else:
             self.answer.set_exception(error)
+
+
+def discard(answer: Awaitable[Any]) -> None:
+    """Close the coroutine that a call returned, if any: the task that was to await it has been cancelled.
+
+    Args:
+        answer: Return value of ``Executor.run``.
+    """
+    if isinstance(answer, asyncio.Future) and answer.done() and not answer.cancelled() and answer.exception() is None:
+        _close(answer.result())
+
+
+def _close(result: Any) -> None:
+    if isinstance(result, CoroutineType):
+        result.close()
 
 
 class Raised(Exception):  # noqa: N818  # a wrapper, not an error

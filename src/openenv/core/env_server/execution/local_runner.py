@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from openenv.core.env_server.execution.executors import Executor, InlineExecutor, Raised
+from openenv.core.env_server.execution.executors import Executor, InlineExecutor, Raised, discard
 from openenv.core.env_server.execution.introspection import (
     EnvironmentFactory,
     EnvironmentMethod,
@@ -338,7 +338,12 @@ async def _answered(
 
 
 async def _completed(start: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
-    result = await start(*args)
+    answer = start(*args)
+    try:
+        result = await answer
+    except asyncio.CancelledError:
+        discard(answer)
+        raise
     return result if isinstance(result, _FINAL) else await _resolved(result)
 
 
