@@ -191,15 +191,17 @@ class InlineIsolated(Isolated):
 
 
 class AsyncIsolated(Isolated):
-    """Does it in a coroutine; ``wait`` never ends, and notes how it was told to."""
+    """Does it in a coroutine; ``wait`` never ends, and notes that it waits and how it was told to end."""
 
+    waits: ClassVar[bool] = False
     cancelled: ClassVar[bool] = False
 
     async def step(self, action: Do) -> Any:
         await asyncio.sleep(0)
-        if action.what == "cancelled":
-            return Shown(value=type(self).cancelled)
+        if action.what in ("waits", "cancelled"):
+            return Shown(value=getattr(type(self), action.what))
         if action.what == "wait":
+            type(self).waits = True
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:

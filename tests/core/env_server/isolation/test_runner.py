@@ -18,7 +18,7 @@ from tests.core.env_server.isolation.environments import (
 )
 from tests.environments import Do, Shown
 from tests.processes import is_gone, wait_until_gone
-from tests.servers import RunningServer
+from tests.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 
@@ -271,9 +271,10 @@ class TestClosing:
         leaving, staying = Player(server), Player(server)
         assert leaving.do("pid") == staying.do("pid")
         leaving.wire.send({"type": "step", "data": {"what": "wait"}})
+        eventually(lambda: staying.do("waits"), "the step has begun")
         leaving.wire.cut()
         server.wait_for_sessions(1)
-        assert staying.do("cancelled") is True
+        eventually(lambda: staying.do("cancelled"), "the step was cancelled")
         staying.wire.close()
 
 
