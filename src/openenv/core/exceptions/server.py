@@ -240,7 +240,7 @@ class ClientCapacityError(SessionCapacityError):
             active_sessions,
             max_sessions,
             f"You have {active_sessions} of the {max_sessions} sessions that this server grants to one client; close "
-            "some first. A client is whoever comes from the same address.",
+            "some first. All connections from one address count as one client.",
             scope="client",
         )
 

@@ -211,7 +211,7 @@ class TestBound:
             bare.connect()
             refused = bare.call("add", amount=2)["result"]
             assert refused["isError"]
-            assert "whoever opened this session has not begun an episode" in refused["content"][0]["text"]
+            assert "the client that opened this session has not begun an episode" in refused["content"][0]["text"]
             closing = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": made["result"]}
             http.post("/mcp", json=closing)
             assert "Unknown session_id" in bare.call("add", amount=2)["error"]["message"]

@@ -46,7 +46,7 @@ class _Uri(StrEnum):
 _NOT_FOUND = -32002  # MCP's own code, for resources
 _LONGEST_ECHO = 100
 _OVER = "The episode has ended."
-_NOT_BEGUN = "No tool can be called yet: whoever opened this session has not begun an episode."
+_NOT_BEGUN = "No tool can be called yet: the client that opened this session has not begun an episode."
 
 
 class Requests:
