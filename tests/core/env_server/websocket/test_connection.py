@@ -76,9 +76,7 @@ async def playing(sessions: SessionManager, wire: str, **settings: Any) -> Async
 
 class TestReading:
     @pytest.mark.parametrize("path", ["/ws", "/mcp"])
-    def test_a_client_that_asks_twice_and_goes_gives_its_slot_back_at_once(
-        self, serve: Serve, gate: Gate, path: str
-    ) -> None:
+    def test_a_client_that_asks_twice_and_goes_gives_its_slot_back(self, serve: Serve, gate: Gate, path: str) -> None:
         server = serve(partial(EndlessEnvironment, gate), max_concurrent_envs=1)
         call = {"name": "add", "arguments": {"amount": 9}}
         held = HELD_STEP if path == "/ws" else {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import CoroutineType
 from typing import Any, Final
 from uuid import uuid4
@@ -21,6 +21,7 @@ from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics,
 from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
 from openenv.core.env_server.sessions.episode import Episode
 from openenv.core.env_server.sessions.observer import Facts, SessionObserver
+from openenv.core.env_server.sessions.request_errors import RequestErrors
 from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.sessions.toolbox import Toolbox
 from openenv.core.env_server.settings import ServerConfig
@@ -215,23 +216,23 @@ class Session:
             raise self._unexpected(error, kind) from error
         return self._finish_in_turn(kind, outcome)
 
-    @contextmanager
-    def request_errors(self, operation: str) -> Iterator[None]:
+    def request_errors(self, operation: str) -> RequestErrors:
         """Convert exceptions of the environment's models, on parsing an action or an outcome, to ``RequestError``.
 
         Args:
             operation: Name of the operation, for the log.
 
-        Raises:
-            RequestError: The block raised an exception.
+        Returns:
+            A context manager, whose block raises no other ``Exception``.
         """
-        try:
-            yield
-        except RequestError as error:
+        return RequestErrors(self._request_error, operation)
+
+    def _request_error(self, error: Exception, operation: str) -> RequestError:
+        """Return the ``RequestError`` of an exception; see ``request_errors``."""
+        if isinstance(error, RequestError):
             self._show_origin(error)
-            raise
-        except Exception as error:
-            raise self._unexpected(error, operation) from error
+            return error
+        return self._unexpected(error, operation)
 
     async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
         """Start an episode.
@@ -282,6 +283,9 @@ class Session:
             ResetNeededError: No episode is running.
             RequestError: The environment raised, timed out or did not return an observation.
         """
+        if self._observer is None:
+            async with self._turn:
+                return await finished(self._start_step(action, timeout_s, options))
         with self._observe("step") as facts:
             async with self._turn:
                 outcome = await finished(self._start_step(action, timeout_s, options))

@@ -1,8 +1,10 @@
 """Connection: one socket, whose frames are read in order and whose answers are sent by one task at a time.
 
 How frames are read and written is the matter of a ``Wire``: the legacy wire (``legacy.py``), v1 (``v1.py``), or MCP
-(``mcp.py``). Requests that need no wait are answered while their frame is read, without a task. The reader goes on
-while others are under way, so that it notices at once when the client leaves, until their frames have too many bytes.
+(``mcp.py``). Requests that need no wait are answered while their frame is read, without a task. Sessions of v1 have
+tasks of their own. The one session of another wire is waited for by the task that reads, since a second task would cost
+as much again as a short step; after a second another task takes over the reading, so that it is noticed when the client
+leaves. Frames that are read ahead are bounded in bytes.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Send
 
+from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ NORMAL_CLOSURE = 1000
 INTERNAL_ERROR = 1011
 """Close code of a server that has failed."""
 
+# Time in seconds after which another task takes over the reading from one that waits for an answer.
+_READ_AHEAD_AFTER_S = 1.0
 # Requests of one frame that are answered before a flush and a yield to other tasks: the client reads these answers
 # while the next ones are computed.
 _REQUESTS_IN_A_ROW = 32
@@ -83,12 +88,13 @@ class Wire(Protocol[MessageT]):
         """
         ...
 
-    def submit(self, message: MessageT) -> str | None:
+    def submit(self, message: MessageT) -> Started[str | None]:
         """Carry out a message.
 
         Returns:
-            The answer; ``None`` if it follows later, or if there is none.
+            The answer, or a coroutine that returns it; ``None`` if it follows later, or if there is none.
         """
+        ...
 
     def server_error(self) -> str:
         """Return the answer to a frame on which the server itself failed."""
@@ -117,6 +123,38 @@ class Wire(Protocol[MessageT]):
         """
 
 
+class ReadAhead:
+    """Lets connections read ahead whose requests take long.
+
+    One timer serves all connections of a server: a timer for each request would cost more than many a step.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[Connection[Any], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, connection: "Connection[Any]") -> None:
+        """Note that a connection's reader begins to wait for an answer."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # an application may be served again, on another event loop
+            self._loop, self._timer, self._since = loop, None, {}
+        self._since[connection] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(_READ_AHEAD_AFTER_S, self._look)
+
+    def remove(self, connection: "Connection[Any]") -> None:
+        """Note that the wait is over; not needed after ``Connection.read_ahead``."""
+        self._since.pop(connection, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for connection in [each for each, since in self._since.items() if loop.time() - since >= _READ_AHEAD_AFTER_S]:
+            del self._since[connection]
+            connection.read_ahead()
+        self._timer = loop.call_later(_READ_AHEAD_AFTER_S, self._look) if self._since else None
+
+
 class Connection(Generic[MessageT]):
     """One accepted socket.
 
@@ -126,15 +164,24 @@ class Connection(Generic[MessageT]):
         send: The socket's ASGI ``send``.
         metrics: Metrics to count in.
         max_message_bytes: Maximum length of a message: so much may always be under way.
+        read_ahead: Lets it read ahead; shared by the connections of a server.
     """
 
     def __init__(
-        self, wire: Wire[MessageT], receive: Receive, send: Send, metrics: Metrics, max_message_bytes: int
+        self,
+        wire: Wire[MessageT],
+        receive: Receive,
+        send: Send,
+        metrics: Metrics,
+        max_message_bytes: int,
+        read_ahead: ReadAhead,
     ) -> None:
         self._wire = wire
         self._receive = receive
         self._send = send
         self._metrics = metrics
+        self._read_ahead = read_ahead
+        self._reader: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._close_code: int | None = None  # with which the server closes the socket
         self._tasks: set[asyncio.Task[None]] = set()
@@ -158,7 +205,7 @@ class Connection(Generic[MessageT]):
         """Answer requests until either side closes the socket."""
         code: int | None = None
         self._wire.start(self)
-        self.spawn(self._read())
+        self.read_ahead()
         try:
             code = await self._ended
         finally:
@@ -170,11 +217,16 @@ class Connection(Generic[MessageT]):
         if self._close_code is not None:
             await self._send_close(self._close_code)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def read_ahead(self) -> None:
+        """Read on in a new task. The one that has read until now ends with the answers that it waits for."""
+        self._reader = self.spawn(self._read())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a coroutine in a task that is cancelled at the connection's end."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
+        return task
 
     def begin(self) -> Frame:
         """Count a request of the frame that is being processed as under way.
@@ -251,7 +303,7 @@ class Connection(Generic[MessageT]):
         await self._little_unsent.wait()
 
     async def _read(self) -> None:
-        wire, metrics = self._wire, self._metrics
+        metrics, reader = self._metrics, asyncio.current_task()
         while not self._ended.done():
             event = await self._receive()
             if event["type"] == "websocket.disconnect":
@@ -264,17 +316,31 @@ class Connection(Generic[MessageT]):
             metrics.frames_in += 1
             metrics.characters_in += self._frame_size
             try:
-                for count, message in enumerate(wire.decode(text), 1):
-                    answer = wire.submit(message)
-                    if answer is not None:
-                        self._ready.append(answer)
-                    if count % _REQUESTS_IN_A_ROW == 0:
-                        await self._flush_amid_frame()
+                await self._answer(text)
             except Exception:
                 logger.exception("the server failed on a frame")
-                self._ready.append(wire.server_error())
+                self._ready.append(self._wire.server_error())
             if self._ready or self._is_sending or self._close_code is not None:
                 await self._flush()
+            if self._reader is not reader:
+                return
+
+    async def _answer(self, frame: str | None) -> None:
+        """Carry out the messages of a frame."""
+        for count, message in enumerate(self._wire.decode(frame), 1):
+            started = self._wire.submit(message)
+            answer = started if started is None or isinstance(started, str) else await self._finish(started)
+            if answer is not None:
+                self._ready.append(answer)
+            if count % _REQUESTS_IN_A_ROW == 0:
+                await self._flush_amid_frame()
+
+    async def _finish(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
+        self._read_ahead.add(self)
+        try:
+            return await answer
+        finally:
+            self._read_ahead.remove(self)
 
     async def _flush_amid_frame(self) -> None:
         """Send the answers that are ready; during a commit, requests of the frame go on up to the limit."""

@@ -15,7 +15,7 @@ from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.websocket.connection import Connection, Wire
+from openenv.core.env_server.websocket.connection import Connection, ReadAhead, Wire
 from openenv.core.env_server.websocket.legacy import LegacyWire
 from openenv.core.env_server.websocket.v1 import V1Wire
 from openenv.core.wire.names import V1, WORKERS_HEADER
@@ -36,6 +36,7 @@ class SocketTransport:
         self._sessions = sessions
         self._max_message_bytes = max_message_bytes
         self._max_messages_per_s = sessions.limits.max_messages_per_s
+        self._read_ahead = ReadAhead()
 
     async def _serve(self, wire: Wire[Any], receive: Receive, send: Send, subprotocol: str | None = None) -> None:
         """Accept a socket and serve it."""
@@ -45,7 +46,8 @@ class SocketTransport:
         except (OSError, RuntimeError) as error:  # RuntimeError: raised by uvicorn
             logger.info("a client went during the handshake: %s", error)
             return
-        await Connection(wire, receive, send, self._sessions.metrics, self._max_message_bytes).serve()
+        metrics, limit = self._sessions.metrics, self._max_message_bytes
+        await Connection(wire, receive, send, metrics, limit, self._read_ahead).serve()
 
     def _rate(self) -> Rate | None:
         return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)

@@ -1,6 +1,5 @@
 """Wires of sockets with one session each, answered in order: the legacy wire, and what MCP over a socket shares."""
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable
@@ -58,8 +57,7 @@ class SingleSessionWire(Generic[RequestT]):
         self._session_id = session_id
         self._session: Session  # from the answer to ``open`` on
         self._is_open = False
-        # Hands a request that waits to the worker; None while the worker is busy.
-        self._worker: asyncio.Future[tuple[Coroutine[Any, Any, str | None], Frame]] | None = None
+        self._is_busy = True  # until the session is open, and while a request is under way
         self._ending: Ending | None = None  # why the server closes the socket
         self._queue: deque[tuple[RequestT | RequestError, Frame]] = deque()
         self._connection: Connection[RequestT | RequestError]
@@ -67,7 +65,7 @@ class SingleSessionWire(Generic[RequestT]):
     def start(self, connection: Connection[Any]) -> None:
         """See ``Wire``."""
         self._connection = connection
-        connection.spawn(self._work())
+        connection.spawn(self._begin())
 
     def decode(self, frame: str | None) -> Iterable[RequestT | RequestError]:
         """See ``Wire``."""
@@ -78,17 +76,16 @@ class SingleSessionWire(Generic[RequestT]):
         except RequestError as error:
             return (error,)
 
-    def submit(self, message: RequestT | RequestError) -> str | None:
+    def submit(self, message: RequestT | RequestError) -> Started[str | None]:
         """See ``Wire``."""
-        if self._worker is None:
+        if self._is_busy:
             self._queue.append((message, self._connection.begin()))
             return None
         answer = self._answer(message)
         if answer is None or isinstance(answer, str):
             return answer
-        worker, self._worker = self._worker, None
-        worker.set_result((answer, self._connection.begin()))
-        return None
+        self._is_busy = True
+        return self._finish_all(answer)
 
     def server_error(self) -> str:
         """See ``Wire``. The session ends, since its state is unknown."""
@@ -135,22 +132,31 @@ class SingleSessionWire(Generic[RequestT]):
     def _error_frame(self, error: RequestError) -> str:
         raise NotImplementedError
 
-    async def _work(self) -> None:
-        """Open the session, and carry out the requests that wait, and those that arrive meanwhile.
-
-        This is one task for the whole socket, since a task for each request would cost more than many a step.
-        """
+    async def _begin(self) -> None:
+        """Open the session, and carry out the requests that arrive meanwhile."""
         await self._open()
-        while self._ending is None:
-            if self._queue:
-                message, frame = self._queue.popleft()
-                answer = self._answer(message)
-            else:
-                self._worker = asyncio.get_running_loop().create_future()
-                answer, frame = await self._worker
+        text = await self._answer_queued(None)
+        self._is_busy = False
+        if text is not None:
+            await self._connection.send(text)
+
+    async def _finish_all(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
+        """Finish a request, and carry out those that arrive meanwhile. Return the last answer."""
+        text = await self._finish(answer)
+        if self._queue:
+            text = await self._answer_queued(text)
+        self._is_busy = False
+        return text
+
+    async def _answer_queued(self, text: str | None) -> str | None:
+        """Send an answer, and carry out the requests of the queue. Return the last answer."""
+        while self._queue and self._ending is None:
+            await self._connection.send(text)
+            message, frame = self._queue.popleft()
+            answer = self._answer(message)
             text = answer if answer is None or isinstance(answer, str) else await self._finish(answer)
             self._connection.end(frame)
-            await self._connection.send(text)
+        return text
 
     async def _open(self) -> None:
         """Open the session. An error is the first and only frame."""
