@@ -400,7 +400,8 @@ class Connection(Generic[MessageT]):
             self._end(None)
 
     async def _cancel_tasks(self) -> None:
-        for task in self._tasks:
+        running = [task for task in self._tasks if not task.done()]
+        for task in running:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if running:  # without them the session's slot is free at once, for a client that connects again
+            await asyncio.wait(running)
