@@ -224,6 +224,7 @@ class TestClose:
             return await write(batch)
 
         commits: list[asyncio.Task[bool]] = []
+        monkeypatch.setattr(store, "write_at_once", lambda _: None)  # as if another process had locked the file
         monkeypatch.setattr(store, "write", write_slowly)
         journal.add("first", "token", "a walk")
         await journal.close()

@@ -134,8 +134,11 @@ class LocalRunner:
 
     def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""
-        if not self.inline or current_progress_listener() is not None:
-            return self._step_in_executor(action, options, timeout_s)
+        listener = current_progress_listener()
+        if listener is not None:
+            return self._step_and_report(action, options, timeout_s, listener)
+        if not self.inline:
+            return _answered(self._session_name, "step", timeout_s, self._call, self._step, (action,), options)
         try:
             result = self._plain_step(action, **_accepted(self._step, options)) if options else self._plain_step(action)
         except BaseException as error:
@@ -222,14 +225,15 @@ class LocalRunner:
             return result
         return _answered(self._session_name, operation, timeout_s, _resolved, result)
 
-    async def _step_in_executor(self, action: Any, options: Mapping[str, Any], timeout_s: float | None) -> Any:
-        listener = current_progress_listener()
+    async def _step_and_report(
+        self, action: Any, options: Mapping[str, Any], timeout_s: float | None, listener: ProgressListener
+    ) -> Any:
+        """Call ``step`` of an environment that reports its progress to a listener."""
+        name, call = self._session_name, self._call
         try:
-            return await _answered(
-                self._session_name, "step", timeout_s, self._call, self._step, (action,), options, listener
-            )
+            return await _answered(name, "step", timeout_s, call, self._step, (action,), options, listener)
         finally:
-            if listener is not None and getattr(self.environment, "_progress_listener", None) is listener:
+            if getattr(self.environment, "_progress_listener", None) is listener:
                 self.environment._progress_listener = None
 
     def _call(

@@ -99,11 +99,12 @@ class Journal:
         self._last_number_before_failure = 0
         self._must_check = False
         self._batches = 0
-        # A single task writes, one batch after the other. The futures are done when the current batch is written, and
-        # when the next batch is, which is being collected.
+        # One batch is written after the other. The futures are those of the callers who wait until the current batch is
+        # written, and until the next batch is, which is being collected. A task writes what can't be written at once.
+        self._writing: list[asyncio.Future[bool]] | None = None
+        self._collecting: list[asyncio.Future[bool]] = []
         self._writer: asyncio.Task[None] | None = None
-        self._written: asyncio.Future[bool] | None = None
-        self._next_written: asyncio.Future[bool] | None = None
+        self._unwritten: Batch | None = None
         self._acquired: dict[int, None] = {}
         self._watching: asyncio.Task[None] | None = None
 
@@ -186,9 +187,9 @@ class Journal:
             self._set_state(JournalState.CLOSED)
             return
         self._must_check = not self.is_open  # a failing journal is tried once more
-        await asyncio.wait((self._next_batch(),))
-        while self._writer is not None:  # for what was collected during that write
-            await asyncio.wait((self._writer,))
+        await self._next_batch()
+        while self._collecting or self._writing is not None:  # what was collected during that write
+            await self._next_batch()
         self._set_state(JournalState.CLOSED)
         if self._watching is not None:  # not before: creating the store again starts another watch
             self._watching.cancel()
@@ -258,14 +259,16 @@ class Journal:
         Returns:
             Whether the batch is on record now. A batch that can't be written is dropped.
         """
-        if not self.is_open:
+        if self._state is not JournalState.OPEN:
             self._drop()
             return False
-        written = self._next_batch() if self.notes or self._changes or self._must_check else self._written
-        if written is None:
+        if self.notes or self._changes or self._must_check:
+            return await self._next_batch()
+        if self._writing is None:
             return True
-        await asyncio.wait((written,))  # a cancelled caller does not cancel the write
-        return written.result()
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._writing.append(written)
+        return await written
 
     async def check(self) -> None:
         """Read which sessions other runs have acquired, if the journal can be reached."""
@@ -400,7 +403,7 @@ class Journal:
         self._clock.begin_anew()
         await self._store.close()
         await self._start_run()
-        self._clear()
+        self._drop()
         self._unwritten_ends.clear()
         self._acquired.clear()
         self._opened()
@@ -418,30 +421,68 @@ class Journal:
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
             self._must_check = True
-            await asyncio.wait((self._next_batch(),))
+            await self._next_batch()
 
     def _next_number(self) -> int:
         self._last_number += 1
         return self._last_number
 
     def _next_batch(self) -> "asyncio.Future[bool]":
-        """Start the write of the collected batch. Return a future of its success."""
-        if self._next_written is None:
-            loop = asyncio.get_running_loop()
-            self._next_written = loop.create_future()
-            if self._writer is None:
-                self._writer = loop.create_task(self._write_batches())
-        return self._next_written
+        """Let the collected batch be written. Return a new future of its success, which may be cancelled."""
+        loop = asyncio.get_running_loop()
+        if not self._collecting and self._writing is None:
+            loop.call_soon(self._write_next)  # not now, for the requests that end in this iteration, too
+        written: asyncio.Future[bool] = loop.create_future()
+        self._collecting.append(written)
+        return written
+
+    def _write_next(self) -> None:
+        """Write the collected batch: at once if possible, else in a task, with the batches collected meanwhile."""
+        self._writing, self._collecting = self._collecting, []
+        try:
+            is_written = self._write_at_once()
+        except Exception:
+            logger.exception("the journal %s can't be written at once", self.name)
+            is_written = False
+        if is_written:
+            self._end_write(is_written=True)
+        else:
+            self._writer = asyncio.get_running_loop().create_task(self._write_batches())
+
+    def _end_write(self, *, is_written: bool) -> None:
+        for future in self._writing or ():
+            if not future.done():
+                future.set_result(is_written)
+        self._writing = None
+
+    def _write_at_once(self) -> bool:
+        """Write the collected batch if that needs no wait; return whether it was written."""
+        if self._must_check or self._state is not JournalState.OPEN or not (self.notes or self._changes):
+            return False
+        began = time.perf_counter()
+        batch = self._gathered()
+        ends = len(self._unwritten_ends)
+        while acquired := self._store.write_at_once(batch):
+            self._learn_acquired(acquired, batch)
+        if acquired is None:
+            self._unwritten = batch
+            return False
+        del self._unwritten_ends[:ends]
+        self.metrics.journal_commits += 1
+        self.metrics.journal_seconds += time.perf_counter() - began
+        return True
 
     async def _write_batches(self) -> None:
         """Write one batch after the other, until no batch was collected during the last write."""
         try:
-            while self._next_written is not None:
-                self._written, self._next_written = self._next_written, None
+            while self._writing is not None:
                 await self._write()
-                self._written.set_result(self.is_open)
+                self._end_write(is_written=self.is_open)
+                if self._collecting:
+                    self._writing, self._collecting = self._collecting, []
         finally:
-            self._writer = self._written = self._next_written = None
+            self._end_write(is_written=False)  # cancelled with the event loop
+            self._writer = None
 
     async def _write(self) -> None:
         """Write the collected batch; after a failure, check whether the journal can be written again."""
@@ -453,8 +494,8 @@ class Journal:
         try:
             if must_check and (self._retention is None or not await self._store.is_in_place()):
                 await self._begin_anew()
-            if self.notes or self._changes or not self.is_open:
-                await self._append(self._gathered())
+            if self._unwritten or self.notes or self._changes or not self.is_open:
+                await self._append()
             elif must_check:
                 self._learn_acquired(await self._store.newly_acquired(), None)
         except JournalError as error:
@@ -467,7 +508,8 @@ class Journal:
                 self._opened()
             self.metrics.journal_seconds += time.perf_counter() - began
 
-    async def _append(self, batch: Batch) -> None:
+    async def _append(self) -> None:
+        batch, self._unwritten = self._unwritten or self._gathered(), None
         ends = len(self._unwritten_ends)
         while acquired := await self._store.write(batch):
             self._learn_acquired(acquired, batch)
@@ -530,12 +572,10 @@ class Journal:
             self._unwritten_ends += [
                 (how, values) for how, values in self._changes if how == END and values["number"] <= last
             ]
-        self._clear()
-
-    def _clear(self) -> None:
         self.notes.clear()
         self.answers.clear()
         self._changes = []
+        self._unwritten = None
 
 
 def _hear_out(task: "asyncio.Task[None]") -> None:

@@ -174,6 +174,10 @@ class PostgresStore:
         """See ``Store``. Compares the identity of the tables with that of the opened tables."""
         return bool(await self._patiently(self._read_identity) == self._identity)
 
+    def write_at_once(self, batch: Batch) -> frozenset[int] | None:
+        """See ``Store``. A commit is a round trip over the network."""
+        return None
+
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
         return await self._patiently(partial(self._write, batch))

@@ -184,13 +184,22 @@ class SqliteStore:
         """See ``Store``. Compares the files with the opened files."""
         return await self._in_thread(lambda: self._connection is not None and self._files == self._files_there())
 
+    def write_at_once(self, batch: Batch) -> frozenset[int] | None:
+        """See ``Store``."""
+        if self._connection is None or batch.size > _MOST_AT_ONCE:
+            return None
+        try:
+            return self._write(batch)
+        except sqlite3.Error:  # the file is locked; another error is raised by ``write``
+            return None
+
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
-        return await self._soon(self._write, batch, is_large=batch.size > _MOST_AT_ONCE)
+        return await self._in_thread(self._patiently, self._write, batch)
 
     async def newly_acquired(self) -> frozenset[int]:
         """See ``Store``."""
-        return await self._soon(self._newly_acquired)
+        return await self._in_thread(self._patiently, self._newly_acquired)
 
     async def close(self) -> None:
         """See ``Store``."""
@@ -222,18 +231,6 @@ class SqliteStore:
         """See ``Store``. End the thread; the next ``start`` uses another one."""
         self._thread.shutdown(wait=False)
         self._thread = ThreadPoolExecutor(1, "journal-writer")
-
-    async def _soon(self, call: Callable[..., ResultT], *arguments: Any, is_large: bool = False) -> ResultT:
-        """Call a function on the event loop or, if another process locks the file, in the thread, which waits."""
-        try:
-            if not is_large:
-                return call(*arguments)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY:
-                raise JournalError(f"{error}.") from error
-        except sqlite3.Error as error:
-            raise JournalError(f"{error}.") from error
-        return await self._in_thread(self._patiently, call, *arguments)
 
     async def _in_thread(self, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Call a function in the thread of this store."""

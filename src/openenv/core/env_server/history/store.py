@@ -102,6 +102,13 @@ class Store(Protocol):
             JournalError: The store can't be reached just now.
         """
 
+    def write_at_once(self, batch: Batch) -> frozenset[int] | None:
+        """Write a batch as ``write`` does, if that blocks the event loop for some microseconds only.
+
+        Returns:
+            As ``write``; ``None`` if nothing was written and the batch is to be written with ``write``.
+        """
+
     async def write(self, batch: Batch) -> frozenset[int]:
         """Write a batch, unless other runs have acquired sessions of this run since the last call.
 

@@ -204,7 +204,8 @@ class Session:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
         """
         if self._turn.locked() or not self._is_immediate or kind not in ("step", "reset"):
-            return self._handle_in_turn(kind, data)
+            is_plain_step = kind == "step" and self._observer is None
+            return self._step_in_turn(data) if is_plain_step else self._handle_in_turn(kind, data)
         try:
             outcome = self._start_step(data) if kind == "step" else self._start_reset(data)
             if isinstance(outcome, Outcome):
@@ -506,6 +507,18 @@ class Session:
                 case "render":
                     return picture_json(await self.render())
         raise AssertionError(f"unknown kind of request {kind}")
+
+    async def _step_in_turn(self, data: dict[str, Any]) -> str:
+        """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
+        try:
+            async with self._turn:
+                outcome = self._start_step(data)
+                return outcome_json(outcome if isinstance(outcome, Outcome) else await outcome)
+        except RequestError as error:
+            self._show_origin(error)
+            raise
+        except Exception as error:
+            raise self._unexpected(error, "step") from error
 
     async def _finish_in_turn(self, kind: str, outcome: Coroutine[Any, Any, Outcome]) -> str:
         with self.request_errors(kind):

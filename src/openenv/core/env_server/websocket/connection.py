@@ -9,6 +9,7 @@ leaves. Frames that are read ahead are bounded in bytes.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -134,25 +135,33 @@ class ReadAhead:
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def start(self) -> None:
+        """Prepare for a connection on the running event loop: an application may be served again, on another loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._timer, self._since = loop, None, {}
+
     def add(self, connection: "Connection[Any]") -> None:
         """Note that a connection's reader begins to wait for an answer."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # an application may be served again, on another event loop
-            self._loop, self._timer, self._since = loop, None, {}
-        self._since[connection] = loop.time()
+        self._since[connection] = time.monotonic()
         if self._timer is None:
-            self._timer = loop.call_later(_READ_AHEAD_AFTER_S, self._look)
+            self._wait()
 
     def remove(self, connection: "Connection[Any]") -> None:
         """Note that the wait is over; not needed after ``Connection.read_ahead``."""
         self._since.pop(connection, None)
 
+    def _wait(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_READ_AHEAD_AFTER_S, self._look)
+
     def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        for connection in [each for each, since in self._since.items() if loop.time() - since >= _READ_AHEAD_AFTER_S]:
+        latest = time.monotonic() - _READ_AHEAD_AFTER_S
+        for connection in [each for each, since in self._since.items() if since <= latest]:
             del self._since[connection]
             connection.read_ahead()
-        self._timer = loop.call_later(_READ_AHEAD_AFTER_S, self._look) if self._since else None
+        self._timer = None
+        if self._since:
+            self._wait()
 
 
 class Connection(Generic[MessageT]):
@@ -205,6 +214,7 @@ class Connection(Generic[MessageT]):
         """Answer requests until either side closes the socket."""
         code: int | None = None
         self._wire.start(self)
+        self._read_ahead.start()
         self.read_ahead()
         try:
             code = await self._ended
@@ -328,19 +338,17 @@ class Connection(Generic[MessageT]):
     async def _answer(self, frame: str | None) -> None:
         """Carry out the messages of a frame."""
         for count, message in enumerate(self._wire.decode(frame), 1):
-            started = self._wire.submit(message)
-            answer = started if started is None or isinstance(started, str) else await self._finish(started)
+            answer = self._wire.submit(message)
+            if answer is not None and not isinstance(answer, str):
+                self._read_ahead.add(self)
+                try:
+                    answer = await answer
+                finally:
+                    self._read_ahead.remove(self)
             if answer is not None:
                 self._ready.append(answer)
             if count % _REQUESTS_IN_A_ROW == 0:
                 await self._flush_amid_frame()
-
-    async def _finish(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
-        self._read_ahead.add(self)
-        try:
-            return await answer
-        finally:
-            self._read_ahead.remove(self)
 
     async def _flush_amid_frame(self) -> None:
         """Send the answers that are ready; during a commit, requests of the frame go on up to the limit."""

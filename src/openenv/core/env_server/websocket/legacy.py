@@ -39,6 +39,7 @@ class SingleSessionWire(Generic[RequestT]):
     """
 
     commits: bool = False
+    frames = staticmethod(iter)  # an answer is a frame
     opens_as: Transport
     """Transport under which the session is counted."""
 
@@ -85,7 +86,7 @@ class SingleSessionWire(Generic[RequestT]):
         if answer is None or isinstance(answer, str):
             return answer
         self._is_busy = True
-        return self._finish_all(answer)
+        return self._work(answer)
 
     def server_error(self) -> str:
         """See ``Wire``. The session ends, since its state is unknown."""
@@ -93,10 +94,6 @@ class SingleSessionWire(Generic[RequestT]):
         return self._error_frame(ServerFailedError())
 
     async def commit(self, answers: list[str]) -> list[str]:
-        """See ``Wire``."""
-        return answers
-
-    def frames(self, answers: list[str]) -> Iterable[str]:
         """See ``Wire``."""
         return answers
 
@@ -135,27 +132,28 @@ class SingleSessionWire(Generic[RequestT]):
     async def _begin(self) -> None:
         """Open the session, and carry out the requests that arrive meanwhile."""
         await self._open()
-        text = await self._answer_queued(None)
-        self._is_busy = False
+        text = await self._work(None)
         if text is not None:
             await self._connection.send(text)
 
-    async def _finish_all(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
+    async def _work(self, answer: Started[str | None]) -> str | None:
         """Finish a request, and carry out those that arrive meanwhile. Return the last answer."""
-        text = await self._finish(answer)
-        if self._queue:
-            text = await self._answer_queued(text)
-        self._is_busy = False
-        return text
-
-    async def _answer_queued(self, text: str | None) -> str | None:
-        """Send an answer, and carry out the requests of the queue. Return the last answer."""
-        while self._queue and self._ending is None:
+        frame = None
+        while True:
+            try:
+                text = answer if answer is None or isinstance(answer, str) else await answer
+            except Exception as error:  # noqa: BLE001  # the client waits for an answer
+                text = self._fail(error)
+            if self._is_open and self._session.closed:
+                self._close_socket(Ending.CLOSED)
+            if frame is not None:
+                self._connection.end(frame)
+            if not self._queue or self._ending is not None:
+                break
             await self._connection.send(text)
             message, frame = self._queue.popleft()
             answer = self._answer(message)
-            text = answer if answer is None or isinstance(answer, str) else await self._finish(answer)
-            self._connection.end(frame)
+        self._is_busy = False
         return text
 
     async def _open(self) -> None:
@@ -181,15 +179,6 @@ class SingleSessionWire(Generic[RequestT]):
             return self._carry_out(message)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
             return self._fail(error)
-
-    async def _finish(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
-        try:
-            text = await answer
-        except Exception as error:  # noqa: BLE001  # the client waits for an answer
-            return self._fail(error)
-        if self._session.closed:
-            self._close_socket(Ending.CLOSED)
-        return text
 
     def _fail(self, error: Exception) -> str:
         """Return the frame for an error; an error of the server itself ends the session."""
