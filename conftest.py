@@ -1,8 +1,17 @@
 """For the tests of the house and of its environments: what they need, and how many examples property tests try."""
 
+import signal
+
 from hypothesis import settings
 
 pytest_plugins = ["tests.needs"]
+
+# A shell starts what it runs in the background with Ctrl-C ignored, ``nohup`` with the terminal's end ignored, and so
+# would be every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A first example may load what is large, and the machine may be busy.
 settings.register_profile("openenv", max_examples=60, deadline=None)

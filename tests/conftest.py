@@ -1,6 +1,5 @@
 """Fixtures that every part of the tests may use."""
 
-import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -15,10 +14,6 @@ from openenv.core.env_server.app import create_fastapi_app
 Serve = Callable[..., RunningServer]
 
 __all__ = ["offline", "uv_cache", "wheelhouse"]
-
-# A shell starts what it runs in the background with Ctrl-C ignored, and so would be every program that a test starts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
