@@ -3,17 +3,27 @@
 import asyncio
 import gc
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import PLACES, Add, CounterEnvironment, Gate, GatedEnvironment, HangingAsyncEnvironment, Total
+from tests.environments import (
+    PLACES,
+    Add,
+    CounterEnvironment,
+    Gate,
+    GatedEnvironment,
+    HangingAsyncEnvironment,
+    InlineGatedEnvironment,
+    Total,
+)
 from tests.fake_socket import FakeSocket
-from tests.servers import Wire
+from tests.servers import Wire, eventually
 from websockets.exceptions import ConnectionClosed
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -169,6 +179,30 @@ class TestBytesUnderWay:
                 socket.put({"type": "reset", "id": 1, "session": other})
                 assert (await socket.answers(4))[3]["session"] == other
         await sessions.close_all()
+
+
+class TestCommits:
+    def test_further_frames_are_carried_out_during_a_commit(
+        self, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("openenv.core.env_server.history.sqlite.BUSY_TIMEOUT_S", 60.0)
+        journal, gate = tmp_path / "journal.db", Gate()
+        gate.opened.set()
+        server = serve(partial(InlineGatedEnvironment, gate), journal=str(journal), max_concurrent_envs=3)
+        with server.v1() as wire:
+            sessions = wire.open_many(3)
+            for session in sessions:
+                wire.do("reset", session)
+            before = gate.calls.count("step")
+            with closing(sqlite3.connect(journal, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                for session in sessions:
+                    wire.send(wire.message("step", session, amount=1))
+                eventually(lambda: gate.calls.count("step") == before + 3, "three steps during the first one's commit")
+                with pytest.raises(TimeoutError):
+                    wire.receive(timeout_s=0)
+                other.execute("ROLLBACK")
+            assert {answer["session"] for answer in wire.receive_many(3)} == set(sessions)
 
 
 class TestServerErrors:

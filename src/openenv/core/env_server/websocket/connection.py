@@ -330,7 +330,10 @@ class Connection(Generic[MessageT]):
             except Exception:
                 logger.exception("the server failed on a frame")
                 self._ready.append(self._wire.server_error())
-            if self._ready or self._is_sending or self._close_code is not None:
+            if self._wire.commits and self._close_code is None:
+                self._flush_soon()  # further frames are read during the commit, and share the next one
+                await self._until_little_unsent()
+            elif self._ready or self._is_sending or self._close_code is not None:
                 await self._flush()
             if self._reader is not reader:
                 return
@@ -350,12 +353,22 @@ class Connection(Generic[MessageT]):
             if count % _REQUESTS_IN_A_ROW == 0:
                 await self._flush_amid_frame()
 
-    async def _flush_amid_frame(self) -> None:
-        """Send the answers that are ready; during a commit, requests of the frame go on up to the limit."""
-        if not self._wire.commits or sum(map(len, self._ready)) > _MOST_UNSENT:
-            await self._flush()
-        elif self._ready and not self._is_sending:
+    def _flush_soon(self) -> None:
+        if self._ready and not self._is_sending:
             self.spawn(self._flush())
+
+    async def _until_little_unsent(self) -> None:
+        """Wait while the unsent answers exceed the limit."""
+        while sum(map(len, self._ready)) > _MOST_UNSENT and not self._ended.done():
+            await self._flush()
+
+    async def _flush_amid_frame(self) -> None:
+        """Send the answers that are ready, as after a frame, and let other tasks run."""
+        if self._wire.commits:
+            self._flush_soon()
+            await self._until_little_unsent()
+        else:
+            await self._flush()
         await asyncio.sleep(0)
 
     async def _flush(self) -> None:
