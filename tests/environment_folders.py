@@ -7,7 +7,7 @@ from textwrap import dedent
 import yaml
 
 from openenv.auto.names import class_prefix
-from openenv.cli.init import write_scaffold
+from openenv.cli.commands.init import write_scaffold
 
 _ECHO = Path(__file__).with_name("echo_scaffold")
 

@@ -149,8 +149,8 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
     needing = (
         "openenv.train.",
         "openenv.adapters.",
-        "openenv.cli.fork",
-        "openenv.cli.pull",
+        "openenv.cli.commands.fork",
+        "openenv.cli.commands.pull",
         "openenv.core.containers.docker.",
         "openenv.core.containers.kubernetes.",
         "openenv.core.env_server.history.postgres",

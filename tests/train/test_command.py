@@ -14,8 +14,8 @@ from tests.environment_folders import fresh_scaffold
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
-from openenv.cli import train as command
 from openenv.cli.__main__ import build_app
+from openenv.cli.commands import train as command
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.train.config import TrainConfig, load_config
 from openenv.train.run import TrainResult, train

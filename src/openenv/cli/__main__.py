@@ -16,30 +16,35 @@ _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(NamedTuple):
-    """Where a command is, and the line that ``openenv --help`` shows for it."""
+    """Where a command is, and the line that ``openenv --help`` shows for it.
+
+    Attributes:
+        target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``.
+        summary: The line.
+    """
 
     target: str
     summary: str
 
 
 COMMANDS = {
-    "init": Command("openenv.cli.init:init", "Make the folder of a new environment."),
-    "serve": Command("openenv.cli.serve:serve", "Serve an environment on this machine."),
-    "mcp": Command("openenv.cli.mcp:mcp", "Let an agent play an environment over MCP."),
-    "play": Command("openenv.cli.play:play", "Play an environment yourself, in the terminal."),
-    "collect": Command("openenv.cli.collect:collect", "Play episodes, and keep their conversations to train on."),
-    "eval": Command("openenv.cli.eval:evaluate", "Measure how well a model or a player does, with intervals."),
-    "train": Command("openenv.cli.train:train", "Train a language model: on examples, then with GRPO."),
-    "top": Command("openenv.cli.top:top", "Show what a running server is doing, live."),
-    "list": Command("openenv.cli.list:list_known", "List the environments that there are, installed or not."),
-    "info": Command("openenv.cli.info:info", "Say what an environment is: actions, reward, an example."),
-    "doctor": Command("openenv.cli.doctor:doctor", "Say what this machine can do, and what brings what it can't."),
-    "validate": Command("openenv.cli.validate:validate", "Check an environment: its folder, and that it runs."),
-    "build": Command("openenv.cli.build:build", "Build the image of an environment."),
-    "deploy": Command("openenv.cli.deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
-    "push": Command("openenv.cli.push:push", "Publish an environment's folder, as a Space on the Hub."),
-    "pull": Command("openenv.cli.pull:pull", "Get an environment's folder from the Hub."),
-    "fork": Command("openenv.cli.fork:fork", "Make a Space of your own from another's."),
+    "init": Command("init:init", "Make the folder of a new environment."),
+    "serve": Command("serve:serve", "Serve an environment on this machine."),
+    "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP."),
+    "play": Command("play:play", "Play an environment yourself, in the terminal."),
+    "collect": Command("collect:collect", "Play episodes, and keep their conversations to train on."),
+    "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals."),
+    "train": Command("train:train", "Train a language model: on examples, then with GRPO."),
+    "top": Command("top:top", "Show what a running server is doing, live."),
+    "list": Command("list:list_known", "List the environments that there are, installed or not."),
+    "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
+    "doctor": Command("doctor:doctor", "Say what this machine can do, and what brings what it can't."),
+    "validate": Command("validate:validate", "Check an environment: its folder, and that it runs."),
+    "build": Command("build:build", "Build the image of an environment."),
+    "deploy": Command("deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
+    "push": Command("push:push", "Publish an environment's folder, as a Space on the Hub."),
+    "pull": Command("pull:pull", "Get an environment's folder from the Hub."),
+    "fork": Command("fork:fork", "Make a Space of your own from another's."),
 }
 
 
@@ -75,9 +80,10 @@ def _place_of_heading(heading: str) -> int:
 
 def load_command(name: str) -> Any:
     """Import a command and make it ready to be called."""
-    module, _, function = COMMANDS[name].target.partition(":")
+    module, _, attribute = COMMANDS[name].target.partition(":")
+    function = getattr(import_module(f"openenv.cli.commands.{module}"), attribute)
     single = _new_app()
-    single.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(getattr(import_module(module), function))
+    single.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(function)
     return typer.main.get_command(single)
 
 

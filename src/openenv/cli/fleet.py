@@ -13,7 +13,7 @@ import typer
 
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
-from openenv.cli.announcement import Announcement, make_token_for
+from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
 from openenv.core.containers.resources import Resources
 from openenv.core.env_server.access.policy import TOKEN_VARIABLE

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from openenv.auto.in_process import InProcessProvider
-from openenv.cli.serve import serve as serve_command
+from openenv.cli.commands.serve import serve as serve_command
 from openenv.core.env_server.app import HTTPEnvServer, create_app, create_fastapi_app
 from openenv.core.env_server.settings import (
     MEBIBYTE,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from tests.chaos.hostility import HANDSHAKE
-from tests.cli.test_serve import serving
+from tests.cli.commands.test_serve import serving
 from tests.environments import Add, CounterEnvironment, Total
 from tests.servers import RunningServer
 

@@ -14,12 +14,12 @@ import typer
 
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
-from openenv.cli.announcement import Announcement, make_token_for
 from openenv.cli.completion import complete_environment
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import TrustRemoteCode, local_target
 from openenv.cli.server_settings import with_settings
 from openenv.cli.targets import find_mcp_server, find_target
+from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.containers.venv_cache import environment_for, variables_of
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
 from openenv.core.env_server.history.stores import is_address

@@ -9,8 +9,8 @@ import pytest
 from tests.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State
-from openenv.cli.observation_view import observation_line
-from openenv.cli.picture_view import Pictures
+from openenv.cli.views.observation import observation_line
+from openenv.cli.views.picture import Pictures
 from openenv.core.env_server.app import create_fastapi_app
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from openenv.cli.observation_view import observation_view, unsaid_fields, unsaid_lines
+from openenv.cli.views.observation import observation_view, unsaid_fields, unsaid_lines
 
 
 def shown(observation: dict[str, Any], schema: dict[str, Any] | None = None, **settings: Any) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from rich.console import Console
 
-from openenv.cli.action_form import ActionForm, QuitGameError
+from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.core.env_server.types import Action
 
 

@@ -10,7 +10,7 @@ from tests.public_folders import dice_env, notes_env
 
 import openenv as openenv_package
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = sorted(path.parent.name for path in ROOT.glob("envs/*/pyproject.toml"))
 
 # The library's own way of uploading large files without Xet.
@@ -99,7 +99,7 @@ def test_the_openenv_that_runs_here_goes_along_until_it_is_released(
     wheels = [path for path in hub.space("ada/my_env").files if path.startswith("wheels/")]
     assert len(wheels) == 1
     assert wheels[0].endswith(".whl")
-    monkeypatch.setattr("openenv.cli.push.version", "1.2.0".format)
+    monkeypatch.setattr("openenv.cli.commands.push.version", "1.2.0".format)
     openenv_here("push", folder, "-r", "released")
     assert not [path for path in hub.space("ada/released").files if path.startswith("wheels/")]
 

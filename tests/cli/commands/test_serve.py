@@ -476,7 +476,7 @@ def test_another_worlds_environment_has_no_folder_to_watch(openenv: Any) -> None
     assert "gymnasium:CartPole-v1 has none" in ended.stderr
 
 
-MCP_SERVER = Path(__file__).parents[1] / "adapters" / "mcp_server" / "programs" / "server.py"
+MCP_SERVER = Path(__file__).parents[2] / "adapters" / "mcp_server" / "programs" / "server.py"
 
 
 def test_it_serves_the_tools_of_an_mcp_server(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 from openenv.cli.server_readings import Reading
-from openenv.cli.server_view import Picture, duration
+from openenv.cli.views.server import Picture, duration
 
 FIGURES = """# TYPE openenv_server_info gauge
 openenv_server_info{environment="catch",version="1.2"} 1

@@ -16,7 +16,7 @@ import typer
 from tests.environment_folders import fresh_scaffold
 
 from openenv.auto.package import EnvironmentPackage
-from openenv.cli.init import init
+from openenv.cli.commands.init import init
 
 FILES = {
     ".dockerignore",

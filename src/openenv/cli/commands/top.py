@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from openenv.cli.server_readings import Counts, Reading, ServerReadings
-from openenv.cli.server_view import UNLISTED_LINES, Picture
+from openenv.cli.views.server import UNLISTED_LINES, Picture
 from openenv.core.exceptions import ConnectionFailedError
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Address of a running server.")]

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 from rich.console import Console
 
-from openenv.cli.action_choice import action_kinds, form_of, refuses_listing, tool_kinds
-from openenv.cli.action_form import QuitGameError
+from openenv.cli.views.action_choice import action_kinds, form_of, refuses_listing, tool_kinds
+from openenv.cli.views.action_form import QuitGameError
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError

@@ -14,13 +14,13 @@ from rich.text import Text
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, is_adapted, is_url
-from openenv.cli.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
-from openenv.cli.action_form import ActionForm, QuitGameError
 from openenv.cli.completion import complete_environment
 from openenv.cli.hub import TrustRemoteCode, local_target
 from openenv.cli.key_values import ResetParameters, read_reset
-from openenv.cli.observation_view import observation_line, observation_view, unsaid_fields, unsaid_lines
-from openenv.cli.picture_view import Pictures
+from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
+from openenv.cli.views.action_form import ActionForm, QuitGameError
+from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
+from openenv.cli.views.picture import Pictures
 from openenv.core.client_types import StepResult
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.pictures import TEXT
