@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from openenv.core import exceptions
 from openenv.core.exceptions import (
+    AcquiredElsewhereError,
     AnswerTooLargeError,
     ClientCapacityError,
     ClientModeError,
@@ -67,7 +68,6 @@ from openenv.core.exceptions import (
     SessionLostError,
     SessionNotFoundError,
     SlotError,
-    TakenElsewhereError,
     TaskNotFoundError,
     TasksUnsupportedError,
     ToolCallError,
@@ -102,7 +102,7 @@ EXAMPLES: list[OpenEnvError] = [
     ProductionModeError("reset"),
     ForkError({"copy.deepcopy": "cannot pickle it"}),
     JournalError("The journal can't be written."),
-    TakenElsewhereError(),
+    AcquiredElsewhereError(),
     SessionLostError("the journal has none of it"),
     UnauthorizedError("why"),
     SessionCreationError("it is taken"),

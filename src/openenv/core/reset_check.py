@@ -22,7 +22,7 @@ __all__ = [
     "without_unknown",
 ]
 
-ALWAYS_TAKEN = frozenset({"seed", "episode_id"})
+ALWAYS_ACCEPTED = frozenset({"seed", "episode_id"})
 """What every reset may be passed; an environment that has no use for them does not get them."""
 
 _PYTHON_TYPES: dict[str, Any] = {
@@ -62,7 +62,7 @@ def check_reset_parameters(schema: Mapping[str, Any] | None, parameters: Mapping
     beginning = f"{where}: " if where else ""
     known = schema.get("properties", {})
     if not _takes_any(schema):
-        unknown = [name for name in parameters if name not in known and name not in ALWAYS_TAKEN]
+        unknown = [name for name in parameters if name not in known and name not in ALWAYS_ACCEPTED]
         if unknown:
             raise ConfigurationError(beginning + unknown_names_text(unknown, known))
     for name, value in parameters.items():
@@ -80,7 +80,7 @@ def without_unknown(schema: Mapping[str, Any] | None, row: Mapping[str, Any]) ->
     """
     if schema is None or _takes_any(schema):
         return dict(row)
-    taken = ALWAYS_TAKEN | schema.get("properties", {}).keys()
+    taken = ALWAYS_ACCEPTED | schema.get("properties", {}).keys()
     return {name: value for name, value in row.items() if name in taken}
 
 

@@ -27,7 +27,7 @@
     │   ├── ProductionModeError                 SESSION_ERROR: the server serves agents only; nothing happened
     │   ├── ForkError                           EXECUTION_ERROR: a session can't be forked, and why
     │   ├── JournalError                        EXECUTION_ERROR: the journal can't be read or written
-    │   │   └── TakenElsewhereError             EXECUTION_ERROR: another server resumed a session at the same moment
+    │   │   └── AcquiredElsewhereError             EXECUTION_ERROR: another server resumed a session at the same moment
     │   ├── SessionLostError                    SESSION_LOST: a session can't be resumed, and why
     │   ├── UnauthorizedError                   UNAUTHORIZED: the token is missing or wrong
     │   └── SessionCreationError                SESSION_ERROR: a session could not be opened
@@ -108,6 +108,7 @@ from openenv.core.exceptions.client import (
 )
 from openenv.core.exceptions.codes import ErrorCode
 from openenv.core.exceptions.server import (
+    AcquiredElsewhereError,
     AnswerTooLargeError,
     ClientCapacityError,
     DrainingError,
@@ -129,7 +130,6 @@ from openenv.core.exceptions.server import (
     SessionCreationError,
     SessionLostError,
     SessionNotFoundError,
-    TakenElsewhereError,
     TaskNotFoundError,
     TasksUnsupportedError,
     TooManyValuesError,
@@ -137,6 +137,7 @@ from openenv.core.exceptions.server import (
 )
 
 __all__ = [
+    "AcquiredElsewhereError",
     "AnswerTooLargeError",
     "ClientCapacityError",
     "ClientModeError",
@@ -192,7 +193,6 @@ __all__ = [
     "SessionLostError",
     "SessionNotFoundError",
     "SlotError",
-    "TakenElsewhereError",
     "TaskNotFoundError",
     "TasksUnsupportedError",
     "TooManyValuesError",

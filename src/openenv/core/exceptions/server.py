@@ -330,7 +330,7 @@ class JournalError(RequestError):
         super().__init__(message, may_have_happened=True, **details)
 
 
-class TakenElsewhereError(JournalError):
+class AcquiredElsewhereError(JournalError):
     """Another server resumed a session at the same moment; the request may be sent again.
 
     Attributes:
@@ -339,7 +339,9 @@ class TakenElsewhereError(JournalError):
 
     def __init__(self, retry_after_s: float = 0.2) -> None:
         self.retry_after_s = retry_after_s
-        super().__init__("Another server has just taken this session up; ask again.", retry_after_s=retry_after_s)
+        super().__init__(
+            "Another server has just resumed this session; send the request again.", retry_after_s=retry_after_s
+        )
 
 
 class SessionLostError(RequestError):

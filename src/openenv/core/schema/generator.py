@@ -150,10 +150,10 @@ def faults_text(faults: Sequence[Mapping[str, Any]]) -> str:
     Args:
         faults: The faults in pydantic's form.
     """
-    told = [_fault_text(fault)[:_LONGEST_FAULT] for fault in faults[:_MOST_FAULTS]]
+    shown = [_fault_text(fault)[:_LONGEST_FAULT] for fault in faults[:_MOST_FAULTS]]
     if len(faults) > _MOST_FAULTS:
-        told.append(f"and {len(faults) - _MOST_FAULTS} more")
-    return "; ".join(told)
+        shown.append(f"and {len(faults) - _MOST_FAULTS} more")
+    return "; ".join(shown)
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:

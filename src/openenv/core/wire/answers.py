@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # Fields that are sent beside the observation, not inside it.
 _BESIDE = {"reward", "done"}
 # Maximum depth of the search for a value without a JSON form.
-_DEEPEST_PLACE = 10
+_DEEPEST_PATH = 10
 # One of so many observations with a null in their JSON is searched for NaN and infinity: null fields are common, and a
 # search of every observation would slow down steps.
 _LOOKED_AT = 16
@@ -85,8 +85,8 @@ def state_json(state: Any) -> str:
             return state.model_dump_json(warnings=False, fallback=plain_value)
         return _dump(state)
     except (ValueError, TypeError) as error:
-        place = _unsendable_place(state)
-        where = type(state).__name__ if place is None else f"{type(state).__name__}.{place}"
+        path = _unsendable_path(state)
+        where = type(state).__name__ if path is None else f"{type(state).__name__}.{path}"
         message = f"The state cannot be sent as JSON: {where}: {error}"
         logger.error("%s", message)
         raise EnvironmentFailedError(message) from error
@@ -108,15 +108,15 @@ def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
     """
     observation = outcome.observation
     fields = {} if isinstance(observation, WrittenJson) else dict(observation)
-    place = _unsendable_place({**fields, "metadata": outcome.metadata})
+    path = _unsendable_path({**fields, "metadata": outcome.metadata})
     name = "the observation" if isinstance(observation, WrittenJson) else type(observation).__name__
-    where = name if place is None else f"{name}.{place}"
+    where = name if path is None else f"{name}.{path}"
     message = f"The observation cannot be sent as JSON: {where}: {error}"
     logger.error("%s", message)
     return EnvironmentFailedError(message)
 
 
-def _unsendable_place(value: Any, depth: int = 0) -> str | None:
+def _unsendable_path(value: Any, depth: int = 0) -> str | None:
     """Return the path of the first part of a value without a JSON form; ``None`` if none is found, or it is deep."""
     if isinstance(value, BaseModel):
         value = dict(value)
@@ -128,7 +128,7 @@ def _unsendable_place(value: Any, depth: int = 0) -> str | None:
     for key, each in inner:
         if _has_json(each):
             continue
-        below = _unsendable_place(each, depth + 1) if depth < _DEEPEST_PLACE else None
+        below = _unsendable_path(each, depth + 1) if depth < _DEEPEST_PATH else None
         return str(key) if below is None else f"{key}.{below}"
     return None
 
@@ -143,17 +143,17 @@ def _has_json(value: Any) -> bool:
 
 def _warn_of_non_finite(observation: BaseModel) -> None:
     """Log a warning, once for each class, that NaN or infinity is sent as ``null``."""
-    place = _non_finite_place(dict(observation))
-    if place is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
+    path = _non_finite_path(dict(observation))
+    if path is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
         _warned.add(type(observation))
         logger.warning(
             "%s.%s is not finite, which JSON has no number for: clients get null. Leave it out, or clip it.",
             type(observation).__name__,
-            place,
+            path,
         )
 
 
-def _non_finite_place(value: Any, depth: int = 0) -> str | None:
+def _non_finite_path(value: Any, depth: int = 0) -> str | None:
     """Return the path of the first NaN or infinity in a value; ``None`` if there is none, or it is too deep."""
     if isinstance(value, BaseModel):
         value = dict(value)
@@ -162,10 +162,10 @@ def _non_finite_place(value: Any, depth: int = 0) -> str | None:
             value = plain_value(value)
     if isinstance(value, float):
         return None if math.isfinite(value) else ""
-    if depth == _DEEPEST_PLACE or not isinstance(value, Mapping | list | tuple):
+    if depth == _DEEPEST_PATH or not isinstance(value, Mapping | list | tuple):
         return None
     for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
-        below = _non_finite_place(inner, depth + 1)
+        below = _non_finite_path(inner, depth + 1)
         if below is not None:
             return f"{key}.{below}" if below else str(key)
     return None

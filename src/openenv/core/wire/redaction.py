@@ -95,12 +95,12 @@ def origin_of(raised: BaseException) -> str:
     name = type(raised).__name__
     message = message_of(raised)
     text = name if message == name else f"{name}: {message}"
-    places = [(frame.f_code, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
-    places = [(code, line) for code, line in places if not code.co_filename.startswith(_OWN_CODE)]
-    if not places:
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
+    frames = [(code, line) for code, line in frames if not code.co_filename.startswith(_OWN_CODE)]
+    if not frames:
         return text
-    folder = os.path.dirname(places[0][0].co_filename)  # noqa: PTH120  # it may be no path at all, as <string>
-    code, line = next(place for place in reversed(places) if place[0].co_filename.startswith(folder))
+    folder = os.path.dirname(frames[0][0].co_filename)  # noqa: PTH120  # it may be no path at all, as <string>
+    code, line = next(frame for frame in reversed(frames) if frame[0].co_filename.startswith(folder))
     return f"{text} ({code.co_filename}, line {line}, in {code.co_name})"
 
 

@@ -216,7 +216,9 @@ def metrics_of(server: RunningServer) -> Metrics:
 
 
 def is_on_record(server: RunningServer, walker: Walker) -> bool:
-    """Whether the journal takes down a further request."""
+    """Whether the journal records a further request."""
+    if metrics_of(server).journal_failing:
+        return False
     walker.ask("state")
     return not metrics_of(server).journal_failing
 

@@ -14,7 +14,7 @@ from tests.servers import RunningServer, ServerProcess, V1Wire, eventually
 
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.history.stores import store_at
-from openenv.core.exceptions import TakenElsewhereError
+from openenv.core.exceptions import AcquiredElsewhereError
 from openenv.core.reconnecting import retry_after_s
 from openenv.core.wire.messages import V1Request
 
@@ -59,7 +59,7 @@ class SlowlyMadeWalk(Walk):
 
 def lost_to_another(answer: dict[str, Any]) -> bool:
     error = error_of(answer)
-    return error["code"] == "SESSION_LOST" and "another server has taken it up" in error["message"]
+    return error["code"] == "SESSION_LOST" and "another server has resumed it" in error["message"]
 
 
 def walk_like(walker: Walker, *lengths: int, seed: int = 1) -> float:
@@ -89,7 +89,7 @@ class TestFormerOwner:
             answers = {answer["session"]: answer for answer in old.receive_many(2)}
             assert lost_to_another(answers[walker.session])
             assert answers[neighbour.session]["type"] == "observation"
-            assert "taken up elsewhere" in error_of(walker.ask("step", {"length": 1}))["message"]
+            assert "resumed elsewhere" in error_of(walker.ask("step", {"length": 1}))["message"]
             assert taken.step(2)["observation"]["at"] == walk_like(taken, 2), "what it did is not on record"
             former.wait_for_sessions(1)
             assert now.sessions.active_sessions == 1
@@ -213,7 +213,7 @@ class TestTakingUp:
             SlowlyMadeWalk.may_end.set()
             refused = error_of(one.receive())
             assert refused["retry_after_s"] > 0
-            assert "Another server has just taken this session up" in refused["message"]
+            assert "Another server has just resumed this session" in refused["message"]
             assert other.receive()["type"] == "attached"
             walker.wire = other
             walker.step(1)
@@ -232,7 +232,7 @@ class TestTakingUp:
         row = await second.find("one")
         assert row is not None
         assert (await second.acquire(row)).last_id == 1
-        with pytest.raises(TakenElsewhereError):
+        with pytest.raises(AcquiredElsewhereError):
             await third.acquire(row)
         row = await third.find("one")
         assert row is not None
@@ -269,7 +269,7 @@ class TestTakingUp:
 
 
 def test_a_client_asks_again_when_it_is_told_when() -> None:
-    refused = TakenElsewhereError(0.3)
+    refused = AcquiredElsewhereError(0.3)
     frame = {"type": "error", "data": {"code": refused.code, **refused.details}}
     assert retry_after_s(frame) == 0.3
     assert retry_after_s({"type": "error", "data": {"code": refused.code}}) is None

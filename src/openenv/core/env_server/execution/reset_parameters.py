@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from openenv.core.env_server.execution.introspection import environment_method
 from openenv.core.exceptions import InvalidRequestError
-from openenv.core.reset_check import ALWAYS_TAKEN, nearest_name, unknown_names_text
+from openenv.core.reset_check import ALWAYS_ACCEPTED, nearest_name, unknown_names_text
 from openenv.core.wire.errors import fault_entries
 
 _JSON_SCALARS = (str, int, float, bool)
@@ -76,7 +76,7 @@ def unknown_names(names: Iterable[str] | None, arguments: Iterable[str]) -> list
     """
     if names is None:
         return []
-    known = ALWAYS_TAKEN.union(names)
+    known = ALWAYS_ACCEPTED.union(names)
     return [name for name in arguments if name not in known]
 
 

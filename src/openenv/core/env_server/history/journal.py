@@ -332,7 +332,7 @@ class Journal:
         """Acquire a session, and return its history. No other run can write the session from now on.
 
         Raises:
-            TakenElsewhereError: Another run has acquired the session since it was found.
+            AcquiredElsewhereError: Another run has acquired the session since it was found.
             SessionLostError: Part of the session's history is not on record.
             JournalError: The journal can't be read or written, or the server ends.
         """
@@ -374,9 +374,15 @@ class Journal:
         loop = asyncio.get_running_loop()
         if self._watching is None or self._watching.done():
             self._watching = loop.create_task(self._watch())
-        told = partial(self._learn_lost_from_thread, loop)
+        report_lost = partial(self._learn_lost_from_thread, loop)
         self._retention = Retention(
-            self._store, self._clock, run, self._max_age_s, self._max_bytes, told, lambda: self.metrics.journal_failing
+            self._store,
+            self._clock,
+            run,
+            self._max_age_s,
+            self._max_bytes,
+            report_lost,
+            lambda: self.metrics.journal_failing,
         )
         self._retention.start()
 
@@ -440,14 +446,14 @@ class Journal:
         """Write the collected batch: at once if possible, else in a task, with the batches collected meanwhile."""
         self._writing, self._collecting = self._collecting, []
         try:
-            is_written = self._write_at_once()
-        except Exception:
-            logger.exception("the journal %s can't be written at once", self.name)
-            is_written = False
-        if is_written:
-            self._end_write(is_written=True)
-        else:
+            must_wait = not self._write_at_once()
+        except Exception as error:  # noqa: BLE001  # logged; the callers wait
+            self._fail_for(error)
+            must_wait = False
+        if must_wait:
             self._writer = asyncio.get_running_loop().create_task(self._write_batches())
+        else:
+            self._end_write(is_written=self.is_open)
 
     def _end_write(self, *, is_written: bool) -> None:
         for future in self._writing or ():
@@ -492,17 +498,14 @@ class Journal:
             self._drop()
             return
         try:
-            if must_check and (self._retention is None or not await self._store.is_in_place()):
+            if must_check and (self._retention is None or not await self._store.is_current()):
                 await self._begin_anew()
             if self._unwritten or self.notes or self._changes or not self.is_open:
                 await self._append()
             elif must_check:
                 self._learn_acquired(await self._store.newly_acquired(), None)
-        except JournalError as error:
-            self._fail(error)
-        except Exception as error:
-            logger.exception("the journal %s can't be written", self.name)
-            self._fail(JournalError(f"{type(error).__name__}: {error}"))
+        except Exception as error:  # noqa: BLE001  # logged; the callers wait
+            self._fail_for(error)
         else:
             if not self.is_open:
                 self._opened()
@@ -542,6 +545,13 @@ class Journal:
             sessions = frozenset() if batch is None else batch.drop(sessions)
         while len(self._acquired) > _MOST_ACQUIRED:
             del self._acquired[next(iter(self._acquired))]
+
+    def _fail_for(self, error: Exception) -> None:
+        if isinstance(error, JournalError):
+            self._fail(error)
+        else:
+            logger.error("the journal %s can't be written", self.name, exc_info=error)
+            self._fail(JournalError(f"{type(error).__name__}: {error}"))
 
     def _fail(self, error: JournalError) -> None:
         if self._state is not JournalState.FAILING:

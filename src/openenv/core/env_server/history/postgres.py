@@ -19,11 +19,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.postgres_schema import (
+    ACQUIRED,
     IDENTITY,
     LEAD,
     LOCK_RUN,
     SCHEMA,
-    TAKEN,
     add_run,
     prepare_tables,
 )
@@ -153,7 +153,7 @@ class PostgresStore:
             self._next_run = self._new_run()
         except psycopg.Error as error:
             raise ConfigurationError(
-                f"The journal {self.name} can't be used: {self._told(error)} Give the address of a database that "
+                f"The journal {self.name} can't be used: {self._message_of(error)} Give the address of a database that "
                 "answers and that its user may create a schema in."
             ) from None
 
@@ -163,14 +163,14 @@ class PostgresStore:
         try:
             self._run = await asyncio.to_thread(self._new_run) if run is None else run
         except psycopg.Error as error:
-            raise JournalError(self._told(error)) from None
+            raise JournalError(self._message_of(error)) from None
         except ConfigurationError as error:
             raise JournalError(f"{error}") from error
         self._known = 0
         self._is_closed = False
         return self._run
 
-    async def is_in_place(self) -> bool:
+    async def is_current(self) -> bool:
         """See ``Store``. Compares the identity of the tables with that of the opened tables."""
         return bool(await self._patiently(self._read_identity) == self._identity)
 
@@ -184,7 +184,7 @@ class PostgresStore:
 
     async def newly_acquired(self) -> frozenset[int]:
         """See ``Store``."""
-        return await self._patiently(self._read_newly_taken)
+        return await self._patiently(self._read_newly_acquired)
 
     @contextmanager
     def connect(self) -> Iterator[PostgresConnection]:
@@ -198,7 +198,7 @@ class PostgresStore:
                 finally:
                     self._others.discard(connection)
         except psycopg.Error as error:
-            raise JournalError(self._told(error)) from None
+            raise JournalError(self._message_of(error)) from None
 
     def needs_tidying(self) -> bool:
         """See ``Store``."""
@@ -227,19 +227,19 @@ class PostgresStore:
             except psycopg.Error as error:
                 self._drop_writer()
                 if not isinstance(error, _LOST) or self._is_closed or time.monotonic() >= deadline:
-                    raise JournalError(self._told(error)) from None
+                    raise JournalError(self._message_of(error)) from None
             await asyncio.sleep(_PAUSE_S)
 
     async def _write(self, batch: Batch, connection: "psycopg.AsyncConnection[Any]") -> frozenset[int]:
         try:
             await self._append(connection, batch)
         except psycopg.Error as error:
-            if error.sqlstate != TAKEN:
+            if error.sqlstate != ACQUIRED:
                 raise
         else:
             return frozenset()
         await connection.rollback()
-        return await self._read_newly_taken(connection)
+        return await self._read_newly_acquired(connection)
 
     async def _append(self, connection: "psycopg.AsyncConnection[Any]", batch: Batch) -> None:
         values = {
@@ -260,11 +260,11 @@ class PostgresStore:
                 await connection.execute(_for_psycopg(statement), changed)
             await connection.execute("COMMIT")
 
-    async def _read_newly_taken(self, connection: "psycopg.AsyncConnection[Any]") -> frozenset[int]:
-        claims = await (await connection.execute(_NEWLY_ACQUIRED, (self._run, self._known))).fetchall()
-        if claims:
-            self._known = claims[-1][0]
-        return frozenset(session for _, session in claims)
+    async def _read_newly_acquired(self, connection: "psycopg.AsyncConnection[Any]") -> frozenset[int]:
+        rows = await (await connection.execute(_NEWLY_ACQUIRED, (self._run, self._known))).fetchall()
+        if rows:
+            self._known = rows[-1][0]
+        return frozenset(session for _, session in rows)
 
     async def _connected(self) -> "psycopg.AsyncConnection[Any]":
         if self._writer is None:
@@ -288,11 +288,11 @@ class PostgresStore:
             self._writer.pgconn.finish()
             self._writer = None
 
-    def _told(self, error: psycopg.Error) -> str:
+    def _message_of(self, error: psycopg.Error) -> str:
         """Return an error's message, without the password."""
-        told = " ".join(f"{error}".split()) or type(error).__name__
-        told = told.replace(self._secret, "***") if self._secret else told
-        return told if told.endswith(".") else f"{told}."
+        message = " ".join(f"{error}".split()) or type(error).__name__
+        message = message.replace(self._secret, "***") if self._secret else message
+        return message if message.endswith(".") else f"{message}."
 
 
 @cache

@@ -15,7 +15,7 @@ _OF_RUN = 0x4F454A4C
 _OF_JOURNAL = _OF_RUN + 1
 _MAKING, _LEADING = 1, 2
 
-TAKEN = "OE001"
+ACQUIRED = "OE001"
 """SQLSTATE of ``append`` where sessions were acquired."""
 
 LOCK_RUN = f"SELECT pg_advisory_xact_lock({_OF_RUN}, :run)"
@@ -26,7 +26,7 @@ LEAD = f"SELECT pg_try_advisory_lock({_OF_JOURNAL}, {_LEADING})"
 _TABLES = f"""
 CREATE TABLE journal (
     version integer NOT NULL,
-    looked_after_at timestamptz NOT NULL DEFAULT '-infinity'  -- when somebody last removed what is too much
+    looked_after_at timestamptz NOT NULL DEFAULT '-infinity'  -- time of the last retention
 );
 CREATE TABLE run (
     number integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
@@ -71,8 +71,8 @@ CREATE TABLE claim (
 );
 CREATE INDEX claim_run ON claim (run, number);
 
--- Add a batch unless sessions of the run were taken up that it does not know of. Whoever takes some up holds the run
--- back until that is committed, and waits until a batch is that came before.
+-- Add a batch unless sessions of the run were acquired that it does not know of. A run that acquires sessions locks the
+-- owner's run until it has committed, and waits for the commit of an earlier batch.
 CREATE FUNCTION append(its_run integer, known bigint, its_sequence bigint, its_at double precision,
     its_notes bytea, its_answers bytea) RETURNS bigint LANGUAGE plpgsql AS $body$
 DECLARE
@@ -80,7 +80,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock_shared({_OF_RUN}, its_run);
     IF EXISTS (SELECT FROM claim WHERE claim.run = its_run AND claim.number > known) THEN
-        RAISE EXCEPTION 'sessions of run % were taken up', its_run USING ERRCODE = '{TAKEN}';
+        RAISE EXCEPTION 'sessions of run % were taken up', its_run USING ERRCODE = '{ACQUIRED}';
     END IF;
     INSERT INTO batch (run, sequence, at, size, notes, answers)
     VALUES (its_run, its_sequence, its_at, length(its_notes) + length(its_answers), its_notes, its_answers)

@@ -21,14 +21,14 @@ from openenv.core.env_server.history.entries import (
 )
 from openenv.core.env_server.history.rows import JournalRow, acquire, find_session, run_of
 from openenv.core.env_server.history.store import Connection, Store
-from openenv.core.exceptions import JournalError, SessionLostError, TakenElsewhereError
+from openenv.core.exceptions import AcquiredElsewhereError, JournalError, SessionLostError
 from openenv.core.wire.messages import V1Request
 
 logger = logging.getLogger(__name__)
 
-AskedT = TypeVar("AskedT")
+QueryT = TypeVar("QueryT")
 AnswerT = TypeVar("AnswerT")
-Reading: TypeAlias = Callable[[Connection, Sequence[AskedT]], Sequence[AnswerT | Exception]]
+Reading: TypeAlias = Callable[[Connection, Sequence[QueryT]], Sequence[AnswerT | Exception]]
 """Function that answers several queries of one kind."""
 
 
@@ -84,13 +84,13 @@ class Reader:
         """Make a run the owner of a session, and return the history of the session.
 
         Raises:
-            TakenElsewhereError: Another run has become the session's owner since it was found.
+            AcquiredElsewhereError: Another run has become the session's owner since it was found.
             SessionLostError: Part of the session's history is not in the journal.
             JournalError: The journal can't be read or written.
         """
         return await self._ask(_acquire, (row, run))
 
-    async def _ask(self, read: "Reading[AskedT, AnswerT]", about: AskedT) -> AnswerT:
+    async def _ask(self, read: "Reading[QueryT, AnswerT]", about: QueryT) -> AnswerT:
         answer: asyncio.Future[AnswerT] = asyncio.get_running_loop().create_future()
         self._wanted.append(_Wanted(read, about, answer))
         if self._reading is None:
@@ -126,9 +126,9 @@ class Reader:
         answers: dict[int, Any] = {}
         with self._store.connect() as connection:
             for read in {one.read for one in wanted}:
-                asked = [one for one in wanted if one.read is read]
-                found = read(connection, [one.about for one in asked])
-                answers |= {id(one): answer for one, answer in zip(asked, found, strict=True)}
+                queries = [one for one in wanted if one.read is read]
+                found = read(connection, [one.about for one in queries])
+                answers |= {id(one): answer for one, answer in zip(queries, found, strict=True)}
         return [answers[id(one)] for one in wanted]
 
 
@@ -141,12 +141,12 @@ def _find(connection: Connection, sessions: Sequence[str | int]) -> list[Journal
 
 
 def _acquire(
-    connection: Connection, claims: Sequence[tuple[JournalRow, int]]
-) -> list[History | SessionLostError | TakenElsewhereError]:
-    (run,) = {run for _, run in claims}
-    rows = acquire(connection, [row for row, _ in claims], run)
+    connection: Connection, wanted: Sequence[tuple[JournalRow, int]]
+) -> list[History | SessionLostError | AcquiredElsewhereError]:
+    (run,) = {run for _, run in wanted}
+    rows = acquire(connection, [row for row, _ in wanted], run)
     histories = iter(read_sessions(connection, [row for row in rows if row is not None]))
-    return [TakenElsewhereError() if row is None else next(histories) for row in rows]
+    return [AcquiredElsewhereError() if row is None else next(histories) for row in rows]
 
 
 def read_sessions(connection: Connection, rows: Sequence[JournalRow]) -> list[History | SessionLostError]:

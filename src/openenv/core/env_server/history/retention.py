@@ -93,7 +93,7 @@ class Retention:
         self._prune_at = 0.0
         self._search_at = 0.0
         self._is_failing = False
-        self._thread = Thread(target=self._work, name="journal-upkeep", daemon=True)
+        self._thread = Thread(target=self._work, name="journal-retention", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

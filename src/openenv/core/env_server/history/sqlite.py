@@ -180,7 +180,7 @@ class SqliteStore:
         """See ``Store``."""
         return await self._in_thread(self._start)
 
-    async def is_in_place(self) -> bool:
+    async def is_current(self) -> bool:
         """See ``Store``. Compares the files with the opened files."""
         return await self._in_thread(lambda: self._connection is not None and self._files == self._files_there())
 
@@ -190,12 +190,15 @@ class SqliteStore:
             return None
         try:
             return self._write(batch)
-        except sqlite3.Error:  # the file is locked; another error is raised by ``write``
-            return None
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY:
+                return None
+            raise JournalError(f"{error}.") from error
 
     async def write(self, batch: Batch) -> frozenset[int]:
         """See ``Store``."""
-        return await self._in_thread(self._patiently, self._write, batch)
+        acquired = self.write_at_once(batch)
+        return await self._in_thread(self._patiently, self._write, batch) if acquired is None else acquired
 
     async def newly_acquired(self) -> frozenset[int]:
         """See ``Store``."""
@@ -296,10 +299,10 @@ class SqliteStore:
             return acquired
 
     def _newly_acquired(self) -> frozenset[int]:
-        claims = self._writer.execute(_NEWLY_ACQUIRED, {"run": self._run, "known": self._known}).fetchall()
-        if claims:
-            self._known = claims[-1][0]
-        return frozenset(session for _, session in claims)
+        rows = self._writer.execute(_NEWLY_ACQUIRED, {"run": self._run, "known": self._known}).fetchall()
+        if rows:
+            self._known = rows[-1][0]
+        return frozenset(session for _, session in rows)
 
     @property
     def _writer(self) -> SqliteConnection:

@@ -95,7 +95,7 @@ class Store(Protocol):
             JournalError: The store can't be opened any more, or its contents are no journal now.
         """
 
-    async def is_in_place(self) -> bool:
+    async def is_current(self) -> bool:
         """Return whether the open store is still the one at its path or address, not removed or replaced.
 
         Raises:
@@ -107,6 +107,9 @@ class Store(Protocol):
 
         Returns:
             As ``write``; ``None`` if nothing was written and the batch is to be written with ``write``.
+
+        Raises:
+            JournalError: As ``write``.
         """
 
     async def write(self, batch: Batch) -> frozenset[int]:

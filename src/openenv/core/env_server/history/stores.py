@@ -9,24 +9,24 @@ from openenv.core.exceptions import ConfigurationError
 _POSTGRES = ("postgresql://", "postgres://")
 
 
-def is_address(place: str) -> bool:
+def is_address(location: str) -> bool:
     """Return whether a journal's setting is a database's address, not a file's path."""
-    return "://" in place
+    return "://" in location
 
 
-def store_at(place: str) -> Store:
+def store_at(location: str) -> Store:
     """Return the store for a path or address, without opening it.
 
     Args:
-        place: Path of a file, or address of a PostgreSQL database.
+        location: Path of a file, or address of a PostgreSQL database.
 
     Raises:
-        ConfigurationError: ``place`` is neither, or it needs a package that is not installed.
+        ConfigurationError: ``location`` is neither, or it needs a package that is not installed.
     """
-    if not is_address(place):
-        return SqliteStore(Path(place))
-    if not place.startswith(_POSTGRES):
-        scheme = place.partition("://")[0]
+    if not is_address(location):
+        return SqliteStore(Path(location))
+    if not location.startswith(_POSTGRES):
+        scheme = location.partition("://")[0]
         raise ConfigurationError(
             f"Expected the journal to be the path of a file or postgresql://USER@HOST/DATABASE, got {scheme}://..."
         )
@@ -36,4 +36,4 @@ def store_at(place: str) -> Store:
         raise ConfigurationError(
             f'A journal in PostgreSQL needs psycopg ({error}): pip install "openenv-core[postgres]"'
         ) from error
-    return PostgresStore(place)
+    return PostgresStore(location)

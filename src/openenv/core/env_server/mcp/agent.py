@@ -20,7 +20,7 @@ from openenv.core.wire.types import ResetRequest
 
 # Default idle timeout: people who chat with an agent pause for long.
 _IDLE_TIMEOUT_S = 1800.0
-_ENDED = "This session has ended: nothing was asked of it for too long, or it was closed. Connect again for a new one."
+_ENDED = "This session has ended: it was idle for too long, or it was closed. Connect again for a new one."
 # Query parameters that are no arguments of the environment's reset.
 _NO_TASK = ("session_id",)
 

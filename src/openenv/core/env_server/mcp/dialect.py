@@ -231,8 +231,8 @@ def blocks(answer: ToolCallResult) -> list[dict[str, Any]]:
 
 def meta(answer: ToolCallResult) -> dict[str, Any] | None:
     """Return the reward and the done flag of a tool call as metadata; ``None`` if there is neither."""
-    tells = answer.reward is not None or answer.done
-    return {REWARD: answer.reward, DONE: answer.done} if tells else None
+    has_outcome = answer.reward is not None or answer.done
+    return {REWARD: answer.reward, DONE: answer.done} if has_outcome else None
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

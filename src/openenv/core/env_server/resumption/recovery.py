@@ -13,13 +13,13 @@ from openenv.core.env_server.resumption.replay import rebuild
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import (
+    AcquiredElsewhereError,
     EnvironmentFactoryError,
     JournalError,
     RequestError,
     SessionCapacityError,
     SessionLostError,
     SessionNotFoundError,
-    TakenElsewhereError,
     UnauthorizedError,
 )
 
@@ -88,7 +88,7 @@ class Recovery:
         Raises:
             SessionLostError: The session can't be rebuilt; the message says why.
             SessionCapacityError: No slot is free.
-            TakenElsewhereError: Another server has resumed the session at the same time.
+            AcquiredElsewhereError: Another server has resumed the session at the same time.
             JournalError: The journal can't be read or written.
         """
         session = await self._sessions.open(client=client, session_id=row.id)
@@ -108,7 +108,7 @@ class Recovery:
             self._journal.end(row.number, "it was taken up again")
             await self._journal.commit()
             if self._journal.is_acquired(record.number):
-                raise TakenElsewhereError
+                raise AcquiredElsewhereError
         except BaseException as error:
             self._sessions.close(session, Ending.FAILED)
             if isinstance(error, SessionLostError):
@@ -150,7 +150,7 @@ def failure_of(error: BaseException | None) -> str:
     match error:
         case SessionLostError(kind=kind):
             return kind
-        case TakenElsewhereError():
+        case AcquiredElsewhereError():
             return "elsewhere"
         case SessionCapacityError():
             return "no_place"

@@ -267,7 +267,7 @@ class ResumableSessions:
         for resumable in list(self._resumable.values()):
             if isinstance(resumable.record, JournalRecord) and resumable.record.number in numbers:
                 name = resumable.session.name
-                logger.warning("session %s was taken up by another server", name, extra={"session": name})
+                logger.warning("session %s was resumed by another server", name, extra={"session": name})
                 resumable.revoke()
 
     def _beginnings_lost(self, numbers: frozenset[int] | None) -> None:

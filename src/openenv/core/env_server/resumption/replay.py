@@ -94,7 +94,7 @@ def _compare(recorded: HistoryEntry, again: str, failed: bool) -> None:
     where = f"request {request.id} ({request.type})"
     if isinstance(before, int):
         raise SessionLostError(f"{where} was answered otherwise when it was repeated.", "different")
-    if failed_before and failed and _as_told(before) == _as_told(again):
+    if failed_before and failed and _without_debug(before) == _without_debug(again):
         return
     error = _error(before) if failed_before else {}
     if error.get("code") == "TOO_LARGE" and not failed and error.get("size") == len(again.encode()):
@@ -110,8 +110,8 @@ def _timed_out(recorded: HistoryEntry) -> bool:
     if request.type != "mcp":
         return failed and _error(answered).get("code") == "TIMEOUT"
     response = from_json(answered) if isinstance(answered, str) else {}
-    told = (response.get("error") or {}).get("data")
-    return isinstance(told, dict) and told.get("code") == "TIMEOUT"
+    failure = (response.get("error") or {}).get("data")
+    return isinstance(failure, dict) and failure.get("code") == "TIMEOUT"
 
 
 def _error(message: str | int) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _error(message: str | int) -> dict[str, Any]:
     return data
 
 
-def _as_told(message: str) -> Any:
+def _without_debug(message: str) -> Any:
     """Return the data of an error message as sent without ``debug``."""
     error = _error(message)
     if error.pop("traceback", None) is not None:
@@ -130,7 +130,7 @@ def _as_told(message: str) -> Any:
 
 def _difference(old: str, new: str) -> tuple[str, str]:
     """Quote two texts around their first difference."""
-    same = next((place for place, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
-    place = min(len(old), len(new)) if same is None else same
-    begin = max(0, place - _QUOTED_BEFORE)
-    return repr(old[begin : place + _QUOTED_AFTER]), repr(new[begin : place + _QUOTED_AFTER])
+    same = next((position for position, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    position = min(len(old), len(new)) if same is None else same
+    begin = max(0, position - _QUOTED_BEFORE)
+    return repr(old[begin : position + _QUOTED_AFTER]), repr(new[begin : position + _QUOTED_AFTER])

@@ -35,7 +35,7 @@ _FORK = MessageType.FORK
 # Types of requests that may change the environment.
 _CHANGING = (MessageType.RESET, MessageType.STEP, MessageType.MCP)
 # Types of requests whose answers ignore the client's limit on their length.
-_ALWAYS_TAKEN = (MessageType.CLOSE, MessageType.FORK)
+_OF_ANY_LENGTH = (MessageType.CLOSE, MessageType.FORK)
 
 Message: TypeAlias = V1Request | Refusal
 
@@ -315,7 +315,7 @@ class ResumableSession:
 
     def _complete(self, request: V1Request, data_sent: KeptData, data: str) -> str:
         kind, limit = request.type, self.longest_answer
-        if limit is not None and len(data) * 4 > limit and kind not in _ALWAYS_TAKEN:
+        if limit is not None and len(data) * 4 > limit and kind not in _OF_ANY_LENGTH:
             size = len(data.encode())
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
@@ -436,9 +436,9 @@ class ResumableSession:
             self._takes_checkpoints = False
             name, is_expected = self.session.name, isinstance(error, RequestError)
             reason = error.message if isinstance(error, RequestError) else type(error).__name__
-            told = None if is_expected else error
+            unexpected = None if is_expected else error
             logger.warning(
-                "session %s takes no more snapshots: %s", name, reason, exc_info=told, extra={"session": name}
+                "session %s takes no more snapshots: %s", name, reason, exc_info=unexpected, extra={"session": name}
             )
 
     def _close(self, ending: Ending) -> None:

@@ -161,18 +161,18 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         self._next_turn = None
         self._idle_frames = 0
         began = time.monotonic()
-        taken_s = 0.0
-        while self._unread and taken_s < _IN_A_ROW_S and not self.transport.is_closing():
+        elapsed_s = 0.0
+        while self._unread and elapsed_s < _IN_A_ROW_S and not self.transport.is_closing():
             data = bytes(self._unread[: self._slice_bytes])
             del self._unread[: self._slice_bytes]
             super().data_received(data)
-            before_s, taken_s = taken_s, time.monotonic() - began
-            self._adapt_slice(taken_s - before_s)
+            before_s, elapsed_s = elapsed_s, time.monotonic() - began
+            self._adapt_slice(elapsed_s - before_s)
         if self.transport.is_closing():
             self._forget_unread()
         elif self._unread:
             self.transport.pause_reading()
-            pause_s = taken_s if self._idle_frames > _FEW_IDLE_FRAMES else 0.0
+            pause_s = elapsed_s if self._idle_frames > _FEW_IDLE_FRAMES else 0.0
             self._next_turn = self.loop.call_later(pause_s, self._read_in_turn)
         elif not self.read_paused:
             self.transport.resume_reading()
@@ -182,8 +182,8 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         if pong and not self.transport.is_closing():
             self.transport.write(pong)
 
-    def _adapt_slice(self, taken_s: float) -> None:
-        if taken_s > _SLICE_S:
+    def _adapt_slice(self, elapsed_s: float) -> None:
+        if elapsed_s > _SLICE_S:
             self._slice_bytes = max(_SMALLEST_SLICE, self._slice_bytes // 2)
         else:
             self._slice_bytes = min(_LARGEST_SLICE, self._slice_bytes * 2)

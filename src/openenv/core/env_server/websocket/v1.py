@@ -32,7 +32,7 @@ _ATTACH = MessageType.ATTACH
 _OPENING = (MessageType.OPEN, _ATTACH)
 # Types of requests that an agent may send.
 _OF_AGENTS = (*_OPENING, MessageType.MCP, MessageType.CLOSE)
-_NO_SESSION = "This socket holds no such session (any more): it was closed, idle for too long, or taken up elsewhere."
+_NO_SESSION = "This socket holds no such session (any more): it was closed, idle for too long, or resumed elsewhere."
 
 
 class V1Wire:
@@ -170,10 +170,10 @@ class V1Wire:
             return False
         if message.type == MessageType.CLOSE:
             return True
-        asks_again = message.id == session.last_id and self._repeated.get(message.session) != message.id
-        if asks_again:
+        is_repeated = message.id == session.last_id and self._repeated.get(message.session) != message.id
+        if is_repeated:
             self._repeated[message.session] = message.id
-        return asks_again
+        return is_repeated
 
     def _begin(self, message: Message, session: ResumableSession | None) -> str | None:
         """Carry out a message that names no session of this socket, that attaches one, or that comes in production."""
@@ -221,7 +221,7 @@ class V1Wire:
         ]
 
     def _lost_error(self, number: int | None, session: str) -> str:
-        return self._error(SessionLostError("another server has taken it up.", "elsewhere"), number, session)
+        return self._error(SessionLostError("another server has resumed it.", "elsewhere"), number, session)
 
     def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
         self._metrics.errors[error.code] += 1
