@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.env_server.mcp_types import Tool
-from openenv.train.tool_methods import ToolForm, hint_of, hint_schema
+from openenv.train.tool_methods import ToolForm
 
 
 class Recorder:
@@ -179,38 +179,6 @@ def test_transformers_makes_of_a_method_what_the_tool_says(
     assert set(shown.get("required", ())) == {names[key] for key, (_, _, required) in parameters.items() if required}
     for key, (field, _, _) in parameters.items():
         assert flat(meaning(shown["properties"][names[key]])) == flat(plain(field))
-
-
-@pytest.mark.parametrize(
-    ("schema", "hint"),
-    [
-        ({"type": "string"}, str),
-        ({"type": ["integer", "null"]}, int | None),
-        ({"enum": ["a", 1, None]}, Literal["a", 1, None]),
-        ({"type": "array"}, list),
-        ({"type": "array", "prefixItems": [{"type": "integer"}]}, list),
-        ({"anyOf": [{"type": "integer"}, {}]}, Any),
-        ({"enum": [["a"], ["b"]]}, Any),
-        ({"type": "unheard of"}, Any),
-    ],
-)
-def test_a_schema_has_the_hint_that_says_most(schema: dict[str, Any], hint: Any) -> None:
-    assert hint_of(schema) == hint
-
-
-@pytest.mark.parametrize("hint", [int, list, dict, list[str] | None, dict[str, int], tuple[int, str], Literal["a", 2]])
-def test_a_hint_s_schema_is_transformers_own(hint: Any) -> None:
-    def function(value) -> None:  # type: ignore[no-untyped-def]
-        """Do it.
-
-        Args:
-            value: It.
-        """
-
-    function.__annotations__["value"] = hint
-    found = get_json_schema(function)["function"]["parameters"]["properties"]["value"]
-
-    assert found == {**hint_schema(hint), "description": "It."}
 
 
 def test_names_that_python_does_not_take_are_given_back_to_the_tool() -> None:

@@ -5,13 +5,13 @@ A typing mistake in a parameter's name would otherwise start another episode tha
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from functools import reduce
-from operator import or_
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.hints import hint_of
+from openenv.core.schema.plain import plain_schema
 
 __all__ = [
     "check_reset_parameters",
@@ -25,15 +25,6 @@ __all__ = [
 ALWAYS_ACCEPTED = frozenset({"seed", "episode_id"})
 """What every reset may be passed; an environment that has no use for them does not get them."""
 
-_PYTHON_TYPES: dict[str, Any] = {
-    "integer": int,
-    "number": float,
-    "string": str,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": None,
-}
 _LONGEST_NAME = 100
 _MOST_NAMES = 20
 
@@ -66,7 +57,7 @@ def check_reset_parameters(schema: Mapping[str, Any] | None, parameters: Mapping
         if unknown:
             raise ConfigurationError(beginning + unknown_names_text(unknown, known))
     for name, value in parameters.items():
-        fault = _fault(known[name], value) if name in known else None
+        fault = _fault(known[name], schema, value) if name in known else None
         if fault is not None:
             raise ConfigurationError(f"{beginning}the parameter {name!r} of reset: {fault}, got {value!r:.100}.")
 
@@ -137,9 +128,9 @@ def _takes_any(schema: Mapping[str, Any]) -> bool:
     return bool(schema.get("additionalProperties", True))
 
 
-def _fault(schema: Mapping[str, Any], value: Any) -> str | None:
+def _fault(field: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> str | None:
     """Say what is wrong with a value, in as far as its schema is simple."""
-    expected = _python_type(schema)
+    expected = hint_of(plain_schema(field, schema))
     if expected is Any:
         return None
     try:
@@ -148,22 +139,3 @@ def _fault(schema: Mapping[str, Any], value: Any) -> str | None:
         message = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
         return message[:1].lower() + message[1:]
     return None
-
-
-def _python_type(schema: Mapping[str, Any]) -> Any:
-    """The type of a value that a schema describes; ``Any`` for what is not simple, which the server checks."""
-    if "enum" in schema or "const" in schema:
-        choices = schema.get("enum", [schema.get("const")])
-        simple = all(choice is None or isinstance(choice, str | int) for choice in choices)
-        return Literal[tuple(choices)] if choices and simple else Any
-    if "anyOf" in schema:
-        return _union(map(_python_type, schema["anyOf"]))
-    kinds = schema.get("type")
-    if isinstance(kinds, str):
-        return _PYTHON_TYPES.get(kinds, Any)
-    return _union(_PYTHON_TYPES.get(kind, Any) for kind in kinds) if kinds else Any
-
-
-def _union(members: Iterable[Any]) -> Any:
-    given = list(members)
-    return Any if Any in given or not given else reduce(or_, (type(None) if one is None else one for one in given))

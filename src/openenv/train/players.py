@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from openenv.adapters.text import ActionText, observation_fields, observation_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.values import RandomValues
 from openenv.train.contents import call_content, call_problem
 from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode, raise_if_most_failed
@@ -21,7 +22,6 @@ __all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players", "play_t
 Player = Callable[[Any], Any]
 """Plays one episode: from each observation, the first of them reset's, to the next action."""
 
-MAX_WORDS = 3
 MAX_TRIES = 100
 
 
@@ -46,7 +46,7 @@ class RandomPlayer:
     def __init__(self, actions: ActionText, seed: int, words: Sequence[str] = ("a", "b", "c")) -> None:
         self._actions = actions
         self._random = random.Random(seed)  # noqa: S311  # a game, not a secret
-        self._words = words
+        self._values = RandomValues(self._random, words)
 
     def __call__(self, observation: Any) -> BaseModel | dict[str, Any]:
         """Choose an action.
@@ -79,35 +79,7 @@ class RandomPlayer:
             return self._random.choice(self._actions.choices)
         kinds = self._actions.kinds
         fields = kinds[0] if len(kinds) == 1 else self._random.choice(kinds)
-        return self._actions.write({name: self._value(field) for name, field in fields.items()})
-
-    def _value(self, schema: Mapping[str, Any]) -> Any:
-        options = schema.get("enum") or schema.get("anyOf")
-        if "const" in schema:
-            return schema["const"]
-        if "enum" in schema:
-            return self._random.choice(options or [None])
-        if options:
-            return self._value(self._random.choice(options))
-        return self._value_of_type(schema)
-
-    def _value_of_type(self, schema: Mapping[str, Any]) -> Any:
-        kind = schema.get("type")
-        if kind == "boolean":
-            return self._random.random() < 0.5
-        if kind == "integer":
-            low = int(schema.get("minimum", 0))
-            return self._random.randint(low, int(schema.get("maximum", low + 9)))
-        if kind == "number":
-            least = float(schema.get("minimum", 0.0))
-            return self._random.uniform(least, float(schema.get("maximum", least + 1.0)))
-        if kind == "array":
-            return [self._value(schema.get("items", {})) for _ in range(self._random.randint(1, MAX_WORDS))]
-        if kind == "object":
-            return {name: self._value(field) for name, field in schema.get("properties", {}).items()}
-        if kind == "null":
-            return None
-        return " ".join(self._random.choices(self._words, k=self._random.randint(1, MAX_WORDS)))
+        return self._actions.write({name: self._values.value(field) for name, field in fields.items()})
 
 
 class RandomToolPlayer:

@@ -10,28 +10,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from keyword import iskeyword
-from operator import or_
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.schema.reader import target
+from openenv.core.schema.hints import hint_of, hint_schema
+from openenv.core.schema.plain import plain_schema
 
-__all__ = ["ToolForm", "ToolParameter", "hint_of", "hint_schema"]
+__all__ = ["ToolForm", "ToolParameter"]
 
-_TYPES: dict[str, Any] = {
-    "integer": int,
-    "number": float,
-    "string": str,
-    "boolean": bool,
-    "null": None,
-    "array": list,
-    "object": dict,
-}
-_NAMES = {**{hint: name for name, hint in _TYPES.items()}, type(None): "null", tuple: "array"}
-_SCALARS = (str, int, float, bool, type(None))
 # What says nothing that a hint has to say.
 _BESIDE = frozenset({"title", "description", "default", "$defs"})
 _SECTIONS = re.compile(r"(Args|Returns|Raises):")
@@ -92,7 +79,7 @@ class ToolForm:
         names = _python_names(properties)
         required = frozenset(root.get("required") or ())
         self.parameters = tuple(
-            _parameter(names[key], key, _plain(field, root, ()), required=key in required)
+            _parameter(names[key], key, plain_schema(field, root), required=key in required)
             for key, field in properties.items()
         )
         self.description = _tool_description(tool, self.parameters)
@@ -171,178 +158,6 @@ class ToolForm:
     @property
     def _in_call_order(self) -> list[ToolParameter]:
         return sorted(self.parameters, key=lambda parameter: not parameter.required)
-
-
-def hint_of(schema: Schema) -> Any:
-    """Return the type hint that says most of what a schema does.
-
-    Args:
-        schema: A JSON Schema without references.
-
-    Example:
-        >>> hint_of({"type": "array", "items": {"enum": ["left", "right"]}})
-        list[typing.Literal['left', 'right']]
-        >>> hint_of({"type": "object", "properties": {"x": {"type": "integer"}}})
-        <class 'dict'>
-    """
-    hint = _hint_of_values(schema)
-    return _union([hint, None]) if schema.get("nullable") is True and hint is not Any else hint
-
-
-def hint_schema(hint: Any) -> dict[str, Any]:
-    """Return what ``transformers`` makes of a hint that `hint_of` gave.
-
-    Example:
-        >>> hint_schema(list[int] | None)
-        {'type': 'array', 'items': {'type': 'integer'}, 'nullable': True}
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return {}
-    if origin is Literal:
-        return _literal_schema(arguments)
-    if origin in (Union, UnionType):
-        return _union_schema(arguments)
-    if origin is list:
-        return {"type": "array", "items": hint_schema(arguments[0])}
-    if origin is tuple:
-        return {"type": "array", "prefixItems": [hint_schema(argument) for argument in arguments]}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": hint_schema(arguments[1])}
-    return {"type": _NAMES[hint]}
-
-
-def _hint_of_values(schema: Schema) -> Any:
-    values = schema.get("enum")
-    if isinstance(values, list) and values and all(type(value) in _SCALARS for value in values):
-        return Literal[tuple(values)]
-    members = schema.get("anyOf")
-    if isinstance(members, list) and members:
-        return _union([hint_of(member) for member in members])
-    kind = schema.get("type")
-    if isinstance(kind, list) and kind:
-        return _union([hint_of({**schema, "type": each}) for each in kind])
-    if kind == "array":
-        return _array_hint(schema)
-    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return dict[str, hint_of(schema["additionalProperties"])]  # type: ignore[misc]  # of hints that are found out
-    return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
-
-
-def _array_hint(schema: Schema) -> Any:
-    items = schema.get("prefixItems")
-    if isinstance(items, list) and len(items) > 1:  # transformers takes no tuple of one
-        return tuple[tuple(map(hint_of, items))]  # type: ignore[misc]  # as above
-    if isinstance(schema.get("items"), Mapping):
-        return list[hint_of(schema["items"])]  # type: ignore[misc]  # as above
-    return list
-
-
-def _union(hints: Iterable[Any]) -> Any:
-    """Make a union; whatever may be anything makes it that."""
-    members = list(hints)
-    if any(member is Any for member in members):
-        return Any
-    return reduce(or_, members[1:], Union[members[0], None] if None in members else members[0])  # noqa: UP007
-
-
-def _literal_schema(values: Sequence[Any]) -> dict[str, Any]:
-    types = list(dict.fromkeys(_NAMES[type(value)] for value in values))
-    return {"type": types[0] if len(types) == 1 else types, "enum": list(values)}
-
-
-def _union_schema(hints: Sequence[Any]) -> dict[str, Any]:
-    members = [hint_schema(hint) for hint in hints if hint is not type(None)]
-    schema = members[0] if len(members) == 1 else _members_schema(members)
-    return {**schema, "nullable": True} if type(None) in hints else schema
-
-
-def _members_schema(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    if not all(member.keys() == {"type"} and isinstance(member["type"], str) for member in members):
-        return {"anyOf": list(members)}
-    types = sorted({member["type"] for member in members})
-    return {"type": types[0] if len(types) == 1 else types}
-
-
-def _plain(schema: Any, root: Schema, above: tuple[str, ...]) -> dict[str, Any]:
-    """Write a schema as this module reads it: no references but recursive ones, no titles, one form for a choice.
-
-    Args:
-        schema: The schema, or a boolean, which is one too.
-        root: Where its references point into.
-        above: The references that led here.
-    """
-    if not isinstance(schema, Mapping):
-        return {} if schema else {"not": {}}
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        found = None if reference in above else target(reference, root)
-        if found is None:
-            return dict(schema)
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain({**found, **beside}, root, (*above, reference))
-    merged = _merged(schema)
-    told = {key: value for key, value in merged.items() if key != "title" and not key.startswith("x-")}
-    plain = {key: _plain_part(key, value, root, above) for key, value in told.items()}
-    return _with_nullable(_with_union(_with_choices(plain)))
-
-
-def _merged(schema: Schema) -> Schema:
-    """Put a lone schema of ``allOf`` where it belongs."""
-    alone = schema.get("allOf")
-    if not isinstance(alone, list) or len(alone) != 1 or not isinstance(alone[0], Mapping) or "$ref" in alone[0]:
-        return schema
-    return {**alone[0], **{key: value for key, value in schema.items() if key != "allOf"}}
-
-
-def _plain_part(key: str, value: Any, root: Schema, above: tuple[str, ...]) -> Any:
-    if key in ("properties", "patternProperties") and isinstance(value, Mapping):
-        return {name: _plain(field, root, above) for name, field in value.items()}
-    if key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
-        return [_plain(member, root, above) for member in value]
-    if key in ("items", "additionalProperties", "not") and isinstance(value, Mapping):
-        return _plain(value, root, above)
-    return value
-
-
-def _with_choices(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write a constant as a choice of one, and a choice with the type of its values."""
-    if "const" in schema:
-        schema = {**schema, "enum": [schema["const"]]}
-        del schema["const"]
-    values = schema.get("enum")
-    if isinstance(values, list) and values and all(type(value) in _SCALARS for value in values):
-        return {**schema, **_literal_schema(get_args(Literal[tuple(values)]))}
-    return schema
-
-
-def _with_union(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write alternatives as ``anyOf``, or where they are plain types as a list of these."""
-    if "oneOf" in schema and "anyOf" not in schema:
-        told_apart = {key: value for key, value in schema.items() if key not in ("oneOf", "discriminator")}
-        schema = {**told_apart, "anyOf": schema["oneOf"]}
-    members = schema.get("anyOf")
-    if not isinstance(members, list) or not members:
-        return schema
-    others = [member for member in members if member != {"type": "null"}]
-    beside = {key: value for key, value in schema.items() if key != "anyOf"}
-    if len(others) < len(members) and others:
-        beside["nullable"] = True
-    if len(others) == 1:
-        return {**others[0], **beside}
-    return {**beside, **(_members_schema(others) if "type" not in beside else {"anyOf": others})}
-
-
-def _with_nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write ``null`` among several types as ``nullable``."""
-    kinds = schema.get("type")
-    if not isinstance(kinds, list) or "enum" in schema:
-        return schema
-    others = sorted({kind for kind in kinds if kind != "null"})
-    if not others:
-        return {**schema, "type": "null"}
-    nullable = {"nullable": True} if "null" in kinds else {}
-    return {**schema, "type": others[0] if len(others) == 1 else others, **nullable}
 
 
 def _parameter(name: str, key: str, schema: dict[str, Any], *, required: bool) -> ToolParameter:

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from openenv.core.schema.reader import (
+    allows_null,
     calls_tool,
     concerns_tools,
     constants,
@@ -129,3 +130,24 @@ def test_actions_that_concern_tools(model: type[BaseModel], calls: bool, concern
 )
 def test_finite_values(field: dict[str, Any], values: list[Any] | None) -> None:
     assert finite_values(field, 10) == values
+
+
+@pytest.mark.parametrize(
+    ("schema", "allowed"),
+    [
+        (True, True),
+        (False, False),
+        ({}, True),
+        ({"type": "null"}, True),
+        ({"type": ["integer", "null"]}, True),
+        ({"enum": ["left", None]}, True),
+        ({"enum": ["left", "null"]}, False),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, True),
+        ({"type": "string", "nullable": True}, True),
+        ({"type": "string"}, False),
+        ({"const": 3}, False),
+        ({"$ref": "#/$defs/Way"}, False),
+    ],
+)
+def test_null_is_allowed(schema: Any, allowed: bool) -> None:
+    assert allows_null(schema) is allowed

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.adapters.text import ActionText
-from openenv.auto.fields import values_of
+from openenv.core.schema.description import values_of
 
 QUIT, HELP, LITERAL = "q", "?", "\\"
 MAX_LISTED = 12

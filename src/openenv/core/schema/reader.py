@@ -120,6 +120,29 @@ def constants(schema: Schema) -> dict[str, Any]:
     return {key: field["const"] for key, field in schema.get("properties", {}).items() if "const" in field}
 
 
+def allows_null(schema: Any) -> bool:
+    """Return whether a value may be null; a schema without a type accepts everything.
+
+    Args:
+        schema: The schema, or a boolean, which is a schema, too.
+
+    Example:
+        >>> allows_null({"type": ["integer", "null"]}), allows_null({"enum": ["left", "right"]})
+        (True, False)
+    """
+    if not isinstance(schema, Mapping):
+        return bool(schema)
+    if schema.get("nullable") is True:
+        return True
+    if "const" in schema or "enum" in schema:
+        return None in schema.get("enum", [schema.get("const")])
+    alternatives = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
+    if alternatives:
+        return any(map(allows_null, alternatives))
+    kinds = schema.get("type")
+    return "$ref" not in schema if kinds is None else kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+
+
 def calls_tool(schema: Schema) -> bool:
     """Whether a schema is of the action that calls a tool."""
     return "tool_name" in schema.get("properties", {}) and constants(schema).get("type") == _CALL_TOOL

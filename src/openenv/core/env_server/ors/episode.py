@@ -21,7 +21,8 @@ from openenv.core.env_server.ors.messages import (
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
 from openenv.core.env_server.sessions.toolbox import ToolCallResult
-from openenv.core.exceptions import EnvironmentFailedError, RequestError, ResetNeededError
+from openenv.core.exceptions import RequestError, ResetNeededError
+from openenv.core.schema.reader import allows_null
 from openenv.core.wire.answers import observation_json
 from openenv.core.wire.errors import error_data
 from openenv.core.wire.mcp_types import ToolErrorType
@@ -94,16 +95,16 @@ class OrsEpisode:
 
     async def _begin(self, arguments: Mapping[str, Any]) -> None:
         try:
-            self._prompt = _prompt_of(await self.session.reset(arguments))
+            with self.session.request_errors("reset"):
+                self._prompt = _prompt_of(await self.session.reset(arguments))
         except RequestError as error:
             self._failure = error
-        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and answered
-            self._failure = self._unexpected(error, "reset")
 
     async def _answer(self, name: str, arguments: Mapping[str, Any]) -> Event:
         try:
-            arguments = await self._without_unset(name, arguments)
-            result = _result_of(await self.session.tools.call(name, arguments))
+            with self.session.request_errors("tool call"):
+                arguments = await self._without_unset(name, arguments)
+                result = _result_of(await self.session.tools.call(name, arguments))
         except ResetNeededError as error:
             if self.session.episode.phase is not Phase.DONE:
                 return _error_event(error)
@@ -113,8 +114,6 @@ class OrsEpisode:
             )
         except RequestError as error:
             return _error_event(error)
-        except Exception as error:  # noqa: BLE001  # of the author's models; it is logged and answered
-            return _error_event(self._unexpected(error, "tool call"))
         return Event("end", result.model_dump_json())
 
     async def _without_unset(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,25 +124,9 @@ class OrsEpisode:
         schema: Mapping[str, Any] = next((tool.input_schema for tool in tools if tool.name == name), {})
         properties = schema.get("properties", {})
         optional = [
-            key for key in properties if key not in schema.get("required", ()) and not _may_be_null(properties[key])
+            key for key in properties if key not in schema.get("required", ()) and not allows_null(properties[key])
         ]
         return {key: value for key, value in arguments.items() if value is not None or key not in optional}
-
-    def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
-        extra = {"session": self.session.name}
-        logger.error("the models of an environment raised, in a %s", operation, exc_info=error, extra=extra)
-        return EnvironmentFailedError(str(error) or type(error).__name__)
-
-
-def _may_be_null(schema: Any) -> bool:
-    """Whether an argument may be null by its schema; a schema without a type accepts everything."""
-    if not isinstance(schema, Mapping):  # "true" is a schema too
-        return True
-    kinds = schema.get("type", schema.get("enum", []))
-    choices = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
-    is_untyped = not kinds and not choices and "$ref" not in schema and "const" not in schema
-    allowed = kinds if isinstance(kinds, list) else [kinds]
-    return is_untyped or "null" in allowed or bool(schema.get("nullable")) or any(map(_may_be_null, choices))
 
 
 def _error_event(error: RequestError) -> Event:
