@@ -15,7 +15,7 @@ PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install -qq --disable-
 
 # Handed on to the command behind the target: make test ARGS="-k echo"
 ARGS ?=
-# What runs the tests; tests.rerun gives those that failed a second try, alone, and lets none be skipped.
+# What runs the tests; tests.support.rerun gives those that failed a second try, alone, and lets none be skipped.
 RUNNER ?= pytest
 
 .DEFAULT_GOAL := help
@@ -32,7 +32,7 @@ test: $(VENV)/.ready-dev $(VENV)/.compiled ## Run every test, several files at o
 	@$(BIN)/python -m $(RUNNER) --numprocesses=logical --maxprocesses=4 --dist=loadfile $(ARGS)
 
 test-bare: $(VENV)/.ready ## Make a machine with Python and make only, and run make test there (root, an hour)
-	@$(BIN)/python -m tests.bare_machine $(ARGS)
+	@$(BIN)/python -m tests.support.bare_machine $(ARGS)
 
 chaos: $(VENV)/.ready-dev ## Cut, kill, flood and hang real servers; counts of what was harmed
 	@$(BIN)/python -m tests.chaos $(ARGS)

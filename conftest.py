@@ -4,7 +4,7 @@ import signal
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.needs"]
+pytest_plugins = ["tests.support.needs"]
 
 # A shell starts what it runs in the background with Ctrl-C ignored, ``nohup`` with the terminal's end ignored, and so
 # would be every program that a test starts.

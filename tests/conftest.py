@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Gate, Total
-from tests.servers import RunningServer
-from tests.wheels import offline, uv_cache, wheelhouse
+from tests.support.environments.common import Add, CounterEnvironment, Gate, Total
+from tests.support.servers import RunningServer
+from tests.support.wheels import offline, uv_cache, wheelhouse
 
 from openenv.core.env_server.app import create_fastapi_app
 

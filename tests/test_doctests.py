@@ -4,7 +4,7 @@ import doctest
 import importlib
 
 import pytest
-from tests.modules import MODULES
+from tests.support.modules import MODULES
 
 
 @pytest.mark.needs("reasoning-gym")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.modules import MODULES
+from tests.support.modules import MODULES
 
 import openenv
 

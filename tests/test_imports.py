@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.modules import MODULES
+from tests.support.modules import MODULES
 
 SERVER = {"fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"}
 COMMAND_LINE = {"rich", "typer"}

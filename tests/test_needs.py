@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests import needs
+from tests.support import needs
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = """
 import pytest
-from tests.needs import require, skip_without
+from tests.support.needs import require, skip_without
 
 @pytest.fixture(scope="session")
 def costly():
@@ -44,7 +43,7 @@ def run_suite(folder: Path, text: str, *arguments: str, path: str = "/nowhere") 
     (folder / "test_suite.py").write_text(text)
     # Without what tells a process that pytest-xdist started it.
     usual = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin -p tests.needs"}
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin -p tests.support.needs"}
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-ra", "--strict-markers", *arguments],
         cwd=folder,
@@ -83,7 +82,8 @@ def test_an_unknown_need_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_imports_what_make_left_out_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "from tests import needs\nneeds.NEEDS['reasoning-gym'] = needs.CompiledModule('left_out', 'tests', ('too',))\n"
+        "from tests.support import needs\n"
+        "needs.NEEDS['reasoning-gym'] = needs.CompiledModule('left_out', 'tests', ('too',))\n"
     )
     (tmp_path / "test_other.py").write_text("import too.part\ndef test_it(): ...\n")
     (tmp_path / "test_broken.py").write_text("import no_such_module\n")

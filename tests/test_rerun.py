@@ -38,7 +38,7 @@ def rerun(folder: Path, text: str, *options: str, processes: int = 0) -> Ended:
     (folder / "test_suite.py").write_text(text)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environment |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin"}
-    command = [sys.executable, "-m", "tests.rerun", f"--numprocesses={processes}", "--dist=loadfile", *options]
+    command = [sys.executable, "-m", "tests.support.rerun", f"--numprocesses={processes}", "--dist=loadfile", *options]
     ended = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     return Ended(ended.returncode, ended.stdout)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from tests.adapters.gymnasium.test_environment import CLASSIC_CONTROL
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.adapters import ADAPTERS
 from openenv.adapters.targets import find_adapted

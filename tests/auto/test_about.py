@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.environment_folders import public_environment, scaffold
+from tests.support.environment_folders import public_environment, scaffold
 
 from openenv import Action, Environment, Observation, State, find_environment, tool
 from openenv.auto.about import About, about_class, about_package, about_schemas

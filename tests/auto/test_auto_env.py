@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.public_folders import PUBLIC_FOLDERS
-from tests.servers import RunningServer
+from tests.support.public_folders import PUBLIC_FOLDERS
+from tests.support.servers import RunningServer
 
 import openenv
 from echo_env import EchoAction, EchoEnv

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
+from tests.support.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
 
 from openenv.auto import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError

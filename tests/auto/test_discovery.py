@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import public_environment, scaffold, write_files
+from tests.support.environment_folders import public_environment, scaffold, write_files
 
 from openenv import find_environment, list_environments
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import write_files
+from tests.support.environment_folders import write_files
 
 import openenv
 from openenv.auto.discovery import find_environment

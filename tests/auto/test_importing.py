@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.auto.importing import import_from_folder, module_path
 from openenv.core.exceptions import ConfigurationError

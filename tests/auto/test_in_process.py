@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold
-from tests.environments import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
+from tests.support.environment_folders import scaffold
+from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
 
 import openenv
 from openenv.auto.in_process import InProcessProvider

@@ -9,9 +9,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold
-from tests.git_repositories import commit_all
-from tests.wheels import make_wheel
+from tests.support.environment_folders import scaffold
+from tests.support.services.git_repositories import commit_all
+from tests.support.wheels import make_wheel
 
 import openenv
 from openenv.auto.installing import install_space

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import public_environment, scaffold
-from tests.servers import RunningServer
+from tests.support.environment_folders import public_environment, scaffold
+from tests.support.servers import RunningServer
 
 import openenv
 from openenv import GenericEnvClient

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
-from tests.public_folders import PUBLIC_FOLDERS
+from tests.support.environment_folders import public_environment, scaffold, with_manifest_keys, write_files
+from tests.support.public_folders import PUBLIC_FOLDERS
 
 from openenv.auto import EnvironmentPackage
 from openenv.core.env_client import EnvClient

@@ -1,7 +1,7 @@
 """Servers that run already are found where they should be."""
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.auto.running import answers_at, running_space
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError

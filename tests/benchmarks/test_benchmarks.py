@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
-from tests.needs import skip_without
+from tests.support.needs import skip_without
 
 # One of each kind of measurement. Those left out start the public package's server or client once more, which takes
 # seconds each time; ``test_drive_client.py`` has what they alone run.

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from benchmarks.public_package import ROOT
-from tests.postgres import running_postgres
+from tests.support.services.postgres import running_postgres
 
 
 def test_each_kind_is_measured() -> None:

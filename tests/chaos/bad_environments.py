@@ -10,7 +10,7 @@ from tests.chaos.effort import Effort
 from tests.chaos.environments import LENGTH
 from tests.chaos.players import Match, Rewards, assert_same
 from tests.chaos.server import PATIENCE_S, Server
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError, ServerExecutionError, ServerTimeoutError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.chaos.effort import Effort
 from tests.chaos.server import PATIENCE_S, Server
-from tests.servers import eventually
+from tests.support.servers import eventually
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 

@@ -11,7 +11,7 @@ from tests.chaos.effort import Effort
 from tests.chaos.environments import LENGTH
 from tests.chaos.players import SESSIONS, Match, assert_each_call_happened_once, assert_same, play
 from tests.chaos.server import PATIENCE_S, Server
-from tests.proxy import Proxy, Way, _Tunnel
+from tests.support.proxy import Proxy, Way, _Tunnel
 
 # A connection carries so many bytes before it is cut: few do not survive the handshake, most a few rounds of steps.
 _FEWEST_BYTES = 200

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.chaos.effort import Effort
 from tests.chaos.server import PATIENCE_S, Server
-from tests.servers import eventually
+from tests.support.servers import eventually
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 

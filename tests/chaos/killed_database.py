@@ -11,7 +11,7 @@ from tests.chaos.effort import Effort
 from tests.chaos.environments import LENGTH
 from tests.chaos.players import SESSIONS, Match, assert_same, play
 from tests.chaos.server import PATIENCE_S, Server
-from tests.postgres import Postgres, running_postgres
+from tests.support.services.postgres import Postgres, running_postgres
 
 
 def run(effort: Effort, folder: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.hub_fixtures import hub, impatient
+from tests.support.services.hub_fixtures import hub, impatient
 
 from openenv.cli.__main__ import main
 

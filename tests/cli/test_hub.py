@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hub_server import HubServer
+from tests.support.services.hub_server import HubServer
 
 from openenv.cli.hub import local_target, space_of
 from openenv.core.exceptions import ConfigurationError, HubError

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.environment_folders import scaffold
+from tests.support.environment_folders import scaffold
 
 
 def test_it_holds_the_application_of_the_environment_named(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.npm_packages import NpmProgram
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
+from tests.support.services.npm_packages import NpmProgram
 
 from openenv import Environment, Observation, create_app, tool
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation

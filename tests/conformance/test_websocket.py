@@ -20,7 +20,7 @@ _PASSED = {"OK", "NON-STRICT", "INFORMATIONAL"}
 
 @pytest.fixture
 def echo_url() -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.conformance.echo_server"]
+    command = [sys.executable, "-m", "tests.support.programs.echo_server"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield f"ws://127.0.0.1:{int(server.stdout.readline())}"

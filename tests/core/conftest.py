@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import RunningServer
-from tests.vectors import WIRES, make_server
+from tests.support.servers import RunningServer
+from tests.support.vectors import WIRES, make_server
 
 
 @pytest.fixture(params=WIRES)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.servers import PROGRAMS, RunningServer
+from tests.support.servers import PROGRAMS, RunningServer
 
 from openenv.core.background_loop import (
     BackgroundLoop,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually
 
 from echo_env import EchoAction, EchoEnv, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.environments import CounterEnvironment
-from tests.servers import RunningServer
+from tests.support.environments.common import CounterEnvironment
+from tests.support.servers import RunningServer
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import _OF_EVERY_CLIENT, EnvClient

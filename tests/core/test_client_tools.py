@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, Total
+from tests.support.environments.common import Add, Total
 
 from openenv.core.client_tools import EPISODE_OVER, HiddenMethod, ToolClient, task_columns
 from openenv.core.client_types import StepResult

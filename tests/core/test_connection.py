@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import PROGRAMS, ServerProcess, answering, eventually
+from tests.support.servers import PROGRAMS, ServerProcess, answering, eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request
 from websockets.protocol import State

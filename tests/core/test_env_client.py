@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     Add,
     CounterEnvironment,
     Gate,
@@ -22,7 +22,7 @@ from tests.environments import (
     SingleSessionEnvironment,
     Total,
 )
-from tests.servers import RunningServer, ServerProcess, answering, eventually
+from tests.support.servers import RunningServer, ServerProcess, answering, eventually
 from websockets.sync.server import ServerConnection
 
 from openenv.core.client_types import StepResult

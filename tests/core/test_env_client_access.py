@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import answering
-from tests.vectors import shown, total
+from tests.support.servers import answering
+from tests.support.vectors import shown, total
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection
 

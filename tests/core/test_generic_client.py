@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from tests.environments import Add, PlainAdd
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, PlainAdd
+from tests.support.servers import RunningServer
 
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 

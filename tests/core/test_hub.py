@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.keeper import Keeper, Once, cut_off, refuse
-from tests.proxy import Proxy
-from tests.servers import answering, eventually
-from tests.vectors import ONE, make_server, shown, total
+from tests.support.keeper import Keeper, Once, cut_off, refuse
+from tests.support.proxy import Proxy
+from tests.support.servers import answering, eventually
+from tests.support.vectors import ONE, make_server, shown, total
 
 from openenv.core.exceptions import (
     ConnectionFailedError,

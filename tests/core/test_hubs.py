@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import PROGRAMS, ServerProcess, answering, eventually
-from tests.vectors import ONE, make_server, shown, total
+from tests.support.servers import PROGRAMS, ServerProcess, answering, eventually
+from tests.support.vectors import ONE, make_server, shown, total
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response
 from websockets.sync.server import ServerConnection

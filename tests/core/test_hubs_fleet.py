@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from tests.chaos.environments import ChainEnvironment
-from tests.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually
 
 from openenv import GenericEnvClient
 from openenv.core.env_server.access.guard import answer_handshake

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import PROGRAMS, RunningServer, eventually
-from tests.vectors import ONE, total
+from tests.support.servers import PROGRAMS, RunningServer, eventually
+from tests.support.vectors import ONE, total
 
 from openenv.core.connection import Connection
 from openenv.core.generic_client import GenericEnvClient

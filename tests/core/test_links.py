@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Gate, GatedEnvironment, HangingAsyncEnvironment
-from tests.servers import RunningServer, eventually
-from tests.vectors import HELD, ONE, total
+from tests.support.environments.common import Gate, GatedEnvironment, HangingAsyncEnvironment
+from tests.support.servers import RunningServer, eventually
+from tests.support.vectors import HELD, ONE, total
 
 from openenv.core.answers import ThreadAnswer
 from openenv.core.background_loop import background_loop

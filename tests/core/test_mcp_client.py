@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Total
-from tests.proxy import Proxy, Way
-from tests.servers import RunningServer, answering
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.proxy import Proxy, Way
+from tests.support.servers import RunningServer, answering
 from websockets.sync.server import ServerConnection
 
 from openenv import Environment, ToolResult, tool

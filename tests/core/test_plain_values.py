@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, Observation, State
 from openenv.core.env_server.app import create_fastapi_app

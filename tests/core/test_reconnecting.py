@@ -17,11 +17,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.conftest import Serve
-from tests.environments import CounterEnvironment, Gate, GatedEnvironment
-from tests.keeper import Keeper, Once, close_with, cut_off
-from tests.proxy import Proxy, Way
-from tests.servers import PROGRAMS, RunningServer, ServerProcess, answering, eventually
-from tests.vectors import HELD, ONE, make_server, shown, total
+from tests.support.environments.common import CounterEnvironment, Gate, GatedEnvironment
+from tests.support.keeper import Keeper, Once, close_with, cut_off
+from tests.support.proxy import Proxy, Way
+from tests.support.servers import PROGRAMS, RunningServer, ServerProcess, answering, eventually
+from tests.support.vectors import HELD, ONE, make_server, shown, total
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from tests.environments import Add, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, Total
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 from openenv.core.generic_client import GenericEnvClient

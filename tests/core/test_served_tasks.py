@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from tests.environments import CounterEnvironment
-from tests.servers import RunningServer
-from tests.tasked_environments import AsyncListingEnvironment, ListingEnvironment
+from tests.support.environments.common import CounterEnvironment
+from tests.support.environments.tasked import AsyncListingEnvironment, ListingEnvironment
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.core.background_loop import blocks_outside_loop
 from openenv.core.exceptions import ClientModeError, EpisodeOrderError

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 import pytest
 from pydantic import BaseModel, Field, ValidationError, computed_field
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     Add,
     AsyncCounterEnvironment,
     CounterEnvironment,
@@ -18,7 +18,7 @@ from tests.environments import (
     Shown,
     Total,
 )
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State

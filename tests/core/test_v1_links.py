@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Gate, GatedEnvironment, Total
-from tests.proxy import Proxy, Way
-from tests.servers import answering
-from tests.vectors import HELD, ONE, make_server, total
+from tests.support.environments.common import Add, CounterEnvironment, Gate, GatedEnvironment, Total
+from tests.support.proxy import Proxy, Way
+from tests.support.servers import answering
+from tests.support.vectors import HELD, ONE, make_server, total
 from websockets.sync.server import ServerConnection
 
 from openenv.core.env_server.types import State

@@ -6,8 +6,8 @@ from typing import Any
 
 import promql_parser
 import pytest
-from tests.kubernetes_tools import check_schema
-from tests.npm_packages import NODE, NpmProgram
+from tests.support.services.kubernetes_tools import check_schema
+from tests.support.services.npm_packages import NODE, NpmProgram
 
 from openenv.deploy.autoscaling import METRIC, adapter_rules
 from openenv.deploy.manifests import manifests

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import settings as effort
-from tests.deploy.settings import deployments
-from tests.kubernetes_tools import check_schema, helm_template, run_tool
+from tests.support.deployments import deployments
+from tests.support.services.kubernetes_tools import check_schema, helm_template, run_tool
 
 from openenv.deploy.chart import chart_values, write_chart
 from openenv.deploy.manifests import manifests

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from prometheus_client.parser import text_string_to_metric_families
-from tests.deploy.settings import deployments
-from tests.kubernetes_tools import check_schema
-from tests.servers import PROGRAMS, eventually
+from tests.support.deployments import deployments
+from tests.support.servers import PROGRAMS, eventually
+from tests.support.services.kubernetes_tools import check_schema
 
 from openenv.deploy.autoscaling import METRIC
 from openenv.deploy.manifests import manifests

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes_tools import tool
+from tests.support.services.kubernetes_tools import tool
 
 from openenv.deploy.manifests import manifests
 from openenv.deploy.settings import Autoscaler, DeploymentSettings

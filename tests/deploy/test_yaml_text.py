@@ -7,7 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kubernetes_tools import run_tool
+from tests.support.services.kubernetes_tools import run_tool
 
 from openenv.deploy.yaml_text import yaml_text
 

@@ -10,8 +10,8 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 

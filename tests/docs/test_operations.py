@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.metrics import Ending, Transport
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.snippets import Block, Walkthrough, blocks_of
+from tests.support.snippets import Block, Walkthrough, blocks_of
 
 from openenv.cli.__main__ import COMMANDS
 from openenv.core.containers.local_process import LocalProcessProvider

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.snippets import blocks_of
+from tests.support.snippets import blocks_of
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 

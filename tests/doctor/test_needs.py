@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold
+from tests.support.environment_folders import scaffold
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.doctor.finding import Status

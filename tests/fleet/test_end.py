@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 from openenv import GenericEnvClient
 

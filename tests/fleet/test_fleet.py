@@ -14,8 +14,8 @@ import httpx
 import pytest
 import trustme
 from tests.chaos.environments import LENGTH, ChainEnvironment, Move
-from tests.postgres import running_postgres
-from tests.servers import V1Wire, Wire, eventually
+from tests.support.servers import V1Wire, Wire, eventually
+from tests.support.services.postgres import running_postgres
 
 from openenv import GenericEnvClient
 from openenv.core.containers.resources import Resources

@@ -1,5 +1,5 @@
 """The Hub that these tests ask."""
 
-from tests.hub_fixtures import hub, impatient
+from tests.support.services.hub_fixtures import hub, impatient
 
 __all__ = ["hub", "impatient"]

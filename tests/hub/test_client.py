@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
-from tests.hub_server import TOKEN, Answer, Fault, HubServer
+from tests.support.services.hub_server import TOKEN, Answer, Fault, HubServer
 
 from openenv.core.exceptions import HubError
 from openenv.hub.client import Hub

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.hub_server import Answer, Fault, HubServer
+from tests.support.services.hub_server import Answer, Fault, HubServer
 
 from openenv.core.exceptions import ConfigurationError, HubError
 from openenv.hub.client import Hub

@@ -1,7 +1,7 @@
 """Making a Space from another's."""
 
 import pytest
-from tests.hub_server import Fault, HubServer
+from tests.support.services.hub_server import Fault, HubServer
 
 from openenv.core.exceptions import HubError
 from openenv.hub.client import Hub

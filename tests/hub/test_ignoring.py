@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.environment_folders import write_files
+from tests.support.environment_folders import write_files
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.ignoring import is_ignored, kept_files, read_patterns

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import write_files
-from tests.hub_server import Answer, Fault, HubServer
+from tests.support.environment_folders import write_files
+from tests.support.services.hub_server import Answer, Fault, HubServer
 
 from openenv.core.exceptions import ConfigurationError, HubError
 from openenv.hub.client import Hub

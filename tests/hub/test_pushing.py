@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import write_files
-from tests.hub_server import MAX_LARGE_BYTES, Answer, Fault, HubServer
+from tests.support.environment_folders import write_files
+from tests.support.services.hub_server import MAX_LARGE_BYTES, Answer, Fault, HubServer
 
 from openenv.core.exceptions import HubError
 from openenv.hub.client import Hub

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold, write_files
-from tests.public_folders import dice_env
+from tests.support.environment_folders import scaffold, write_files
+from tests.support.public_folders import dice_env
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.staging import Look, missing_files, sizes_of, stage

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.snippets import blocks_of
-from tests.environment_folders import scaffold, with_manifest_keys, write_files
-from tests.public_folders import dice_env
+from tests.support.environment_folders import scaffold, with_manifest_keys, write_files
+from tests.support.public_folders import dice_env
+from tests.support.services import docker_engine
+from tests.support.snippets import blocks_of
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime import LocalDockerProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.images.builder import Build, BuiltImage, build_image
-from tests import docker_engine
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.environment_folders import scaffold
-from tests.needs import require
+from tests.support.environment_folders import scaffold
+from tests.support.needs import require
 
 from openenv.core.containers.docker.labels import ImageLabels
 from openenv.core.exceptions import ConfigurationError

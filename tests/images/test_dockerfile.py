@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold
+from tests.support.environment_folders import scaffold
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.images.dockerfile import Dockerfile

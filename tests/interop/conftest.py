@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks.public_package import COMMAND, ROOT, PublicPackageError, public_python
-from tests.needs import skip_without
+from tests.support.needs import skip_without
 
 PROGRAMS = "tests.interop.programs"
 PACKAGES = ("ours", "public")

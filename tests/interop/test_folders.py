@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.interop.conftest import Interpreters
-from tests.public_folders import PUBLIC_FOLDERS
+from tests.support.public_folders import PUBLIC_FOLDERS
 from websockets.sync.client import connect
 
 from openenv.core.containers.health import wait_until_healthy

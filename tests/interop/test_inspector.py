@@ -12,8 +12,8 @@ from typing import Any
 
 import gymnasium
 import pytest
-from tests.environment_folders import write_files
-from tests.npm_packages import NpmProgram
+from tests.support.environment_folders import write_files
+from tests.support.services.npm_packages import NpmProgram
 
 INSPECTOR = NpmProgram("@modelcontextprotocol/inspector", "2.12.0", "mcp-inspector")
 TRANSPORTS = ("http", "stdio")

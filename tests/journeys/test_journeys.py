@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.docs.snippets import Walkthrough, blocks_of
+from tests.support.snippets import Walkthrough, blocks_of
 
 PAGES = sorted(Path(__file__).parent.glob("*.md"))
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.snippets import Walkthrough, blocks_of
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
+from tests.support.snippets import Walkthrough, blocks_of
 
 from echo_env import EchoAction, EchoEnv
 from openenv import GenericEnvClient

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.snippets import blocks_of
-from tests.servers import RunningServer
-from tests.train.bigram_models import bigram_model
+from tests.support.models.bigram_models import bigram_model
+from tests.support.servers import RunningServer
+from tests.support.snippets import blocks_of
 from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.client_tools import EPISODE_OVER

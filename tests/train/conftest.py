@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from tests.servers import RunningServer
-from tests.train.environments import Climb, Stairs, StairsEnvironment
+from tests.support.environments.training import Climb, Stairs, StairsEnvironment
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.train.sessions import Sessions

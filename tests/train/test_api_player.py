@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import openai
 import pytest
 from PIL import Image
-from tests.servers import RunningServer
-from tests.train.environments import CRASHING_SEEDS, FAILING_RESET_SEEDS
-from tests.train.model_server import Message, ModelServer, ServedModel
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.models.model_server import Message, ModelServer, ServedModel
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment

@@ -10,9 +10,9 @@ import pytest
 from datasets import load_dataset  # type: ignore[import-untyped]
 from pydantic import ValidationError
 from rich.console import Console
-from tests.servers import LegacyOnly, RunningServer
-from tests.train.environments import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
-from tests.train.scripted_model import Answer, ScriptedModel, climb
+from tests.support.environments.training import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
+from tests.support.models.scripted_model import Answer, ScriptedModel, climb
+from tests.support.servers import LegacyOnly, RunningServer
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 

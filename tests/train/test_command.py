@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.environment_folders import fresh_scaffold
+from tests.support.environment_folders import fresh_scaffold
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.train.chat_models import CHATML, chat_model, chat_tokenizer
+from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer
 from tests.train.test_tool_dialogue import outcome
 
 from openenv.adapters.text import ActionText

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import pytest
-from tests.train.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
+from tests.support.models.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
 
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.types import Action

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
-from tests.environments import CounterEnvironment
-from tests.servers import RunningServer, eventually
-from tests.tasked_environments import ListingEnvironment
-from tests.train.bigram_models import bigram_model
+from tests.support.environments.common import CounterEnvironment
+from tests.support.environments.tasked import ListingEnvironment
+from tests.support.models.bigram_models import bigram_model
+from tests.support.servers import RunningServer, eventually
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 

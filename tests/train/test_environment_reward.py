@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer
-from tests.train.environments import CRASHING_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.env_spec import EnvSpec

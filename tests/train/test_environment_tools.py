@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
-from tests.servers import RunningServer
-from tests.tool_environments import Notes
-from tests.train.environments import Climb, Stairs, StairsEnvironment
-from tests.train.legacy_server import legacy_app
+from tests.support.environments.tools import Notes
+from tests.support.environments.training import Climb, Stairs, StairsEnvironment
+from tests.support.legacy_server import legacy_app
+from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State, tool
 from openenv.core.background_loop import wait_for

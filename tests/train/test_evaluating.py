@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
-from tests.train.environments import CRASHING_SEEDS, FAILING_RESET_SEEDS
-from tests.train.scripted_model import Answer, ScriptedModel
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.models.chat_models import save_chat_model
+from tests.support.models.scripted_model import Answer, ScriptedModel
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.collection import Collection

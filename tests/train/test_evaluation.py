@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.train.config import TrainConfig
 from openenv.train.evaluation import evaluate_policy, evaluate_random_player, evaluate_scripted_player

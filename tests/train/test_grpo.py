@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
 from transformers import TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError

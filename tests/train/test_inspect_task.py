@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from inspect_ai.util import registry_info
-from tests.servers import RunningServer
-from tests.train.environments import CRASHING_SEEDS
-from tests.train.scripted_model import Answer, ScriptedModel
+from tests.support.environments.training import CRASHING_SEEDS
+from tests.support.models.scripted_model import Answer, ScriptedModel
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.inspect_task import play

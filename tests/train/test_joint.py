@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
 from tests.train.test_run import Interruption, assert_same_outcome
 from transformers import AutoTokenizer
 from typer.testing import CliRunner

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.config import TrainConfig, load_config

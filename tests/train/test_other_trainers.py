@@ -22,8 +22,8 @@ import yaml
 from datasets import load_dataset  # type: ignore[import-untyped]
 from openai import AsyncOpenAI
 from peft import LoraConfig, get_peft_model
-from tests.servers import RunningServer
-from tests.train.model_server import Message, ModelServer
+from tests.support.models.model_server import Message, ModelServer
+from tests.support.servers import RunningServer
 from typer.testing import CliRunner
 
 from openenv import GenericEnvClient

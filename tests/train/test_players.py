@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from tests.train.environments import CRASHING_SEEDS, DONE_AT_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, DONE_AT_RESET_SEEDS
 
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.types import Action

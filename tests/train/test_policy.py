@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.environment_folders import scaffold
-from tests.train.chat_models import save_chat_model
+from tests.support.environment_folders import scaffold
+from tests.support.models.chat_models import save_chat_model
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig

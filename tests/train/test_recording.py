@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer
-from tests.train.environments import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb
+from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.app import create_fastapi_app

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.train.chat_models import CHATML, THINKING, save_chat_model
-from tests.train.environments import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from tests.support.models.chat_models import CHATML, THINKING, save_chat_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import trl
-from tests.servers import RunningServer
-from tests.train.chat_models import CHATML, chat_model, chat_tokenizer
-from tests.train.environments import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, ENDLESS_REWARD_SEEDS, FAILING_RESET_SEEDS
+from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer
+from tests.support.servers import RunningServer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer

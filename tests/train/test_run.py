@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from openenv.core.exceptions import ConfigurationError, ServerCapacityError

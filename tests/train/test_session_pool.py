@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.core.exceptions import ConfigurationError

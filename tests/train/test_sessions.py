@@ -4,9 +4,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.environment_folders import scaffold
-from tests.servers import RunningServer, ServerProcess
-from tests.train.environments import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.environment_folders import scaffold
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.servers import RunningServer, ServerProcess
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (

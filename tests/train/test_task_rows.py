@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
-from tests.servers import RunningServer
-from tests.tasked_environments import CountingTasksEnvironment, ListingEnvironment
+from tests.support.environments.tasked import CountingTasksEnvironment, ListingEnvironment
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trl
-from tests.train.chat_models import CHATML, chat_tokenizer
+from tests.support.models.chat_models import CHATML, chat_tokenizer
 from transformers import PreTrainedTokenizerFast
 from trl.chat_template_utils import add_response_schema, get_training_chat_template, is_chat_template_prefix_preserving
 from trl.trainer.grpo_trainer import GRPOTrainer

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer
-from tests.tool_environments import Notes
-from tests.train.environments import (
+from tests.support.environments.tools import Notes
+from tests.support.environments.training import (
     CRASHING_SEEDS,
     ENDLESS_REWARD_SEEDS,
     FAILING_RESET_SEEDS,
@@ -15,7 +14,8 @@ from tests.train.environments import (
     Stairs,
     StairsEnvironment,
 )
-from tests.train.legacy_server import legacy_app
+from tests.support.legacy_server import legacy_app
+from tests.support.servers import RunningServer
 from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.env_server.app import create_fastapi_app

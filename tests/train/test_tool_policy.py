@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.chat_models import chat_model, chat_tokenizer
-from tests.train.environments import ButtonsEnvironment, SecretiveEnvironment
+from tests.support.environments.training import ButtonsEnvironment, SecretiveEnvironment
+from tests.support.models.chat_models import chat_model, chat_tokenizer
+from tests.support.servers import RunningServer
 from tests.train.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app

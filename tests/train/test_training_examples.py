@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from openenv.core.env_server.app import create_app

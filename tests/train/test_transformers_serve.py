@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.servers import RunningServer, eventually
-from tests.train.bigram_models import bigram_model
+from tests.support.models.bigram_models import bigram_model
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.generic_client import GenericEnvClient
 from openenv.train.api_player import ApiPlayer

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
 from examples.tiny_model import Call, make_tiny_model, play_episode
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 from transformers.utils.chat_template_utils import get_json_schema
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer

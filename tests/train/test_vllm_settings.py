@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
-from tests.train.model_server import ModelServer, ServedModel
-from tests.train.trainers import ColocatedModel, vllm_installed
+from tests.support.models.chat_models import save_chat_model
+from tests.support.models.model_server import ModelServer, ServedModel
+from tests.support.models.trainers import ColocatedModel, vllm_installed
+from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl.generation import vllm_client, vllm_generation
 from trl.trainer.grpo_config import GRPOConfig

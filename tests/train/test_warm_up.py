@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
-from tests.environment_folders import scaffold, write_files
-from tests.servers import RunningServer
-from tests.train.chat_models import save_chat_model
-from tests.train.environments import Climb
+from tests.support.environment_folders import scaffold, write_files
+from tests.support.environments.training import Climb
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError

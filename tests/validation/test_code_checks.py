@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.environment_folders import public_environment, scaffold, write_files
+from tests.support.environment_folders import public_environment, scaffold, write_files
 
 from openenv.validation import CheckResult, read_source
 from openenv.validation.code_checks import CODE_CHECKS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.validation import CheckResult, read_source
 from openenv.validation.file_checks import FILE_CHECKS, HOME_PATH

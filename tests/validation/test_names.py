@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import write_files
+from tests.support.environment_folders import write_files
 
 from openenv.validation import read_source
 from openenv.validation.names import Definition, External, Names

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.auto import find_environment
 from openenv.core.exceptions import EnvironmentNotFoundError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.auto import Manifest
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError

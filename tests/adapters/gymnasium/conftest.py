@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.adapters.gymnasium.environments import (
+from tests.support.environments.gymnasium import (
     Drive,
     DriveEnvironment,
     Driven,
@@ -14,7 +14,7 @@ from tests.adapters.gymnasium.environments import (
     Place,
     WalkEnvironment,
 )
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.app import create_fastapi_app

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
-from tests.adapters.gymnasium.environments import DriveEnvironment, Move, WalkEnvironment
-from tests.servers import RunningServer
+from tests.support.environments.gymnasium import DriveEnvironment, Move, WalkEnvironment
+from tests.support.servers import RunningServer
 
 from openenv import client_for
 from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv

@@ -7,7 +7,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.wrappers import PassiveEnvChecker
 from tests.adapters.gymnasium.conftest import CARTPOLE
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.adapters.gymnasium import GymnasiumEnv
 from openenv.core.exceptions import ConfigurationError, EpisodeOrderError, ServerExecutionError

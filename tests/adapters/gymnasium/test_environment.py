@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from tests.adapters.gymnasium.test_env import spec
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumEnvironment, GymnasiumVectorEnv, environment_class

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils import EzPickle
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient, client_for, create_app
 from openenv.adapters.gymnasium import GymnasiumEnv, environment_class

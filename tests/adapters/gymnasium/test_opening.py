@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.adapters.gymnasium.conftest import CARTPOLE
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.adapters.gymnasium.opening import open_client
 from openenv.core.exceptions import EnvironmentNotFoundError

@@ -15,7 +15,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model
 from pydantic_core import from_json, to_json
-from tests.adapters.gymnasium.environments import Drive, Driven, Move, Place
+from tests.support.environments.gymnasium import Drive, Driven, Move, Place
 
 from openenv.adapters.gymnasium import action_codec, observation_codec
 from openenv.core.env_server.types import Action, Observation

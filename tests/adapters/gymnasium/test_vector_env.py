@@ -15,8 +15,8 @@ from gymnasium.utils.passive_env_checker import data_shares_objects
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 from tests.adapters.gymnasium.conftest import CARTPOLE
-from tests.adapters.gymnasium.environments import LENGTH
-from tests.servers import RunningServer
+from tests.support.environments.gymnasium import LENGTH
+from tests.support.servers import RunningServer
 
 from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
 from openenv.core.containers.local_process import LocalProcessProvider

@@ -9,11 +9,11 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.adapters.mcp_server.servers import call, command, environment, pid_of, text_of
 from tests.conftest import Serve
-from tests.ors_wire import OrsWire
-from tests.processes import wait_until_gone
-from tests.servers import RunningServer
+from tests.support.mcp_servers import call, command, environment, pid_of, text_of
+from tests.support.ors_wire import OrsWire
+from tests.support.processes import wait_until_gone
+from tests.support.servers import RunningServer
 
 from openenv.adapters.mcp_server import McpServerEnvironment, McpServerObservation, ToolCall
 from openenv.adapters.mcp_server.environment import split_command

@@ -5,7 +5,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from tests.adapters.mcp_server.servers import command
+from tests.support.mcp_servers import command
 
 from openenv.adapters.mcp_server import McpServerEnvironment, environment_for
 from openenv.core.exceptions import ConfigurationError

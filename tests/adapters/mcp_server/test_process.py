@@ -8,9 +8,9 @@ from typing import Any
 import psutil
 import pytest
 from mcp import McpError
-from tests.adapters.mcp_server.servers import command
-from tests.processes import wait_until_gone
-from tests.servers import eventually
+from tests.support.mcp_servers import command
+from tests.support.processes import wait_until_gone
+from tests.support.servers import eventually
 
 from openenv.adapters.mcp_server.process import ServerProcess
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentProcessEndedError

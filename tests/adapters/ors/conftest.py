@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from tests.servers import ServerProcess
+from tests.support.servers import PROGRAMS, ServerProcess
 
 # TRL asks when it is imported, which is before any fixture.
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-SERVER = Path(__file__).with_name("server_program.py")
+SERVER = PROGRAMS / "ors_server.py"
 
 
 @pytest.fixture(autouse=True, scope="session")

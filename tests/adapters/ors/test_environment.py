@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer, ServerProcess
+from tests.support.servers import RunningServer, ServerProcess
 
 from openenv import GenericEnvClient
 from openenv.adapters.ors import OrsEnvironment, environment_for

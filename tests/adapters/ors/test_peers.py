@@ -10,9 +10,9 @@ import pytest
 from openreward.api.environments.client import Environment, Session
 from openreward.api.errors import SessionTerminatedError, ToolCallError
 from tests.conftest import Serve
-from tests.core.env_server.ors.environments import RiddleEnvironment
-from tests.ors_wire import OrsWire
-from tests.servers import RunningServer, ServerProcess
+from tests.support.environments.ors import RiddleEnvironment
+from tests.support.ors_wire import OrsWire
+from tests.support.servers import RunningServer, ServerProcess
 from trl.experimental.openreward import OpenRewardSpec
 
 from echo_env import EchoAction

@@ -8,7 +8,7 @@ import pettingzoo
 import pytest
 from gymnasium.utils.env_checker import check_env
 from tests.adapters.gymnasium.test_env import spec
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumEnv

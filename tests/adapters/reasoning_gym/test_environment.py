@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from reasoning_gym import create_dataset
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.adapters.reasoning_gym import AnswerAction, ReasoningEnvironment

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.adapters.reasoning_gym import AnswerAction, environment_for

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import skyrl_gym
 from omegaconf import OmegaConf
-from tests.adapters.skyrl.environments import Countdown
-from tests.servers import RunningServer
+from tests.support.environments.skyrl import Countdown
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.adapters.skyrl import ReplyAction, SkyRLEnvironment, environment_for
@@ -22,8 +22,8 @@ from openenv.core.exceptions import (
     TaskNotFoundError,
 )
 
-COUNTDOWN = "tests.adapters.skyrl.environments:countdown"
-PLATE = "tests.adapters.skyrl.environments:plate"
+COUNTDOWN = "tests.support.environments.skyrl:countdown"
+PLATE = "tests.support.environments.skyrl:plate"
 PROMPT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 2 + 2?"}]
 ROWS: list[dict[str, Any]] = [
     {"prompt": PROMPT, "reward_spec": {"ground_truth": "4"}, "extra_info": {"max_turns": 3}, "data_source": "mine"},

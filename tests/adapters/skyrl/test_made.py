@@ -10,7 +10,7 @@ import pytest
 from openenv.adapters.skyrl import ReplyAction, environment_for
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
-COUNTDOWN = "tests.adapters.skyrl.environments:countdown"
+COUNTDOWN = "tests.support.environments.skyrl:countdown"
 ROOT = Path(__file__).parents[3]
 
 

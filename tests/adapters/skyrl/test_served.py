@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 import skyrl_gym
 from skyrl_gym.metrics import aggregate_for_environment
-from tests.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually
 
 from openenv import Action, Environment, Observation, State, ToolResult, tool
 from openenv.adapters.skyrl import ServedTextEnv

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold
-
-from tests import docker_engine
+from tests.support.environment_folders import scaffold
+from tests.support.services import docker_engine
 
 
 def test_it_builds_says_the_size_and_writes_a_compose_file(openenv: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
 

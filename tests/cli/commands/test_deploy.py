@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.kubernetes_tools import check_schema, helm_template
+from tests.support.services.kubernetes_tools import check_schema, helm_template
 
 
 def written(folder: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.conftest import Run
-from tests.environment_folders import scaffold
+from tests.support.environment_folders import scaffold
 
 
 def test_it_says_what_there_is(openenv: Run) -> None:

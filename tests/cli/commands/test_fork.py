@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.hub_server import HubServer
+from tests.support.services.hub_server import HubServer
 
 FILES = {"openenv.yaml": b"name: go"}
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold
-from tests.public_folders import PUBLIC_FOLDERS
+from tests.support.environment_folders import scaffold
+from tests.support.public_folders import PUBLIC_FOLDERS
 
 from openenv.core.containers.local_process import LocalProcessProvider
 

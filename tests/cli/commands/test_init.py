@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import typer
-from tests.environment_folders import fresh_scaffold
+from tests.support.environment_folders import fresh_scaffold
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.commands.init import init

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 
 def test_the_table_names_what_is_installed(openenv: Any) -> None:

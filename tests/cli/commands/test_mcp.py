@@ -13,8 +13,8 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.cli.conftest import Run
-from tests.core.env_server.mcp.agents import run, text_of
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
+from tests.support.mcp_agents import run, text_of
 
 NOISY = {
     "openenv.yaml": "spec_version: 1\nname: noisy_env\nruntime: fastapi\napp: server.app:app\nport: 8000\n",

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import public_environment, scaffold, write_files
-from tests.servers import RunningServer
+from tests.support.environment_folders import public_environment, scaffold, write_files
+from tests.support.servers import RunningServer
 
 STUBBORN = """
 from typing import Literal

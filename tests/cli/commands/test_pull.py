@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hub_server import HubServer
+from tests.support.services.hub_server import HubServer
 
 FILES = {"openenv.yaml": b"name: go"}
 

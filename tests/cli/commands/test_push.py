@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold, write_files
-from tests.hub_server import Answer, Fault, HubServer
-from tests.public_folders import dice_env, notes_env
+from tests.support.environment_folders import scaffold, write_files
+from tests.support.public_folders import dice_env, notes_env
+from tests.support.services.hub_server import Answer, Fault, HubServer
 
 import openenv as openenv_package
 

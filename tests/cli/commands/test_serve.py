@@ -19,10 +19,10 @@ from typing import Any
 import gymnasium
 import pytest
 from tests.cli.conftest import Run
-from tests.environment_folders import public_environment, scaffold
-from tests.processes import children_of, wait_until_gone
-from tests.servers import eventually
-from tests.wheels import make_wheel
+from tests.support.environment_folders import public_environment, scaffold
+from tests.support.processes import children_of, wait_until_gone
+from tests.support.servers import PROGRAMS, eventually
+from tests.support.wheels import make_wheel
 
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
@@ -476,7 +476,7 @@ def test_another_worlds_environment_has_no_folder_to_watch(openenv: Any) -> None
     assert "gymnasium:CartPole-v1 has none" in ended.stderr
 
 
-MCP_SERVER = Path(__file__).parents[2] / "adapters" / "mcp_server" / "programs" / "server.py"
+MCP_SERVER = PROGRAMS / "mcp_server.py"
 
 
 def test_it_serves_the_tools_of_an_mcp_server(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.servers import RunningServer, ServerProcess, Wire
+from tests.support.servers import RunningServer, ServerProcess, Wire
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import scaffold, write_files
+from tests.support.environment_folders import scaffold, write_files
 
 
 def test_a_scaffold_passes(openenv: Any, tmp_path: Path) -> None:

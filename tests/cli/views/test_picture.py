@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State
 from openenv.cli.views.observation import observation_line

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv.core.containers.base import TOKEN_VARIABLE, token_for
 from openenv.core.containers.runtime import ContainerProvider, RuntimeProvider

@@ -4,8 +4,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import write_files
-from tests.git_repositories import commit_all, git
+from tests.support.environment_folders import write_files
+from tests.support.services.git_repositories import commit_all, git
 
 from openenv.core.containers.git_clone import clone, is_git_url
 from openenv.core.exceptions import ConfigurationError, ProviderError

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import scaffold, write_files
-from tests.processes import is_gone, wait_until_gone
-from tests.servers import eventually
+from tests.support.environment_folders import scaffold, write_files
+from tests.support.processes import is_gone, wait_until_gone
+from tests.support.servers import eventually
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime import LocalProcessProvider

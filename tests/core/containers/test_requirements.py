@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.environment_folders import write_files
+from tests.support.environment_folders import write_files
 
 from openenv.core.containers.requirements import read_requirements
 from openenv.core.exceptions import ConfigurationError

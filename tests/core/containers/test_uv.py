@@ -5,10 +5,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import public_environment, scaffold, write_files
-from tests.git_repositories import commit_all
-from tests.servers import eventually
-from tests.wheels import make_wheel
+from tests.support.environment_folders import public_environment, scaffold, write_files
+from tests.support.servers import eventually
+from tests.support.services.git_repositories import commit_all
+from tests.support.wheels import make_wheel
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime import LocalProcessProvider, RuntimeProvider, UVProvider

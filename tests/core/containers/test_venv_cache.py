@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.environment_folders import write_files
-from tests.processes import wait_until_gone
-from tests.servers import eventually
-from tests.wheels import make_wheel
+from tests.support.environment_folders import write_files
+from tests.support.processes import wait_until_gone
+from tests.support.servers import eventually
+from tests.support.wheels import make_wheel
 
 import openenv
 from openenv.core.containers.cache import cache_folder

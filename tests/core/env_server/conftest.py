@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.env_server.walkers import ServeWalks, walk_server
-from tests.core.programs.journaled_server import Walk
-from tests.servers import RunningServer
+from tests.support.programs.journaled_server import Walk
+from tests.support.servers import RunningServer
+from tests.support.walkers import ServeWalks, walk_server
 
 
 @pytest.fixture

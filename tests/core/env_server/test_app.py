@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from pydantic import ValidationError
-from tests.environments import Add, CounterEnvironment, SingleSessionEnvironment, Total
-from tests.servers import RunningServer, eventually
+from tests.support.environments.common import Add, CounterEnvironment, SingleSessionEnvironment, Total
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import (
     HTTPEnvServer,

@@ -13,8 +13,8 @@ from urllib.request import urlopen
 
 import pytest
 from tests.chaos.hostility import HANDSHAKE
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer, eventually
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, eventually
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 

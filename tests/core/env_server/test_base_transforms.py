@@ -1,6 +1,6 @@
 """Transforms to build others from."""
 
-from tests.environments import Total
+from tests.support.environments.common import Total
 
 from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
 from openenv.core.env_server.interfaces import Transform

@@ -6,7 +6,14 @@ from typing import Any, Generic, TypeVar
 import pytest
 from pydantic import BaseModel
 from tests.conftest import Serve
-from tests.environments import Add, AsyncCounterEnvironment, CounterEnvironment, PlainAdd, PlainTotal, Total
+from tests.support.environments.common import (
+    Add,
+    AsyncCounterEnvironment,
+    CounterEnvironment,
+    PlainAdd,
+    PlainTotal,
+    Total,
+)
 
 from openenv.core.env_server import interfaces, types
 from openenv.core.env_server.interfaces import Environment, Transform

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, HangingAsyncEnvironment, Total
-from tests.servers import RunningServer, V1Wire, eventually
+from tests.support.environments.common import Add, HangingAsyncEnvironment, Total
+from tests.support.servers import RunningServer, V1Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.settings import ServerConfig

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.servers import PROGRAMS, V1Wire, Wire
+from tests.support.servers import PROGRAMS, V1Wire, Wire
 
 from openenv.core.env_server.logs import JsonFormatter, TextFormatter, log_config, of_worker
 from openenv.core.wire.redaction import HiddenCredentials

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Context, FastMCP
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 import openenv.core.env_server
 from openenv import Action, Observation, State, tool

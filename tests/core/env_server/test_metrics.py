@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     AsyncCounterEnvironment,
     CounterEnvironment,
     Gate,
     GatedEnvironment,
     ThreadedCounterEnvironment,
 )
-from tests.ors_wire import OrsWire
-from tests.servers import RunningServer, V1Wire, eventually
+from tests.support.ors_wire import OrsWire
+from tests.support.servers import RunningServer, V1Wire, eventually
 
 from openenv.core.env_server.metrics import BOUNDS_S, INLINE_STEPS_TIMED, Ending, Histogram, Metrics, Transport
 from openenv.core.env_server.types import ConcurrencyConfig

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.environments import Add, PlainTotal, Shown, Total
+from tests.support.environments.common import Add, PlainTotal, Shown, Total
 
 from openenv.core.env_server.serialization import deserialize_action, serialize_observation
 from openenv.core.exceptions import EnvironmentFailedError

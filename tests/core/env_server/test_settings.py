@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 

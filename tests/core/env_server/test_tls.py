@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from tests.chaos.hostility import HANDSHAKE
 from tests.cli.commands.test_serve import serving
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app

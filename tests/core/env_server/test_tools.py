@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tool_environments import GuessAction, HintAction, Notes, Site, Word, WordWithTools
+from tests.support.environments.tools import GuessAction, HintAction, Notes, Site, Word, WordWithTools
 
 from openenv import Action, Environment, Observation, State, ToolResult, tool
 from openenv.core.env_server.execution.introspection import environment_method

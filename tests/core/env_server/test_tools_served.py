@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.servers import RunningServer, ServerProcess, V1Wire, Wire
-from tests.tool_environments import Notes, Site, Word, WordWithTools
+from tests.support.environments.tools import Notes, Site, Word, WordWithTools
+from tests.support.servers import RunningServer, ServerProcess, V1Wire, Wire
 
 from openenv import client_for
 from openenv.core.env_server.app import create_fastapi_app

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.core.sandbox.attacks import SYSCALL, attempt
+from tests.support.sandbox.attacks import SYSCALL, attempt
 
 from openenv.core.exceptions import SandboxFileError
 from openenv.core.sandbox import Sandbox, SandboxLimits

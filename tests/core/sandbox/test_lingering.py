@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tests.core.sandbox.waiting import until
+from tests.support.sandbox.waiting import until
 
 from openenv.core.sandbox import Sandbox
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import psutil
 import pytest
 from tests.core.sandbox.conftest import Started
-from tests.core.sandbox.waiting import until
+from tests.support.sandbox.waiting import until
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sandbox import SandboxLimits, SandboxPool

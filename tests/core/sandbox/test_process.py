@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.core.sandbox.waiting import until
+from tests.support.sandbox.waiting import until
 
 import openenv
 from openenv.core.exceptions import ConfigurationError, SandboxUnavailableError

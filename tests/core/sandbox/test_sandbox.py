@@ -5,7 +5,7 @@ import signal
 import psutil
 import pytest
 from tests.core.sandbox.conftest import Started
-from tests.core.sandbox.waiting import until
+from tests.support.sandbox.waiting import until
 
 from openenv.core.exceptions import ConfigurationError, SandboxFileError
 from openenv.core.sandbox import Execution, Sandbox, SandboxLimits

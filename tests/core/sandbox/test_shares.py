@@ -1,7 +1,7 @@
 """Code that takes more than its share; the fixture then asks for a next step."""
 
 import pytest
-from tests.core.sandbox.attacks import attempt
+from tests.support.sandbox.attacks import attempt
 
 from openenv.core.exceptions import SandboxFileError
 from openenv.core.sandbox import Sandbox, SandboxLimits

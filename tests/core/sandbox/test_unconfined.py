@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.core.sandbox.conftest import Started
-from tests.core.sandbox.waiting import until
+from tests.support.sandbox.waiting import until
 
 from openenv.core.sandbox import Sandbox, SandboxLimits
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.servers import RunningServer
-from tests.vectors import WIRES, TaskEnvironment, make_server
+from tests.support.servers import RunningServer
+from tests.support.vectors import WIRES, TaskEnvironment, make_server
 
 from openenv.core.generic_client import GenericEnvClient
 

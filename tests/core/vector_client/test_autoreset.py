@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.environments import GOAL
-from tests.vectors import ONE, WIRES, make_server, shown, total
+from tests.support.environments.common import GOAL
+from tests.support.vectors import ONE, WIRES, make_server, shown, total
 
 from openenv.core.background_loop import background_loop
 from openenv.core.exceptions import EpisodeOrderError, OpenEnvError, RequestRejectedError, ServerExecutionError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     AsyncMischievousEnvironment,
     Do,
     Gate,
@@ -17,8 +17,8 @@ from tests.environments import (
     InlineMischievousEnvironment,
     Shown,
 )
-from tests.servers import RunningServer, ServerProcess, eventually
-from tests.vectors import HELD, ONE, CountingClient, play, shown
+from tests.support.servers import RunningServer, ServerProcess, eventually
+from tests.support.vectors import HELD, ONE, CountingClient, play, shown
 
 from openenv.core.exceptions import (
     ConnectionFailedError,

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     CounterEnvironment,
     Gate,
     GatedEnvironment,
     HangingAsyncEnvironment,
     ThreadedCounterEnvironment,
 )
-from tests.servers import RunningServer, eventually
-from tests.vectors import HELD, ONE, CountingClient, make_server, play, shown, total
+from tests.support.servers import RunningServer, eventually
+from tests.support.vectors import HELD, ONE, CountingClient, make_server, play, shown, total
 
 from openenv.core.exceptions import (
     ClientModeError,

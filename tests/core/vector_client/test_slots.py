@@ -6,9 +6,9 @@ from typing import Any
 import numpy
 import pytest
 from tests.conftest import Serve
-from tests.environments import GOAL, Add, Do, InlineMischievousEnvironment, Shown, Total
-from tests.servers import RunningServer
-from tests.vectors import BREAKING, ONE, REFUSED, make_server, play, shown, total
+from tests.support.environments.common import GOAL, Add, Do, InlineMischievousEnvironment, Shown, Total
+from tests.support.servers import RunningServer
+from tests.support.vectors import BREAKING, ONE, REFUSED, make_server, play, shown, total
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import State

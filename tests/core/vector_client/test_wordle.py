@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic_core import from_json, to_json
-from tests.servers import ServerProcess
+from tests.support.servers import ServerProcess
 from websockets.client import ClientProtocol
 from websockets.frames import Frame
 from websockets.protocol import State

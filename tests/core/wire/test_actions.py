@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, ValidationError
-from tests.servers import RunningServer
-from tests.tool_environments import AnyAction, GuessAction, HintAction, Shown, Word
+from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
+from tests.support.servers import RunningServer
 
 from openenv import State, TypedEnvClient, client_for
 from openenv.core.env_server.app import create_app, create_fastapi_app

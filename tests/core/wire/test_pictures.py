@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tests.servers import RunningServer
+from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State
 from openenv.core.env_server.app import create_fastapi_app

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, RemoteTracebackError, RequestError
 from openenv.core.wire.errors import error_data

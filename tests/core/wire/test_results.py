@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from tests.environments import PlainTotal, Total
+from tests.support.environments.common import PlainTotal, Total
 
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.wire.results import Outcome, WrittenJson, outcome_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
-from tests.environments import Add, PlainTotal, Shown, Total
+from tests.support.environments.common import Add, PlainTotal, Shown, Total
 
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
 from openenv.core.wire.actions import decode_action

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tests.train.trainers import IGNORED, make_trainer
+from tests.support.models.trainers import IGNORED, make_trainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.train.generation.answers import Answer

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.chat_models import CHATML, chat_model, chat_tokenizer
-from tests.train.trainers import IGNORED, make_trainer, make_vllm_trainer
+from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer
+from tests.support.models.trainers import IGNORED, make_trainer, make_vllm_trainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError

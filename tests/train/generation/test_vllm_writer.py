@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.servers import RunningServer
+from tests.support.models.model_server import ServedModel
+from tests.support.models.trainers import IGNORED, make_vllm_trainer
+from tests.support.servers import RunningServer
 from tests.train.generation.test_decoder import MODEL, assert_close, own_logprobs
-from tests.train.model_server import ServedModel
-from tests.train.trainers import IGNORED, make_vllm_trainer
 from transformers import PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
-from tests.servers import eventually
+from tests.support.servers import eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 

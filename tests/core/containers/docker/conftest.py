@@ -11,9 +11,9 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.services import docker_engine
 
 from openenv.core.containers.runtime import LocalDockerProvider
-from tests import docker_engine
 
 _SERVER = """
 import http.server, os

@@ -6,14 +6,14 @@ import subprocess
 import pytest
 from tests.core.containers.docker.conftest import inside, runs
 from tests.core.containers.docker.test_provider import left_by
-from tests.servers import eventually
+from tests.support.servers import eventually
+from tests.support.services import docker_engine
 
 from openenv import GenericEnvClient
 from openenv.core.containers.docker.labels import OWNER
 from openenv.core.containers.docker.owner import Owner
 from openenv.core.containers.runtime import DockerPool
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from tests import docker_engine
 
 
 def test_each_client_gets_a_container_that_nobody_had(echo_image: str) -> None:

@@ -16,8 +16,9 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from tests.core.containers.docker.conftest import Start, inside, runs
-from tests.processes import wait_until_gone
-from tests.servers import eventually
+from tests.support.processes import wait_until_gone
+from tests.support.servers import eventually
+from tests.support.services import docker_engine
 
 from openenv import GenericEnvClient
 from openenv.core.containers.docker import reaper as reaper_program
@@ -25,7 +26,6 @@ from openenv.core.containers.docker.labels import OWNER
 from openenv.core.containers.resources import Resources
 from openenv.core.containers.runtime import LocalDockerProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError, ServerUnauthorizedError
-from tests import docker_engine
 
 DYING_CLIENT = """
 import os, sys

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kubernetes_cluster import TestCluster
+from tests.support.services.kubernetes_cluster import TestCluster
 
 
 @pytest.fixture

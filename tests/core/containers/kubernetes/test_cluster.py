@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.kubernetes_cluster import NAMESPACE, TestCluster
-from tests.servers import PROGRAMS
+from tests.support.servers import PROGRAMS
+from tests.support.services.kubernetes_cluster import NAMESPACE, TestCluster
 
 from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.kubernetes.pod import PodSettings, pod_manifest

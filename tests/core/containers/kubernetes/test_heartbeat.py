@@ -4,8 +4,8 @@ import logging
 import threading
 
 import pytest
-from tests.kubernetes_cluster import TestCluster
-from tests.servers import eventually
+from tests.support.servers import eventually
+from tests.support.services.kubernetes_cluster import TestCluster
 
 from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.kubernetes.heartbeat import Heartbeat

@@ -1,7 +1,7 @@
 """Which pods are taken for left behind."""
 
 import pytest
-from tests.kubernetes_cluster import TestCluster
+from tests.support.services.kubernetes_cluster import TestCluster
 
 from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.kubernetes.leftovers import STALE_AFTER_S, remove_leftovers

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from tests.kubernetes_tools import check_schema
+from tests.support.services.kubernetes_tools import check_schema
 
 from openenv.core.containers.kubernetes.pod import PodSettings, alive_at, alive_patch, pod_manifest, secret_manifest
 from openenv.core.containers.resources import Resources

@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import yaml
-from tests.docs.snippets import blocks_of
-from tests.environments import GOAL
-from tests.kubernetes_cluster import NAMESPACE, TestCluster, decoded, wait_for_pod
-from tests.processes import wait_until_gone
-from tests.servers import PROGRAMS, eventually
+from tests.support.environments.common import GOAL
+from tests.support.processes import wait_until_gone
+from tests.support.servers import PROGRAMS, eventually
+from tests.support.services.kubernetes_cluster import NAMESPACE, TestCluster, decoded, wait_for_pod
+from tests.support.snippets import blocks_of
 
 from openenv.core.client_types import StepResult
 from openenv.core.containers.kubernetes.cluster import Cluster

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
-from tests.kubernetes_cluster import TestCluster
-from tests.servers import eventually
+from tests.support.servers import eventually
+from tests.support.services.kubernetes_cluster import TestCluster
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Gate, GatedEnvironment, Total
-from tests.servers import RunningServer, ServerProcess, Wire, eventually
+from tests.support.environments.common import Add, CounterEnvironment, Gate, GatedEnvironment, Total
+from tests.support.servers import RunningServer, ServerProcess, Wire, eventually
 
 from openenv.core.env_server.access.guard import AccessMiddleware
 from openenv.core.env_server.access.policy import AccessPolicy, needs_new_token, new_token

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.namespaces import OtherMachine, other_machine
-from tests.servers import PROGRAMS
+from tests.support.servers import PROGRAMS
+from tests.support.services.namespaces import OtherMachine, other_machine
 
 Came = tuple[int, dict[str, Any]]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environment_folders import write_files
+from tests.support.environment_folders import write_files
 
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.exceptions import ConfigurationError

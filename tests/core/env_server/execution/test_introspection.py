@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pytest
 from pydantic import BaseModel
-from tests.environments import Add, CounterEnvironment, Do, PlainAdd, PlainTotal, Shown, Total
+from tests.support.environments.common import Add, CounterEnvironment, Do, PlainAdd, PlainTotal, Shown, Total
 
 from openenv.core.env_server.execution.introspection import (
     EnvironmentFactory,

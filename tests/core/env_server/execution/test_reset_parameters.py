@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.execution.reset_parameters import ResetParameters

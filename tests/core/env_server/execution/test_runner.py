@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     Add,
     AsyncCounterEnvironment,
     CounterEnvironment,
@@ -197,7 +197,7 @@ class TestThreads:
         assert gate.calls.count("make") == 1
 
     def test_a_shared_instance_is_served_by_the_same_application_twice(self) -> None:
-        from tests.servers import RunningServer
+        from tests.support.servers import RunningServer
 
         app = create_fastapi_app(SingleSessionEnvironment(), Add, Total)
         for _ in range(2):

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Total
-from tests.tasked_environments import (
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.tasked import (
     TASKS,
     AsyncListingEnvironment,
     ListingEnvironment,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres import Postgres, running_postgres
+from tests.support.services.postgres import Postgres, running_postgres
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json
-from tests.core.env_server.walkers import Walker, crash_image
-from tests.core.programs.journaled_server import Place, Stride, Walk
-from tests.servers import RunningServer, eventually
+from tests.support.programs.journaled_server import Place, Stride, Walk
+from tests.support.servers import RunningServer, eventually
+from tests.support.walkers import Walker, crash_image
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history import Journal, JournalRecord

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.core.env_server.walkers import ServeWalks, Walker, connect, error_of
-from tests.core.programs.journaled_server import MappedWalk, Stride, Walk
-from tests.postgres import Postgres
-from tests.servers import RunningServer, ServerProcess, eventually
+from tests.support.programs.journaled_server import MappedWalk, Stride, Walk
+from tests.support.servers import RunningServer, ServerProcess, eventually
+from tests.support.services.postgres import Postgres
+from tests.support.walkers import ServeWalks, Walker, connect, error_of
 
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history import Journal, JournalRecord

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.core.env_server.walkers import ServeWalks, Walker, connect, error_of
-from tests.core.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
-from tests.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.support.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
+from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
+from tests.support.walkers import ServeWalks, Walker, connect, error_of
 
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.history.stores import store_at

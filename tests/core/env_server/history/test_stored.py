@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.env_server.walkers import ServeWalks, Walker
-from tests.core.programs.journaled_server import MappedWalk, Walk
+from tests.support.programs.journaled_server import MappedWalk, Walk
+from tests.support.walkers import ServeWalks, Walker
 
 DATA = Path(__file__).parent / "data"
 """Dumps of files of SQLite, made by commit 55f35c2 while a session was open; the first line of each names the session,

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     Add,
     CounterEnvironment,
     Do,
@@ -21,7 +21,7 @@ from tests.environments import (
     ThreadedCounterEnvironment,
     Total,
 )
-from tests.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig, Observation, State

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
-from tests.tasked_environments import CountingTasksEnvironment, ListingEnvironment, WrongListsEnvironment
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.tasked import CountingTasksEnvironment, ListingEnvironment, WrongListsEnvironment
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app
 

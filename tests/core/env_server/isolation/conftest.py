@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.core.env_server.isolation.environments import Isolated
-from tests.environments import Do, Shown
-from tests.servers import RunningServer, Wire
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.isolated import Isolated
+from tests.support.servers import RunningServer, Wire
 
 from openenv.core.env_server.app import create_fastapi_app
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.processes import wait_until_gone
-from tests.servers import ServerProcess, Wire, eventually
+from tests.support.processes import wait_until_gone
+from tests.support.servers import ServerProcess, Wire, eventually
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -66,7 +66,7 @@ def test_a_server_that_is_told_to_end_does_so_in_order(played: Played) -> None:
 
 UNGUARDED = """
 from openenv import serve
-from tests.core.env_server.isolation.environments import Isolated
+from tests.support.environments.isolated import Isolated
 
 class Mine(Isolated):
     pass
@@ -89,7 +89,7 @@ def test_a_program_that_serves_whenever_it_is_imported_is_told_so(tmp_path: Path
 STARTING = """
 import os, re, threading, time
 from openenv import serve
-from tests.core.env_server.isolation.environments import Isolated
+from tests.support.environments.isolated import Isolated
 
 class Mine(Isolated):
     pass

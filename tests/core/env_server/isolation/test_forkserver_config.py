@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.core.env_server.isolation.conftest import ServeIsolated, failure
-from tests.core.env_server.isolation.environments import Isolated, make_isolated
-from tests.core.env_server.isolation.threaded import ThreadedModule
-from tests.environments import Do, Shown
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.isolated import Isolated, make_isolated
+from tests.support.environments.threaded import ThreadedModule
 
 from openenv.auto.importing import import_from_folder
 from openenv.core.env_server.app import HTTPEnvServer, create_fastapi_app
@@ -61,7 +61,7 @@ class TestRefusals:
 
     def test_what_was_typed_into_an_interpreter(self) -> None:
         program = (
-            "from tests.core.env_server.isolation.environments import *\n"
+            "from tests.support.environments.isolated import *\n"
             "from openenv import create_app\n"
             "class Typed(Isolated): pass\n"
             "create_app(Typed, Do, Shown, isolation='process')\n"
@@ -114,8 +114,8 @@ class TestModulesThatExistHereOnly:
 
 
 SOURCE = """
-from tests.core.env_server.isolation.environments import Isolated
-from tests.environments import Shown
+from tests.support.environments.isolated import Isolated
+from tests.support.environments.common import Shown
 
 from . import PLACE
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.environments import Add, Shown, Total
+from tests.support.environments.common import Add, Shown, Total
 
 from openenv.core.env_server.isolation.link import (
     Call,

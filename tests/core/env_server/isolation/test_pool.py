@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from tests.core.env_server.isolation.conftest import Player, ServeIsolated, descriptors, failure
-from tests.core.env_server.isolation.environments import (
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.isolated import (
     AsyncIsolated,
     InlineIsolated,
     Isolated,
@@ -15,9 +16,8 @@ from tests.core.env_server.isolation.environments import (
     make_alone,
     make_isolated,
 )
-from tests.environments import Do, Shown
-from tests.processes import wait_until_gone
-from tests.servers import RunningServer, eventually
+from tests.support.processes import wait_until_gone
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import HTTPEnvServer, create_fastapi_app
 from openenv.core.exceptions import ConcurrencyConfigurationError

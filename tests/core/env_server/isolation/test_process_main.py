@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.core.env_server.isolation.conftest import Player, ServeIsolated
-from tests.core.env_server.isolation.environments import Isolated
+from tests.support.environments.isolated import Isolated
 
 pytestmark = pytest.mark.timeout(180)
 

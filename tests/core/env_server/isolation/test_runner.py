@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 from tests.core.env_server.isolation.conftest import Player, ServeIsolated, failure
-from tests.core.env_server.isolation.environments import (
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.isolated import (
     AsyncIsolated,
     DeadOnArrival,
     InlineIsolated,
     Isolated,
     make_nothing,
 )
-from tests.environments import Do, Shown
-from tests.processes import is_gone, wait_until_gone
-from tests.servers import RunningServer, eventually
+from tests.support.processes import is_gone, wait_until_gone
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 from pydantic import Field
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.mcp.agent import Agent, Served, task_of

@@ -9,9 +9,16 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.core.env_server.mcp.agents import Notes, NotesEnvironment
-from tests.environments import Do, Gate, GatedEnvironment, MischievousEnvironment, Shown, SingleSessionEnvironment
-from tests.servers import RunningServer, eventually
+from tests.support.environments.common import (
+    Do,
+    Gate,
+    GatedEnvironment,
+    MischievousEnvironment,
+    Shown,
+    SingleSessionEnvironment,
+)
+from tests.support.mcp_agents import Notes, NotesEnvironment
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history.entries import HistoryEntry

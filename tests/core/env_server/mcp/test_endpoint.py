@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.core.env_server.mcp.agents import BOTH_KINDS, BareAgent
-from tests.processes import children_of
-from tests.servers import PROGRAMS, RunningServer, eventually
+from tests.support.mcp_agents import BOTH_KINDS, BareAgent
+from tests.support.processes import children_of
+from tests.support.servers import PROGRAMS, RunningServer, eventually
 
 TOKEN = "a-token"
 NATIVE = {"Accept": BOTH_KINDS, "Content-Type": "application/json"}
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 PLAIN_APP = """
 import sys
 sys.path.insert(0, {root!r})
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 from openenv.core.env_server.app import create_fastapi_app
 app = create_fastapi_app(CounterEnvironment, Add, Total, max_concurrent_envs=8)
 """
@@ -90,8 +90,8 @@ def test_the_sdk_is_loaded_with_the_first_agent() -> None:
     program = (
         "import sys; sys.path.insert(0, {root!r})\n"
         "import json, httpx\n"
-        "from tests.environments import Add, CounterEnvironment, Total\n"
-        "from tests.servers import RunningServer\n"
+        "from tests.support.environments.common import Add, CounterEnvironment, Total\n"
+        "from tests.support.servers import RunningServer\n"
         "from openenv.core.env_server.app import create_fastapi_app\n"
         "seen = []\n"
         "with RunningServer(create_fastapi_app(CounterEnvironment, Add, Total)) as server, server.http() as http:\n"

@@ -9,9 +9,9 @@ from mcp.shared.exceptions import McpError
 from numpy import array
 from pydantic import AnyUrl, BaseModel, model_serializer
 from tests.conftest import Serve
-from tests.core.env_server.mcp.agents import Notes, NotesEnvironment, agent, resource, run, text_of
-from tests.environments import CounterEnvironment, Gate
-from tests.servers import RunningServer
+from tests.support.environments.common import CounterEnvironment, Gate
+from tests.support.mcp_agents import Notes, NotesEnvironment, agent, resource, run, text_of
+from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, Observation, State, tool
 from openenv.core.env_server.pictures import Picture, picture_of, png_of

@@ -15,7 +15,15 @@ import httpx
 import pytest
 from mcp.shared.exceptions import McpError
 from tests.conftest import Serve
-from tests.core.env_server.mcp.agents import (
+from tests.support.environments.common import (
+    Add,
+    CounterEnvironment,
+    Gate,
+    GatedEnvironment,
+    SingleSessionEnvironment,
+    Total,
+)
+from tests.support.mcp_agents import (
     BOTH_KINDS,
     BareAgent,
     Notes,
@@ -24,15 +32,7 @@ from tests.core.env_server.mcp.agents import (
     run,
     text_of,
 )
-from tests.environments import (
-    Add,
-    CounterEnvironment,
-    Gate,
-    GatedEnvironment,
-    SingleSessionEnvironment,
-    Total,
-)
-from tests.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig

@@ -9,9 +9,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from tests.conftest import Serve
-from tests.core.env_server.mcp.agents import NotesEnvironment, run
-from tests.environments import PLACES
-from tests.servers import RunningServer
+from tests.support.environments.common import PLACES
+from tests.support.mcp_agents import NotesEnvironment, run
+from tests.support.servers import RunningServer
 
 from openenv.auto.discovery import find_environment
 from openenv.core.environment_types import environment_types

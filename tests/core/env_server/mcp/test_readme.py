@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 
 from openenv import Environment
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -16,7 +16,7 @@ from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.environment_types import EnvironmentTypes
 
 MODULE = """
-from tests.environments import CounterEnvironment
+from tests.support.environments.common import CounterEnvironment
 class Found(CounterEnvironment): pass
 """
 

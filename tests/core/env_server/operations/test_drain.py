@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.servers import PROGRAMS, V1Wire, Wire, eventually
+from tests.support.servers import PROGRAMS, V1Wire, Wire, eventually
 from websockets.exceptions import ConnectionClosed
 
 pytestmark = pytest.mark.timeout(180)

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.metrics import BOUNDS_S

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import Serve
-from tests.environments import Gate, GatedEnvironment
-from tests.servers import RunningServer, ServerProcess, V1Wire, Wire, eventually
+from tests.support.environments.common import Gate, GatedEnvironment
+from tests.support.servers import RunningServer, ServerProcess, V1Wire, Wire, eventually
 
 
 def metric(http: httpx.Client, name: str, **labels: str) -> float:

@@ -13,8 +13,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from tests.conftest import Serve
-from tests.environments import Add, AsyncCounterEnvironment, CounterEnvironment, ThreadedCounterEnvironment, Total
-from tests.servers import PROGRAMS, V1Wire, eventually
+from tests.support.environments.common import (
+    Add,
+    AsyncCounterEnvironment,
+    CounterEnvironment,
+    ThreadedCounterEnvironment,
+    Total,
+)
+from tests.support.servers import PROGRAMS, V1Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
-from tests.environments import Add, CounterEnvironment, Total
-from tests.tasked_environments import (
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.tasked import (
     TASKS,
     AsyncListingEnvironment,
     CountingTasksEnvironment,

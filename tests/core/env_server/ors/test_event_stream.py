@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.ors_wire import Sent, events_of
+from tests.support.ors_wire import Sent, events_of
 
 from openenv.core.env_server.ors import event_stream as module
 from openenv.core.env_server.ors.event_stream import Event, event_stream

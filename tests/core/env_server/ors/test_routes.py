@@ -10,12 +10,19 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import Serve
-from tests.core.env_server.isolation.environments import Isolated
-from tests.core.env_server.ors.environments import PICTURE, RiddleEnvironment
-from tests.environments import CounterEnvironment, Do, Gate, GatedEnvironment, Shown, ThreadedCounterEnvironment
-from tests.ors_wire import OrsWire, events_of
-from tests.servers import RunningServer, eventually
-from tests.tasked_environments import ListingEnvironment
+from tests.support.environments.common import (
+    CounterEnvironment,
+    Do,
+    Gate,
+    GatedEnvironment,
+    Shown,
+    ThreadedCounterEnvironment,
+)
+from tests.support.environments.isolated import Isolated
+from tests.support.environments.ors import PICTURE, RiddleEnvironment
+from tests.support.environments.tasked import ListingEnvironment
+from tests.support.ors_wire import OrsWire, events_of
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment

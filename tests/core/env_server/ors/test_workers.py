@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.ors_wire import events_of
-from tests.servers import ServerProcess
+from tests.support.ors_wire import events_of
+from tests.support.servers import ServerProcess
 
 WORKERS = 3
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import HTTPEnvServer, create_app
 from openenv.core.env_server.pages.docs import PUBLIC_PATHS

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.env_server.walkers import ServeWalks, Walker, error_of, walk_server
-from tests.core.programs.journaled_server import (
+from tests.support.programs.journaled_server import (
     LockedMoodyWalk,
     LockedWalk,
     MappedWalk,
@@ -22,7 +21,8 @@ from tests.core.programs.journaled_server import (
     ThreadedWalk,
     Walk,
 )
-from tests.servers import V1Wire
+from tests.support.servers import V1Wire
+from tests.support.walkers import ServeWalks, Walker, error_of, walk_server
 
 WAYS = {
     "snapshot": MappedWalk,

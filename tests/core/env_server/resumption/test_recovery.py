@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import model_validator
-from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
-from tests.core.programs.journaled_server import (
+from tests.support.programs.journaled_server import (
     WALKS,
     MappedWalk,
     MoodyWalk,
@@ -29,7 +28,8 @@ from tests.core.programs.journaled_server import (
     ThreadedWalk,
     Walk,
 )
-from tests.servers import RunningServer, ServerProcess, eventually
+from tests.support.servers import RunningServer, ServerProcess, eventually
+from tests.support.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.history.sqlite import prepare_journal

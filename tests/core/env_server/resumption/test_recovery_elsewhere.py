@@ -7,9 +7,9 @@ from pathlib import Path
 from threading import Event
 
 import httpx
-from tests.core.env_server.walkers import ServeWalks, Walker, connect, crash_image, error_of
-from tests.core.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
-from tests.servers import ServerProcess, V1Wire, eventually
+from tests.support.programs.journaled_server import Place, Stride, ThreadedWalk, Walk
+from tests.support.servers import ServerProcess, V1Wire, eventually
+from tests.support.walkers import ServeWalks, Walker, connect, crash_image, error_of
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     GOAL,
     AsyncCounterEnvironment,
     CounterEnvironment,
@@ -21,7 +21,7 @@ from tests.environments import (
     Shown,
     ThreadedCounterEnvironment,
 )
-from tests.servers import RunningServer, V1Wire, eventually
+from tests.support.servers import RunningServer, V1Wire, eventually
 
 from openenv.core.env_server.history.entries import KeptData
 from openenv.core.env_server.history.record import MemoryRecord

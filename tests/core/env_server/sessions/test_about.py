@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.env_server.app import create_fastapi_app
@@ -16,7 +16,7 @@ from openenv.core.env_server.http.examples import example_of
 from openenv.core.env_server.types import EnvironmentMetadata
 
 SOURCE = """
-from tests.environments import Add, CounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Total
 from openenv.core.env_server.app import create_app
 
 

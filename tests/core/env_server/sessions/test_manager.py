@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     Add,
     CounterEnvironment,
     Gate,

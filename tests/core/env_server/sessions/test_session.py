@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
-from tests.environments import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.runner import finished

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Add, CounterEnvironment, Gate, GatedEnvironment, Total
+from tests.support.environments.common import Add, CounterEnvironment, Gate, GatedEnvironment, Total
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.interfaces import Environment

@@ -12,7 +12,7 @@ from typing import IO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel
-from tests.environments import Do, Shown
-from tests.tool_environments import GuessAction, HintAction, Notes, Site, Word, WordWithTools
+from tests.support.environments.common import Do, Shown
+from tests.support.environments.tools import GuessAction, HintAction, Notes, Site, Word, WordWithTools
 
 from openenv import Action, Environment, Observation, State, tool
 from openenv.core.env_server.execution.introspection import EnvironmentFactory

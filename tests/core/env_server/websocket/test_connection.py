@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     PLACES,
     Add,
     CounterEnvironment,
@@ -22,8 +22,8 @@ from tests.environments import (
     InlineGatedEnvironment,
     Total,
 )
-from tests.fake_socket import FakeSocket
-from tests.servers import Wire, eventually
+from tests.support.fake_socket import FakeSocket
+from tests.support.servers import Wire, eventually
 from websockets.exceptions import ConnectionClosed
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     AsyncMischievousEnvironment,
     CounterEnvironment,
     Do,
@@ -23,7 +23,7 @@ from tests.environments import (
     Shown,
     SingleSessionEnvironment,
 )
-from tests.servers import RunningServer, ServerProcess, Wire
+from tests.support.servers import RunningServer, ServerProcess, Wire
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
 from openenv.core.env_server.app import create_fastapi_app

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Serve
-from tests.environments import Gate, GatedEnvironment, SingleSessionEnvironment
-from tests.servers import RunningServer, Wire, eventually
+from tests.support.environments.common import Gate, GatedEnvironment, SingleSessionEnvironment
+from tests.support.servers import RunningServer, Wire, eventually
 
 
 def ask(wire: Wire, method: str, **params: Any) -> dict[str, Any]:

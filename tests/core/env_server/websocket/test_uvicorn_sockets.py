@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.chaos.hostility import HANDSHAKE
-from tests.environments import Add, CounterEnvironment, Total
-from tests.servers import RunningServer, eventually
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 

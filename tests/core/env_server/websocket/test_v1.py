@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import field_validator
 from tests.conftest import Serve
-from tests.environments import (
+from tests.support.environments.common import (
     PLACES,
     Add,
     AsyncCounterEnvironment,
@@ -29,7 +29,7 @@ from tests.environments import (
     ThreadedCounterEnvironment,
     Total,
 )
-from tests.servers import RunningServer, V1Wire, Wire, by_session, eventually
+from tests.support.servers import RunningServer, V1Wire, Wire, by_session, eventually
 from websockets.typing import Subprotocol
 
 from openenv.core.env_server.types import ConcurrencyConfig

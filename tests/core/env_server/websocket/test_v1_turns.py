@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.environments import PLACES, Add, AsyncCounterEnvironment, Gate, GatedEnvironment, LaterEnvironment, Total
-from tests.fake_socket import FakeSocket
-from tests.servers import by_session
+from tests.support.environments.common import (
+    PLACES,
+    Add,
+    AsyncCounterEnvironment,
+    Gate,
+    GatedEnvironment,
+    LaterEnvironment,
+    Total,
+)
+from tests.support.fake_socket import FakeSocket
+from tests.support.servers import by_session
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.sessions.manager import SessionManager

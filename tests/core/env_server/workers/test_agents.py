@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.core.env_server.mcp.agents import BareAgent
-from tests.servers import ServerProcess, Wire
+from tests.support.mcp_agents import BareAgent
+from tests.support.servers import ServerProcess, Wire
 
 
 @pytest.fixture(scope="module")

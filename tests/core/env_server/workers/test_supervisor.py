@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.environment_folders import write_files
-from tests.servers import PROGRAMS, Wire, eventually
+from tests.support.environment_folders import write_files
+from tests.support.servers import PROGRAMS, Wire, eventually
 from websockets.exceptions import ConnectionClosed
 
 from openenv.core.env_server.app import run_workers
