@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import logging
+import os
 import pickle
 import signal
 import socket
@@ -120,8 +121,10 @@ class WorkerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal, if it still runs."""
-        with suppress(ProcessLookupError):
-            self.process.send_signal(number)
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                # Not Process.send_signal, whose poll may reap the process before asyncio does, which loses its status.
+                os.kill(self.process.pid, number)
 
 
 class Supervisor:
