@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from openenv.core.env_server.execution.snapshots import Snapshot
-from openenv.core.wire.messages import V1Request
+from openenv.core.wire.messages import MessageType, V1Request
 from openenv.core.wire.v1 import encode_v1
 
 REFUSED = "refused"
@@ -21,7 +21,11 @@ KeptData: TypeAlias = Data | bytes
 """Data of a request before it was carried out, perhaps as JSON; ``None`` where the data can't be encoded."""
 
 # Types of answers that differ from their requests' types.
-_ANSWER_TYPES = {"reset": "observation", "step": "observation", "render": "picture"}
+_ANSWER_TYPES: dict[str, str] = {
+    MessageType.RESET: MessageType.OBSERVATION,
+    MessageType.STEP: MessageType.OBSERVATION,
+    MessageType.RENDER: MessageType.PICTURE,
+}
 
 
 class HistoryEntry(NamedTuple):
@@ -94,12 +98,12 @@ def restarts(request: V1Request, seeded: bool) -> bool:
         request: The request, which did not fail.
         seeded: Whether an earlier reset has named a seed, from which the environment may still draw.
     """
-    return request.type == "reset" and (not seeded or names_seed(request))
+    return request.type == MessageType.RESET and (not seeded or names_seed(request))
 
 
 def names_seed(request: V1Request) -> bool:
     """Return whether a request is a reset that names a seed."""
-    return request.type == "reset" and request.data.get("seed") is not None
+    return request.type == MessageType.RESET and request.data.get("seed") is not None
 
 
 def answer_message(recorded: HistoryEntry) -> str:

@@ -21,7 +21,9 @@ from openenv.core.env_server.history.entries import (
     restarts,
 )
 from openenv.core.exceptions import SessionLostError
-from openenv.core.wire.messages import V1Request
+from openenv.core.wire.messages import MessageType, V1Request
+
+_RESET, _MCP = MessageType.RESET, MessageType.MCP
 
 # A snapshot is taken after a reset, and then after so many requests or seconds, which bounds the time of a replay.
 # An environment of some microseconds per step then spends a few percent on snapshots of some microseconds.
@@ -104,7 +106,7 @@ class MemoryRecord:
 
     def copy_data(self, request: V1Request) -> bytes | None:
         """See ``Record``."""
-        if self._overflowed and request.type != "reset":
+        if self._overflowed and request.type != _RESET:
             return b"{}"
         try:
             return to_json(request.data, inf_nan_mode="constants")
@@ -113,11 +115,11 @@ class MemoryRecord:
 
     def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
         """See ``Record``."""
-        if request.type == "reset" and restarts(request, self._seeded):
+        if request.type == _RESET and restarts(request, self._seeded):
             self._forget()
             self._overflowed = False
             self._seeded = names_seed(request)
-        self._keep(request, data_sent, answer if request.type == "mcp" else hash(answer), failed=False)
+        self._keep(request, data_sent, answer if request.type == _MCP else hash(answer), failed=False)
 
     def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
         """See ``Record``."""
@@ -239,9 +241,9 @@ class JournalRecord:
     def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
         """See ``Record``."""
         kind = request.type
-        if kind == "reset":
+        if kind == _RESET:
             self._note_reset(request)
-        elif kind == "mcp" and _TIMEOUT in answer:
+        elif kind == _MCP and _TIMEOUT in answer:
             self._failed_id = request.id
         self._add_note((self.number, request.id, kind if data_sent is not None else LOST, data_sent, len(answer)))
         self._add_answer(answer)

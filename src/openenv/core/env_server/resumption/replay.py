@@ -14,7 +14,7 @@ from openenv.core.env_server.history.entries import LOST, REFUSED, History, Hist
 from openenv.core.env_server.mcp.dialect import answer_document
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import RequestError, SessionLostError
-from openenv.core.wire.messages import V1Request
+from openenv.core.wire.messages import MessageType, V1Request
 from openenv.core.wire.redaction import redact, without_origin
 from openenv.core.wire.v1 import encode_error_v1
 
@@ -80,7 +80,7 @@ def refuse_unrepeatable(requests: Sequence[HistoryEntry]) -> None:
 async def _answered(session: Session, request: V1Request) -> tuple[str, bool]:
     """Carry out a request. Return the answer's data or the error message, and whether it is an error."""
     try:
-        if request.type == "mcp":
+        if request.type == MessageType.MCP:
             return await answer_document(session, request.data), False
         return await finished(session.handle(request.type, request.data)), False
     except RequestError as error:
@@ -107,7 +107,7 @@ def _compare(recorded: HistoryEntry, again: str, failed: bool) -> None:
 
 def _timed_out(recorded: HistoryEntry) -> bool:
     request, answered, failed = recorded
-    if request.type != "mcp":
+    if request.type != MessageType.MCP:
         return failed and _error(answered).get("code") == "TIMEOUT"
     response = from_json(answered) if isinstance(answered, str) else {}
     failure = (response.get("error") or {}).get("data")

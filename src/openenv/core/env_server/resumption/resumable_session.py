@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 _ENDED = "This session has ended; it was idle for too long or was closed."
 _FAILED = "The server failed on this request, and the session has ended; its log says why."
 _FORK = MessageType.FORK
+# Types of requests that ``Session.handle`` often answers without a wait.
+_EPISODE = (MessageType.STEP, MessageType.RESET)
 # Types of requests that may change the environment.
 _CHANGING = (MessageType.RESET, MessageType.STEP, MessageType.MCP)
 # Types of requests whose answers ignore the client's limit on their length.
@@ -282,7 +284,7 @@ class ResumableSession:
                 return self._repeat(message)
             self.last_id, self.last_answer = message.id, None
             data_sent = self.record.copy_data(message)
-            is_episode = message.type in ("step", "reset")
+            is_episode = message.type in _EPISODE
             data = self.session.handle(message.type, message.data) if is_episode else self._start(message)
             if isinstance(data, str):
                 return self._complete(message, data_sent, data)

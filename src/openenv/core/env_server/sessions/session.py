@@ -35,6 +35,7 @@ from openenv.core.exceptions import (
 from openenv.core.wire.actions import decode_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json, picture_json, state_json
 from openenv.core.wire.mcp_types import ListToolsAction
+from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import public_name
 from openenv.core.wire.redaction import add_traceback, message_of, origin_of
 from openenv.core.wire.results import Outcome, Picture, WrittenJson, outcome_of
@@ -42,14 +43,16 @@ from openenv.core.wire.types import SessionInfo, State
 
 logger = logging.getLogger(__name__)
 
+_RESET, _STEP, _STATE, _RENDER = MessageType.RESET, MessageType.STEP, MessageType.STATE, MessageType.RENDER
+
 ANSWER_TYPES: Final = {
-    "reset": "observation",
-    "step": "observation",
-    "state": "state",
-    "render": "picture",
-    "mcp": "mcp",
-    "close": "closed",
-    "fork": "forked",
+    _RESET.value: MessageType.OBSERVATION.value,
+    _STEP.value: MessageType.OBSERVATION.value,
+    _STATE.value: MessageType.STATE.value,
+    _RENDER.value: MessageType.PICTURE.value,
+    MessageType.MCP.value: MessageType.MCP.value,
+    MessageType.CLOSE.value: MessageType.CLOSED.value,
+    MessageType.FORK.value: MessageType.FORKED.value,
 }
 """The type of the answer to each type of request."""
 
@@ -203,11 +206,11 @@ class Session:
         Raises:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
         """
-        if self._turn.locked() or not self._is_immediate or kind not in ("step", "reset"):
-            is_plain_step = kind == "step" and self._observer is None
+        if self._turn.locked() or not self._is_immediate or kind not in (_STEP, _RESET):
+            is_plain_step = kind == _STEP and self._observer is None
             return self._step_in_turn(data) if is_plain_step else self._handle_in_turn(kind, data)
         try:
-            outcome = self._start_step(data) if kind == "step" else self._start_reset(data)
+            outcome = self._start_step(data) if kind == _STEP else self._start_reset(data)
             if isinstance(outcome, Outcome):
                 return outcome_json(outcome)
         except RequestError as error:
@@ -497,16 +500,13 @@ class Session:
 
     async def _handle_in_turn(self, kind: str, data: dict[str, Any]) -> str:
         with self.request_errors(kind):
-            match kind:
-                case "step":
-                    return outcome_json(await self.step(data))
-                case "reset":
-                    return outcome_json(await self.reset(data))
-                case "state":
-                    return state_json(await self.state())
-                case "render":
-                    return picture_json(await self.render())
-        raise AssertionError(f"unknown kind of request {kind}")
+            if kind == _STEP:
+                return outcome_json(await self.step(data))
+            if kind == _RESET:
+                return outcome_json(await self.reset(data))
+            if kind == _STATE:
+                return state_json(await self.state())
+            return picture_json(await self.render())
 
     async def _step_in_turn(self, data: dict[str, Any]) -> str:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
