@@ -82,8 +82,9 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
         Sessions.open(str(tmp_path), 2)
 
 
-def test_a_server_that_dies_is_an_error_at_once() -> None:
-    with ServerProcess("counter_server.py", "8") as server, Sessions.open(server.url, 4) as sessions:
+def test_a_server_that_dies_is_an_error_once_its_sessions_have_ended() -> None:
+    window_s = "1"  # for as long the client looks for the server
+    with ServerProcess("counter_server.py", "8", "0", window_s) as server, Sessions.open(server.url, 4) as sessions:
         sessions.reset([1, 2, 3, 4])
         server.kill()
         outcomes = sessions.step({number: {"amount": 1} for number in range(4)})

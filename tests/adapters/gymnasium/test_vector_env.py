@@ -209,7 +209,8 @@ def test_an_action_outside_of_the_space_goes_nowhere(walks: GymnasiumVectorEnv) 
 
 
 def test_a_killed_server_fails_every_slot() -> None:
-    with LocalProcessProvider(CARTPOLE, max_sessions=3) as provider:
+    # For as long the client looks for the server.
+    with LocalProcessProvider(CARTPOLE, max_sessions=3, env_vars={"OPENENV_RESUME_WINDOW_S": "1"}) as provider:
         provider.wait_for_ready()
         envs = GymnasiumVectorEnv(provider.base_url, 3)
         envs.reset()
