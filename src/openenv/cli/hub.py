@@ -1,7 +1,6 @@
 """What the commands for the Hub share: the way to it, and whether code from there may run here."""
 
 import sys
-from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -11,10 +10,6 @@ from openenv.auto.names import space_id
 from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.names import RepoName, is_hub_address, read_repo_name
-
-TrustRemoteCode = Annotated[
-    bool, typer.Option("--trust-remote-code", envvar=TRUST_VARIABLE, help="Run a Space's code on this machine.")
-]
 
 
 def is_interactive() -> bool:

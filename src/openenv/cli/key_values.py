@@ -3,17 +3,12 @@
 import os
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
-
-ResetParameters = Annotated[
-    list[str] | None,
-    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
-]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from openenv.cli.key_values import ResetParameters, read_reset
-from openenv.cli.play_options import (
+from openenv.cli.key_values import read_reset
+from openenv.cli.options import (
     BaseUrl,
-    Environment,
-    Form,
+    FormName,
     MaxTokens,
-    MaxTurns,
+    PlayedEnvironment,
     PlayerKind,
+    ResetParameters,
     Sessions,
     StepTimeoutS,
     SystemPrompt,
-    Temperature,
-    play_settings,
+    form_option,
+    max_turns_option,
+    seed_option,
+    temperature_option,
 )
+from openenv.cli.play_settings import play_settings
 from openenv.core.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,11 +37,14 @@ Tasks = Annotated[
 Episodes = Annotated[int, typer.Option(min=1, help="Episodes to play in all.")]
 Output = Annotated[Path, typer.Option(help="Folder for them; one that was begun like this is gone on with.")]
 MinReward = Annotated[float | None, typer.Option(help="Keep only episodes with at least this reward.")]
-Seed = Annotated[int, typer.Option(min=0, help="What the episodes' seeds and the player derive from.")]
+Form = Annotated[FormName, form_option()]
+MaxTurns = Annotated[int, max_turns_option()]
+Temperature = Annotated[float, temperature_option()]
+Seed = Annotated[int, seed_option()]
 
 
 def collect(
-    environment: Environment,
+    environment: PlayedEnvironment,
     output: Output,
     episodes: Episodes = 100,
     player: PlayerKind = None,

@@ -7,6 +7,7 @@ import typer
 
 from openenv.auto.discovery import find_environment
 from openenv.cli.key_values import read_variables
+from openenv.cli.options import environment_argument, variable_option
 from openenv.core.containers.base import token_for
 from openenv.core.containers.kubernetes.parts import name_from
 from openenv.core.containers.resources import Resources
@@ -15,7 +16,7 @@ from openenv.deploy.settings import Affinity, Autoscaler, DeploymentSettings, Eg
 from openenv.deploy.steps import next_steps
 
 Target = Annotated[Literal["k8s"], typer.Argument(metavar="k8s", help="What to deploy to: k8s, for Kubernetes.")]
-EnvName = Annotated[str, typer.Argument(metavar="ENV", help="Name or folder of an environment.")]
+EnvName = Annotated[str, environment_argument("Name or folder of an environment.")]
 Image = Annotated[str, typer.Option(help="Its image, where the cluster can pull it from.", show_default=False)]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to write.  [default: deploy/NAME]")
@@ -42,10 +43,7 @@ MonitoringNamespace = Annotated[
 Cpus = Annotated[float | None, typer.Option(min=0.01, help="Processors that a server may use.")]
 Memory = Annotated[str | None, typer.Option(help="Memory that a server may use, as in 512m or 2g.")]
 Gpus = Annotated[int, typer.Option(min=0, help="GPUs that a server gets.")]
-EnvVar = Annotated[
-    list[str] | None,
-    typer.Option("--env-var", "-e", metavar="NAME=VALUE", help="Environment variable; may be given again."),
-]
+EnvVar = Annotated[list[str] | None, variable_option("--env-var", "-e")]
 SecretEnv = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Environment variable whose value the Secret has; may be given again."),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openenv.auto.package import EnvironmentPackage
+from openenv.cli.options import AsJson, environment_argument
 from openenv.cli.targets import find_target
 from openenv.doctor.checkup import examine, first_missing, probes
 from openenv.doctor.finding import Finding, Status
@@ -25,10 +26,8 @@ _EXTRA = "extra "
 
 
 def doctor(
-    environment: Annotated[
-        str | None, typer.Argument(metavar="ENV", help="Ask only for what this environment needs.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    environment: Annotated[str | None, environment_argument("Ask only for what this environment needs.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say what this machine can do, and which command brings what it can't."""
     wanted = probes() if environment is None else probes_for(_package(environment))

@@ -6,23 +6,30 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.key_values import ResetParameters, read_reset
-from openenv.cli.play_options import (
+from openenv.cli.key_values import read_reset
+from openenv.cli.options import (
+    AsJson,
     BaseUrl,
-    Environment,
+    FormName,
     MaxTokens,
+    PlayedEnvironment,
     PlayerKind,
+    ResetParameters,
     Sessions,
     StepTimeoutS,
     SystemPrompt,
-    play_settings,
+    form_option,
+    max_turns_option,
+    seed_option,
+    temperature_option,
 )
+from openenv.cli.play_settings import play_settings
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TINY
 
@@ -46,34 +53,18 @@ NumTasks = Annotated[int | None, typer.Option(min=1, help="Play only the first o
 Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
 Ks = Annotated[list[int] | None, typer.Option("--k", help="A k of pass@k; repeatable.  [default: 1 and --samples]")]
 SuccessReward = Annotated[float, typer.Option(help="Reward with which an attempt is a success.")]
-FormChoice = Annotated[
-    Literal["tools", "text"] | None,
-    typer.Option(help="Actions are calls of tools, or texts.  [default: tools; text for a model that is loaded here]"),
-]
-MaxTurns = Annotated[
-    int | None, typer.Option(min=1, help="Actions in an episode, at most.  [default: as the run has it; else 32]")
-]
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        min=0, help="Of the model's sampling.  [default: as the run has it, and 0 (greedy) beside it; else 1]"
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        min=0, help="What the episodes' seeds and the player derive from.  [default: as the run has it; else 1]"
-    ),
-]
+Form = Annotated[FormName | None, form_option("tools; text for a model that is loaded here")]
+MaxTurns = Annotated[int | None, max_turns_option("as the run has it; else 32")]
+Temperature = Annotated[float | None, temperature_option("as the run has it, and 0 (greedy) beside it; else 1")]
+Seed = Annotated[int | None, seed_option("as the run has it; else 1")]
 Output = Annotated[
     Path | None,
     typer.Option(help="Folder for episodes and results; one that was begun like this is gone on with.  [default: new]"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def evaluate(
-    environment: Environment,
+    environment: PlayedEnvironment,
     player: PlayerKind = None,
     model: Model = None,
     base_url: BaseUrl = None,
@@ -83,7 +74,7 @@ def evaluate(
     samples: Samples = 1,
     k: Ks = None,
     success_reward: SuccessReward = 1.0,
-    form: FormChoice = None,
+    form: Form = None,
     system_prompt: SystemPrompt = None,
     max_turns: MaxTurns = None,
     temperature: Temperature = None,

@@ -6,6 +6,7 @@ import typer
 
 from openenv.cli.hub import is_interactive
 from openenv.cli.key_values import read_secrets, read_variables
+from openenv.cli.options import Private, secret_option, variable_option
 from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError
 from openenv.hub.client import Hub
@@ -17,22 +18,8 @@ RepoId = Annotated[
     str | None,
     typer.Option("--repo-id", "-r", help="NAME or OWNER/NAME of the new one.  [default: yours, named as the source]"),
 ]
-Private = Annotated[bool, typer.Option("--private", help="Make it for yourself only.")]
-SetEnv = Annotated[
-    list[str] | None,
-    typer.Option("--set-env", "-e", metavar="NAME=VALUE", help="Variable; may be given again.", show_default=False),
-]
-SetSecret = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set-secret",
-        "--secret",
-        "-s",
-        metavar="NAME[=VALUE]",
-        help="Secret; without a value it is the one of your variable of that name. May be given again.",
-        show_default=False,
-    ),
-]
+SetEnv = Annotated[list[str] | None, variable_option("--set-env", "-e")]
+SetSecret = Annotated[list[str] | None, secret_option("--set-secret", "--secret", "-s")]
 Hardware = Annotated[str, typer.Option("--hardware", "-H", help="What it runs on.")]
 
 

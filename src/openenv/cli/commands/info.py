@@ -21,7 +21,7 @@ from openenv.auto.about import About, Part, about_class, about_package, about_sc
 from openenv.auto.discovery import find_environment
 from openenv.auto.fields import FieldAbout
 from openenv.auto.making import is_adapted, is_url
-from openenv.cli.completion import complete_environment
+from openenv.cli.options import AsJson, environment_argument
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
@@ -31,18 +31,10 @@ from openenv.train.players import RandomPlayer
 INDENT = (0, 0, 0, 2)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV",
-        help="Name or folder of an environment, PREFIX:ID, or a URL.",
-        autocompletion=complete_environment,
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Target = Annotated[str, environment_argument("Name or folder of an environment, PREFIX:ID, or a URL.")]
 
 
-def info(environment: Target = ".", as_json: Json = False) -> None:
+def info(environment: Target = ".", as_json: AsJson = False) -> None:
     """Say what an environment is: actions, observations, reward, reset parameters, and an example to copy."""
     with redirect_stdout(sys.stderr):  # environments print while they are imported
         about = _about(environment)

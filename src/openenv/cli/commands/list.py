@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -13,9 +13,10 @@ from openenv.auto.catalog import CatalogEntry, load_catalog
 from openenv.auto.discovery import list_environments, list_folders
 from openenv.auto.names import environment_key
 from openenv.auto.package import EnvironmentPackage
+from openenv.cli.options import AsJson
 
 
-def list_known(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_known(as_json: AsJson = False) -> None:
     """List the environments that are installed, in folders below this one, and in the catalog."""
     installed = list_environments()
     folders = {package.folder for package in installed}

@@ -1,11 +1,11 @@
 """``openenv mcp``: an environment for an agent that speaks MCP over standard input and output."""
 
 import logging.config
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from openenv.cli.completion import complete_environment
+from openenv.cli.options import LogLevelName, environment_argument
 from openenv.cli.targets import find_target
 from openenv.core.env_server.logs import log_config
 from openenv.core.env_server.mcp.agent import Served, task_of
@@ -13,18 +13,13 @@ from openenv.core.env_server.mcp.stdio import Streams, serve_stdio
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV", help="Name, folder or file of an environment, or PREFIX:ID.", autocompletion=complete_environment
-    ),
-]
+Target = Annotated[str, environment_argument("Name, folder or file of an environment, or PREFIX:ID.")]
 Task = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="What the episode begins with, as in seed=3; may be given again."),
 ]
 LogLevel = Annotated[
-    Literal["critical", "error", "warning", "info", "debug"],
+    LogLevelName,
     typer.Option(help="Least severe log message to show, on standard error."),
 ]
 

@@ -14,9 +14,9 @@ from rich.text import Text
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, is_adapted, is_url
-from openenv.cli.completion import complete_environment
-from openenv.cli.hub import TrustRemoteCode, local_target
-from openenv.cli.key_values import ResetParameters, read_reset
+from openenv.cli.hub import local_target
+from openenv.cli.key_values import read_reset
+from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_argument
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
@@ -28,18 +28,9 @@ from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, Ser
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV",
-        help="Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.",
-        autocompletion=complete_environment,
-    ),
-]
+Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
 Url = Annotated[str | None, typer.Option(help="Play on this server instead of starting one.")]
-
-
 InProcess = Annotated[
     bool, typer.Option("--in-process", help="Run the environment in this process, where its breakpoint() works.")
 ]

@@ -13,6 +13,7 @@ from packaging.version import Version
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
+from openenv.cli.options import Private, secret_option, variable_option
 from openenv.core.containers.own_wheel import DISTRIBUTION, pack_openenv
 from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
@@ -45,7 +46,6 @@ NoInterface = Annotated[bool, typer.Option("--no-interface", help="Show browsers
 Registry = Annotated[
     str | None, typer.Option(help="Publish an image here instead, as in ghcr.io/me; needs docker.", show_default=False)
 ]
-Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
 CreatePr = Annotated[bool, typer.Option("--create-pr", help="Propose it to the Space's owner, as a pull request.")]
 Exclude = Annotated[
     Path | None,
@@ -57,18 +57,8 @@ Delete = Annotated[
 ]
 Hardware = Annotated[str | None, typer.Option("--hardware", "-H", help="What the Space runs on, as in cpu-upgrade.")]
 Count = Annotated[int, typer.Option("--count", "-n", min=1, help="Spaces to push to, named NAME-1, NAME-2, ...")]
-EnvVar = Annotated[
-    list[str] | None,
-    typer.Option("--env-var", "-e", metavar="NAME=VALUE", help="Variable; may be given again.", show_default=False),
-]
-Secret = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME[=VALUE]",
-        help="Secret; without a value it is the one of your variable of that name. May be given again.",
-        show_default=False,
-    ),
-]
+EnvVar = Annotated[list[str] | None, variable_option("--env-var", "-e")]
+Secret = Annotated[list[str] | None, secret_option("--secret")]
 SkipValidation = Annotated[bool, typer.Option("--skip-validation", help="Look for tokens and keys only.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 

@@ -14,9 +14,9 @@ import typer
 
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
-from openenv.cli.completion import complete_environment
 from openenv.cli.fleet import FleetOptions, serve_fleet
-from openenv.cli.hub import TrustRemoteCode, local_target
+from openenv.cli.hub import local_target
+from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.server_settings import with_settings
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
@@ -38,14 +38,7 @@ SERVED_APP = "OPENENV_SERVED_APP"
 PROCESSES, ACCESS, LOGS = "Processes", "Access", "Logs and traces"
 MCP_SERVER, FLEET, PROGRAMS = "MCP server", "Fleet", "For programs that start this one"
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="ENV",
-        help="Name, folder or file of an environment, PREFIX:ID, or a Space.",
-        autocompletion=complete_environment,
-    ),
-]
+Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a Space.")]
 App = Annotated[
     str | None,
     typer.Option(
@@ -96,7 +89,7 @@ Host = Annotated[str, typer.Option(help="Address to listen on; the default is th
 Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
 LogLevel = Annotated[
-    Literal["critical", "error", "warning", "info", "debug"],
+    LogLevelName,
     typer.Option(help="Least severe log message to show.", rich_help_panel=LOGS),
 ]
 LogFormat = Annotated[

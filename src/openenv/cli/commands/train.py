@@ -12,8 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.completion import complete_environment
-from openenv.cli.key_values import ResetParameters, read_reset
+from openenv.cli.key_values import read_reset
+from openenv.cli.options import (
+    ResetParameters,
+    environment_argument,
+    max_turns_option,
+    step_timeout_option,
+    temperature_option,
+)
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
 from openenv.train.interruption import TrainingInterruptedError
@@ -25,12 +31,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
-Environment = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="ENV", help="An environment's name, folder, file or URL.", autocompletion=complete_environment
-    ),
-]
+Environment = Annotated[str | None, environment_argument("An environment's name, folder, file or URL.")]
 Model = Annotated[str | None, typer.Option(help="'tiny', a model's id on the Hub, or its folder.  [default: tiny]")]
 Tasks = Annotated[
     str | None,
@@ -54,16 +55,14 @@ Rollouts = Annotated[int | None, typer.Option(help="Episodes for each step.  [de
 GroupSize = Annotated[int | None, typer.Option(help="Episodes that share a seed.  [default: 8]")]
 MicroBatch = Annotated[int | None, typer.Option(help="Episodes in one backward pass.  [default: all for tiny, else 4]")]
 LearningRate = Annotated[float | None, typer.Option(help="Rate at the start.  [default: 3e-3 for tiny, else 2e-6]")]
-Temperature = Annotated[float | None, typer.Option(help="Of sampling.  [default: 1]")]
-MaxTurns = Annotated[int | None, typer.Option(help="Actions in an episode, at most.  [default: 32 for tiny, else 16]")]
+Temperature = Annotated[float | None, temperature_option("1")]
+MaxTurns = Annotated[int | None, max_turns_option("32 for tiny, else 16")]
 MaxActionTokens = Annotated[int | None, typer.Option(help="Tokens in an action.  [default: 8 for tiny, else 256]")]
 MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [default: 2048 for tiny, else 4096]")]
 IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
 Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
 Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
-StepTimeoutS = Annotated[
-    float | None, typer.Option(help="Seconds for a reset or a step; then its episode is given up.  [default: 60]")
-]
+StepTimeoutS = Annotated[float | None, step_timeout_option("60")]
 Seed = Annotated[int | None, typer.Option(help="What every random choice derives from.  [default: 1]")]
 EvalEpisodes = Annotated[
     int | None, typer.Option(help="Fresh seeds before and after.  [default: 200 for tiny, else 64]")

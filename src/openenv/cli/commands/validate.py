@@ -12,6 +12,7 @@ from rich.markup import escape
 from openenv.auto.discovery import find_environment
 from openenv.auto.files import is_file
 from openenv.auto.making import is_adapted
+from openenv.cli.options import AsJson
 from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
@@ -25,11 +26,10 @@ _NEEDED_TO_RUN = ("manifest", "syntax")
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="Folder, file or name of an environment, or PREFIX:ID.")]
 Run = Annotated[bool, typer.Option("--run/--no-run", help="Start the environment too, and reset it.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Output = Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")]
 
 
-def validate(target: Target = ".", run: Run = True, as_json: Json = False, output: Output = None) -> None:
+def validate(target: Target = ".", run: Run = True, as_json: AsJson = False, output: Output = None) -> None:
     """Check an environment: its folder, and that it starts and resets, for which its code is run.
 
     What has no folder, as PREFIX:ID or a file of Python, is only run.

@@ -1,0 +1,118 @@
+"""Arguments and options that several commands have, each defined once; what one command has alone stands with it."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from openenv.auto.discovery import list_environments
+from openenv.auto.installing import TRUST_VARIABLE
+
+FormName = Literal["tools", "text"]
+LogLevelName = Literal["critical", "error", "warning", "info", "debug"]
+
+
+def complete_environment(incomplete: str) -> list[str]:
+    """Return the names of installed environments that begin like what was typed; a shell offers them for ``ENV``.
+
+    Folders and addresses are left to the shell, which completes files where this offers nothing.
+
+    Args:
+        incomplete: What was typed so far.
+    """
+    return [package.name for package in list_environments() if package.name.startswith(incomplete)]
+
+
+def environment_argument(text: str) -> Any:
+    """Make the argument ``ENV``.
+
+    Args:
+        text: What the command takes for an environment.
+    """
+    return typer.Argument(metavar="ENV", help=text, autocompletion=complete_environment)
+
+
+def form_option(default: str = "") -> Any:
+    """Make the option ``--form``.
+
+    Args:
+        default: What holds without it, where typer can't tell.
+    """
+    return typer.Option(help=_with_default("Actions are calls of tools, or texts.", default))
+
+
+def max_turns_option(default: str = "") -> Any:
+    """Make the option ``--max-turns``, with the same argument."""
+    return typer.Option(min=1, help=_with_default("Actions in an episode, at most.", default))
+
+
+def temperature_option(default: str = "") -> Any:
+    """Make the option ``--temperature``, with the same argument."""
+    return typer.Option(min=0, help=_with_default("Of the model's sampling.", default))
+
+
+def step_timeout_option(default: str = "") -> Any:
+    """Make the option ``--step-timeout-s``, with the same argument."""
+    text = "Seconds for a reset or a step; then its episode is given up."
+    return typer.Option(min=0.001, help=_with_default(text, default))
+
+
+def seed_option(default: str = "") -> Any:
+    """Make the option ``--seed`` of a command that plays episodes, with the same argument."""
+    return typer.Option(min=0, help=_with_default("What the episodes' seeds and the player derive from.", default))
+
+
+def secret_option(*names: str) -> Any:
+    """Make the option that gives a Space a secret.
+
+    Args:
+        names: What it is called.
+    """
+    return typer.Option(
+        *names,
+        metavar="NAME[=VALUE]",
+        help="Secret; without a value it is the one of your variable of that name. May be given again.",
+        show_default=False,
+    )
+
+
+def variable_option(*names: str) -> Any:
+    """Make the option that sets an environment variable where the environment runs.
+
+    Args:
+        names: What it is called.
+    """
+    return typer.Option(
+        *names, metavar="NAME=VALUE", help="Environment variable; may be given again.", show_default=False
+    )
+
+
+def _with_default(text: str, default: str) -> str:
+    return f"{text}  [default: {default}]" if default else text
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TrustRemoteCode = Annotated[
+    bool, typer.Option("--trust-remote-code", envvar=TRUST_VARIABLE, help="Run a Space's code on this machine.")
+]
+Private = Annotated[bool, typer.Option("--private", help="For you and your organization only.")]
+
+# What is played, by whom and how.
+PlayedEnvironment = Annotated[
+    str, environment_argument("Name, folder or file of an environment, PREFIX:ID, or a server's URL.")
+]
+ResetParameters = Annotated[
+    list[str] | None,
+    typer.Option("--reset", metavar="NAME=VALUE", help="A parameter of each reset, as in difficulty=hard; repeatable."),
+]
+PlayerKind = Annotated[
+    Literal["scripted", "random"] | None,
+    typer.Option(
+        help="A player without a model: the one that the environment brings along, or a random one.  "
+        "[default: scripted, without --model]"
+    ),
+]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as http://host:8000/v1.")]
+SystemPrompt = Annotated[str | None, typer.Option(help="The first message of every conversation.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens in one answer of the model, at most.")]
+StepTimeoutS = Annotated[float, step_timeout_option()]
+Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at once.")]

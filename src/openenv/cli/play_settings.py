@@ -1,0 +1,23 @@
+"""What ``openenv collect`` and ``openenv eval`` make of their options: what is played, by whom and how."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.play_settings import PlaySettings
+
+
+def play_settings(**fields: Any) -> PlaySettings:
+    """Make the settings of the options. Without a player and a model, the environment's own player plays.
+
+    Raises:
+        ConfigurationError: They do not go together.
+    """
+    if fields.get("player") is None and fields.get("model") is None:
+        fields["player"] = "scripted"
+    try:
+        return PlaySettings(**fields)
+    except ValidationError as error:
+        faults = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
+        raise ConfigurationError(f"{faults[:1].upper()}{faults[1:]}. See --player, --model and --base-url.") from error
