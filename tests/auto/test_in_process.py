@@ -80,7 +80,7 @@ def test_from_a_program_s_own_event_loop() -> None:
 def test_what_it_raises_comes_with_its_place() -> None:
     with openenv.make(CounterEnvironment).sync() as client:
         client.reset()
-        with pytest.raises(ServerExecutionError, match=r"ValueError: kaboom \(.*environments.py, line \d+, in add\)"):
+        with pytest.raises(ServerExecutionError, match=r"ValueError: kaboom \(.*common.py, line \d+, in add\)"):
             client.step(Add(amount=0))
 
 
