@@ -259,6 +259,23 @@ class TestServerErrors:
         assert "a bug of the server" in caplog.text
         server.errors.messages.clear()
 
+    def test_on_v1_a_runtime_error_while_answers_are_framed_is_logged_and_closes_the_socket_alone(
+        self, serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(_: object) -> Any:
+            raise RuntimeError("a bug of the server")
+
+        server = serve(CounterEnvironment)
+        with server.v1() as other, server.v1() as wire:
+            spared, session = other.open(), wire.open()
+            with monkeypatch.context() as patched:
+                patched.setattr("openenv.core.env_server.websocket.v1.V1Wire.frames", staticmethod(fail))
+                wire.send(wire.message("reset", session))
+                assert_closes(wire)
+            assert other.do("reset", spared)["type"] == "observation"
+        assert "a bug of the server" in caplog.text
+        server.errors.messages.clear()
+
     def test_answers_are_sent_although_their_commit_fails(
         self, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

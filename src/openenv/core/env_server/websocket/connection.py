@@ -391,10 +391,12 @@ class Connection(Generic[MessageT]):
                 for frame in wire.frames(answers):
                     metrics.frames_out += 1
                     metrics.characters_out += len(frame)
-                    await self._send({"type": "websocket.send", "text": frame})
-        except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn has closed the socket itself
-            logger.debug("a client went while it was being answered: %s", error)
-            self._end(None)
+                    try:
+                        await self._send({"type": "websocket.send", "text": frame})
+                    except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn has closed the socket itself
+                        logger.debug("a client went while it was being answered: %s", error)
+                        self._end(None)
+                        break
         finally:
             self._is_sending = False
             self._sent.set()
