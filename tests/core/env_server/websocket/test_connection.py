@@ -276,6 +276,19 @@ class TestServerErrors:
         assert "a bug of the server" in caplog.text
         server.errors.messages.clear()
 
+    @pytest.mark.parametrize(("window_s", "way"), [(0, "end"), (0.01, "detach")])
+    def test_a_session_that_cannot_be_detached_holds_up_no_other_of_its_socket(
+        self, serve: Serve, window_s: float, way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server = serve(CounterEnvironment, resume_window_s=window_s)
+        path = f"openenv.core.env_server.resumption.resumable_session.ResumableSession.{way}"
+        with server.v1() as wire:
+            wire.open_many(3)
+            monkeypatch.setattr(path, failing_once(path))
+            wire.cut()
+        server.wait_for_sessions(1)
+        assert "a bug of the server" in caplog.text
+
     def test_answers_are_sent_although_their_commit_fails(
         self, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

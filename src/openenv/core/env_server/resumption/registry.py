@@ -120,12 +120,11 @@ class ResumableSessions:
             clean: Whether the client closed the socket on purpose; the sessions end then.
         """
         for resumable in sessions:
-            if clean or self.window_s == 0:
-                resumable.end(Ending.DISCONNECTED)
-                continue
-            resumable.detach(self._expire, self.window_s)
-            if _is_untouched(resumable):  # the client may not have its id
-                self._sessions.allow_eviction(resumable.session)
+            try:
+                self._abandon(resumable, clean=clean)
+            except Exception:  # the other sessions would keep their slots forever
+                name = resumable.session.name
+                logger.exception("could not detach session %s", name, extra={"session": name})
 
     def terms(self, resumable: ResumableSession) -> str:
         """Return the ``data`` of the answer to ``open`` or ``attach``, as JSON."""
@@ -133,6 +132,14 @@ class ResumableSessions:
             f'{{"max_message_bytes":{self._max_message_bytes},"token":"{resumable.token}",'
             f'"resume_window_s":{self.window_s:g},"last_id":{resumable.last_id}}}'
         )
+
+    def _abandon(self, resumable: ResumableSession, *, clean: bool) -> None:
+        if clean or self.window_s == 0:
+            resumable.end(Ending.DISCONNECTED)
+            return
+        resumable.detach(self._expire, self.window_s)
+        if _is_untouched(resumable):  # the client may not have its id
+            self._sessions.allow_eviction(resumable.session)
 
     def _expire(self, resumable: ResumableSession) -> None:
         """End a session that was not resumed in time."""
