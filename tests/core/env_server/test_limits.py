@@ -254,6 +254,13 @@ class TestMessagesPerSecond:
             assert wire.do("close", name)["type"] == "closed"
             assert server.sessions.active_sessions == 0
 
+    def test_to_close_again_and_again_counts(self, serve: Serve) -> None:
+        with serve(max_messages_per_s=0.01).v1() as wire:
+            close = {"type": "close", "id": 999, "session": wire.open()}
+            assert code(wire.ask(close)) == "VALIDATION_ERROR", "the id is not the next one, so the session stays"
+            wire.send([close] * 50)
+            assert {code(answer) for answer in wire.receive_many(50)} == {"RATE_LIMITED"}
+
     def test_to_ask_again_and_again_counts(self, serve: Serve) -> None:
         server = serve(max_messages_per_s=3)
         with server.v1() as wire:

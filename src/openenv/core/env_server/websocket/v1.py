@@ -71,6 +71,8 @@ class V1Wire:
         self._sessions: dict[str, ResumableSession] = {}
         # By session: the id of the request whose answer was repeated on this socket.
         self._repeated: dict[str, int] = {}
+        # Sessions of which a close was exempt from the rate limit.
+        self._closes: set[str] = set()
         self._lost: set[str] = set()
         self._connection: Connection[Message]
 
@@ -138,6 +140,7 @@ class V1Wire:
         """See ``SessionConnection``."""
         self._sessions.pop(session.session.id, None)
         self._repeated.pop(session.session.id, None)
+        self._closes.discard(session.session.id)
 
     def joined(self, session: ResumableSession) -> None:
         """See ``SessionConnection``."""
@@ -160,16 +163,18 @@ class V1Wire:
                 yield Refusal(error, message.id, None if _opens(message) else message.session)
 
     def _costs_nothing(self, message: Message) -> bool:
-        """Return whether a message is exempt from the rate limit: a close, or the first repetition of a request here.
+        """Return whether a message above the rate limit is exempt: once a close, and once a repetition of each request.
 
         A client repeats a request after its socket was lost. On a refusal, the client would take a request that was
-        carried out for one that was not. A second repetition on the same socket counts.
+        carried out for one that was not. Further closes and repetitions on the same socket are refused.
         """
         session = self._sessions.get(message.session or "")
         if session is None or not isinstance(message, V1Request):
             return False
         if message.type == MessageType.CLOSE:
-            return True
+            is_first = message.session not in self._closes
+            self._closes.add(message.session)
+            return is_first
         is_repeated = message.id == session.last_id and self._repeated.get(message.session) != message.id
         if is_repeated:
             self._repeated[message.session] = message.id
