@@ -207,6 +207,27 @@ class HangingAsyncEnvironment(AsyncCounterEnvironment):
         return await super().step(action)
 
 
+class StubbornEnvironment(AsyncCounterEnvironment):
+    """Adding 9 ends only when the gate opens, cancelled or not, and then as the test says."""
+
+    def __init__(self, gate: Gate, end: Callable[[], Any]) -> None:
+        super().__init__()
+        self.gate = gate
+        self.end = end
+
+    async def step(self, action: Add) -> Any:
+        self.gate.note("step")
+        if action.amount != 9:
+            return await super().step(action)
+        self.gate.entered.release()
+        while not self.gate.opened.is_set():
+            try:
+                await asyncio.sleep(0.002)
+            except asyncio.CancelledError:
+                self.gate.note("cancelled")
+        return self.end()
+
+
 class Do(Action):
     """Which mischief to do."""
 

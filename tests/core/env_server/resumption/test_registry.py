@@ -19,7 +19,9 @@ from tests.support.environments.common import (
     LaterEnvironment,
     MischievousEnvironment,
     Shown,
+    StubbornEnvironment,
     ThreadedCounterEnvironment,
+    Total,
 )
 from tests.support.servers import RunningServer, V1Wire, eventually
 
@@ -107,6 +109,18 @@ class TestAttach:
     def test_what_is_no_attach_message(self, serve: Serve, data: dict[str, Any]) -> None:
         with serve().v1() as wire:
             assert code(wire.ask({"type": "attach", "id": 1, "session": "s", "data": data})) == "VALIDATION_ERROR"
+
+    def test_one_that_ends_with_its_request_under_way_is_gone(self, serve: Serve, gate: Gate) -> None:
+        server = serve(partial(StubbornEnvironment, gate, partial(Total, total=9)))
+        with server.v1() as wire:
+            name, token = started(wire)
+            wire.send(wire.message("step", name, amount=9))
+            gate.wait_until_entered()
+        eventually(lambda: "cancelled" in gate.calls, "the client has said goodbye")
+        with server.v1() as wire:
+            assert code(wire.attach(name, token)) == "SESSION_ERROR"
+        gate.opened.set()
+        server.wait_for_sessions(0)
 
     def test_the_later_socket_has_it(self, serve: Serve) -> None:
         """The first one may be half open, and nobody knows yet."""

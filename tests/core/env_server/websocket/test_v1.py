@@ -1,12 +1,10 @@
 """v1 of the wire on the server: many sessions on a socket, none of which the others feel."""
 
-import asyncio
 import gc
 import json
 import threading
 import tracemalloc
 import weakref
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,6 +24,7 @@ from tests.support.environments.common import (
     MischievousEnvironment,
     Shown,
     SingleSessionEnvironment,
+    StubbornEnvironment,
     ThreadedCounterEnvironment,
     Total,
 )
@@ -36,27 +35,6 @@ from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.wire.v1 import ARRAY_BYTES
 
 IN_EACH_PLACE = pytest.mark.parametrize("environment", list(PLACES.values()), ids=list(PLACES))
-
-
-class StubbornEnvironment(AsyncCounterEnvironment):
-    """Adding 9 ends only when the gate opens, cancelled or not, and then as the test says."""
-
-    def __init__(self, gate: Gate, end: Callable[[], Any]) -> None:
-        super().__init__()
-        self.gate = gate
-        self.end = end
-
-    async def step(self, action: Add) -> Any:
-        self.gate.note("step")
-        if action.amount != 9:
-            return await super().step(action)
-        self.gate.entered.release()
-        while not self.gate.opened.is_set():
-            try:
-                await asyncio.sleep(0.002)
-            except asyncio.CancelledError:
-                self.gate.note("cancelled")
-        return self.end()
 
 
 def total(answer: dict[str, Any]) -> int:

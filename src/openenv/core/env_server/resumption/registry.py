@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 _TOKEN_BYTES = 16
 # Minimum time for a client to resume a session that was recovered for it.
 _HAND_OVER_S = 5.0
+_NO_SESSION = "There is no such session (any more); open one."
 
 
 class ResumableSessions:
@@ -263,6 +264,8 @@ class ResumableSessions:
             resumable = self._resumable.get(session_id)
             if resumable is None:
                 return None
+        if resumable.is_ending:
+            raise SessionNotFoundError(session_id, _NO_SESSION)
         if answered > resumable.last_id:
             raise SessionLostError(
                 f"its client had the answer to request {answered}, and its last was {resumable.last_id}."
@@ -312,7 +315,7 @@ class ResumableSessions:
     async def _recovered(self, session_id: str, arguments: dict[str, Any], client: str | None) -> ResumableSession:
         """Recover a session from the journal; concurrent calls for the same session share one recovery."""
         if self._recovery is None:
-            raise SessionNotFoundError(session_id, "There is no such session (any more); open one.")
+            raise SessionNotFoundError(session_id, _NO_SESSION)
         row = await self._recovery.check(session_id, arguments["token"])
         if session_id in self._resumable:  # recovered during the check
             return self._resumable[session_id]

@@ -176,6 +176,11 @@ class ResumableSession:
         """Number of queued messages."""
         return len(self._queue)
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the session ends as soon as the request under way has ended."""
+        return self._ending is not None
+
     def submit(self, message: Message) -> str | None:
         """Answer a message of the connection, in order of arrival.
 
