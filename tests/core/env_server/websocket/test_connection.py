@@ -23,9 +23,10 @@ from tests.support.environments.common import (
     Total,
 )
 from tests.support.fake_socket import FakeSocket
-from tests.support.servers import Wire, eventually
+from tests.support.servers import RunningServer, V1Wire, Wire, eventually
 from websockets.exceptions import ConnectionClosed
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -164,6 +165,25 @@ class TestBytesUnderWay:
                 assert [answer["data"]["observation"]["total"] for answer in answers[:3]] == [0, 9, 10]
                 assert {answer["data"]["code"] for answer in answers[3:]} == {"SESSION_ERROR"}, "the episode is over"
         await sessions.close_all()
+
+    @WIRES
+    def test_a_client_that_goes_while_no_more_is_read_gives_its_slot_back(self, wire: str, gate: Gate) -> None:
+        environment = partial(EndlessEnvironment, gate)
+        app = create_fastapi_app(environment, Add, Total, max_concurrent_envs=1, resume_window_s=0)
+        padded = {"amount": 1, "metadata": {"note": "x" * 1_000_000}}
+        # The kernel tells of the client's end when the server sends, as it does with pings.
+        with RunningServer(app, ws_ping_interval=0.5, ws_ping_timeout=60) as server:
+            client = server.v1() if wire == "v1" else server.wire()
+            session = client.open() if isinstance(client, V1Wire) else None
+            messages = [("reset", {}), ("step", {"amount": 9}), *[("step", padded)] * 19]
+            for number, (kind, data) in enumerate(messages, 1):
+                named = {} if session is None else {"id": number, "session": session}
+                client.send({"type": kind, "data": data, **named})
+            gate.wait_until_entered()
+            metrics, opening = app.state.sessions.metrics, 1 if wire == "v1" else 0
+            eventually(lambda: metrics.frames_in == opening + 2 + 17, "16 MiB are under way")
+            client.cut()
+            server.wait_for_sessions(0)
 
     async def test_the_longest_message_holds_up_no_other_session(self) -> None:
         gate = Gate()

@@ -31,6 +31,9 @@ Any other close may be unintended.
 NORMAL_CLOSURE = 1000
 """Close code of a server that has answered the last request."""
 
+SOCKET_LOST = "openenv.socket_lost"
+"""Key in the ``state`` of a socket's scope: a future that is done when the socket is lost. Not every server sets it."""
+
 INTERNAL_ERROR = 1011
 """Close code of a server that has failed."""
 
@@ -174,6 +177,7 @@ class Connection(Generic[MessageT]):
         metrics: Metrics to count in.
         max_message_bytes: Maximum length of a message: so much may always be under way.
         read_ahead: Lets it read ahead; shared by the connections of a server.
+        lost: Done when the socket is lost; ``None`` if only ``receive`` tells.
     """
 
     def __init__(
@@ -184,12 +188,14 @@ class Connection(Generic[MessageT]):
         metrics: Metrics,
         max_message_bytes: int,
         read_ahead: ReadAhead,
+        lost: "asyncio.Future[None] | None" = None,
     ) -> None:
         self._wire = wire
         self._receive = receive
         self._send = send
         self._metrics = metrics
         self._read_ahead = read_ahead
+        self._lost = lost
         self._reader: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._close_code: int | None = None  # with which the server closes the socket
@@ -320,7 +326,7 @@ class Connection(Generic[MessageT]):
                 self._end(event.get("code"))
                 return
             if not self._room.is_set():  # after receive(), which returns the disconnect
-                await self._room.wait()
+                await self._until_room()
             text = event.get("text")
             self._frame, self._frame_size = None, len(text or "")
             metrics.frames_in += 1
@@ -337,6 +343,20 @@ class Connection(Generic[MessageT]):
                 await self._flush()
             if self._reader is not reader:
                 return
+
+    async def _until_room(self) -> None:
+        """Wait until fewer requests are under way, or the socket is lost, which frames not read yet would hide."""
+        if self._lost is None:
+            await self._room.wait()
+            return
+        self._lost.add_done_callback(self._socket_lost)
+        try:
+            await self._room.wait()
+        finally:
+            self._lost.remove_done_callback(self._socket_lost)
+
+    def _socket_lost(self, _lost: "asyncio.Future[None]") -> None:
+        self._end(None)
 
     async def _answer(self, frame: str | None) -> None:
         """Carry out the messages of a frame."""

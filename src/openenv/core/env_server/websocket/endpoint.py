@@ -15,7 +15,7 @@ from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.websocket.connection import Connection, ReadAhead, Wire
+from openenv.core.env_server.websocket.connection import SOCKET_LOST, Connection, ReadAhead, Wire
 from openenv.core.env_server.websocket.legacy import LegacyWire
 from openenv.core.env_server.websocket.v1 import V1Wire
 from openenv.core.wire.names import V1, WORKERS_HEADER
@@ -38,7 +38,9 @@ class SocketTransport:
         self._max_messages_per_s = sessions.limits.max_messages_per_s
         self._read_ahead = ReadAhead()
 
-    async def _serve(self, wire: Wire[Any], receive: Receive, send: Send, subprotocol: str | None = None) -> None:
+    async def _serve(
+        self, wire: Wire[Any], scope: Scope, receive: Receive, send: Send, subprotocol: str | None = None
+    ) -> None:
         """Accept a socket and serve it."""
         chosen = {} if subprotocol is None else {"subprotocol": subprotocol}
         try:
@@ -47,7 +49,8 @@ class SocketTransport:
             logger.info("a client went during the handshake: %s", error)
             return
         metrics, limit = self._sessions.metrics, self._max_message_bytes
-        await Connection(wire, receive, send, metrics, limit, self._read_ahead).serve()
+        lost = scope.get("state", {}).get(SOCKET_LOST)
+        await Connection(wire, receive, send, metrics, limit, self._read_ahead, lost).serve()
 
     def _rate(self) -> Rate | None:
         return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)
@@ -85,7 +88,7 @@ class WebSocketTransport(SocketTransport):
         client, limit, rate = peer_address(scope), self._max_message_bytes, self._rate()
         if V1 in scope["subprotocols"] and session_id is None:
             v1 = V1Wire(self._registry, client, limit, rate, for_agents_only=self._for_agents_only)
-            await self._serve(v1, receive, send, V1)
+            await self._serve(v1, scope, receive, send, V1)
         else:
             legacy = LegacyWire(self._sessions, client, limit, rate, session_id, for_agents_only=self._for_agents_only)
-            await self._serve(legacy, receive, send)
+            await self._serve(legacy, scope, receive, send)

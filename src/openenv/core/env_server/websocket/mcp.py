@@ -47,7 +47,7 @@ class McpSocketTransport(SocketTransport):
         await receive()  # websocket.connect
         client, rate = peer_address(scope), self._rate()
         wire = McpWire(self._sessions, client, self._max_message_bytes, rate, methods=self._methods)
-        await self._serve(wire, receive, send)
+        await self._serve(wire, scope, receive, send)
 
 
 class McpWire(SingleSessionWire[Document]):

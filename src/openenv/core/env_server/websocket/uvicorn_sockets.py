@@ -16,6 +16,8 @@ from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
+from openenv.core.env_server.websocket.connection import SOCKET_LOST
+
 SOCKETS: Final = f"{__name__}:DecisiveSockets"
 """Value for uvicorn's setting ``ws``."""
 
@@ -55,7 +57,9 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        loop = _loop or asyncio.get_event_loop()
+        self._lost: asyncio.Future[None] = loop.create_future()
+        super().__init__(config, server_state, {**app_state, SOCKET_LOST: self._lost}, loop)
         self._unread = bytearray()
         self._slice_bytes = _SMALLEST_SLICE
         self._next_turn: asyncio.Handle | None = None
@@ -76,8 +80,10 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Discard data that was not parsed yet."""
+        """Discard data that was not parsed yet, and tell a connection that does not receive now."""
         self._forget_unread()
+        if not self._lost.done():
+            self._lost.set_result(None)
         super().connection_lost(exc)
 
     def keepalive_timeout(self) -> None:
