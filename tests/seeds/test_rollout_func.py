@@ -6,7 +6,7 @@ from typing import Any, Optional
 import pytest
 from datasets import Dataset  # type: ignore[import-untyped]
 from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer, save_chat_model
-from tests.support.models.model_server import ServedModel
+from tests.support.models.served_model import ServedModel
 from tests.support.models.trainers import IGNORED, make_trainer, vllm_installed
 from tests.support.servers import RunningServer
 from tests.support.snippets import blocks_of

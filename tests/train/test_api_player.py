@@ -11,7 +11,8 @@ import openai
 import pytest
 from PIL import Image
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
-from tests.support.models.model_server import Message, ModelServer, ServedModel
+from tests.support.models.model_server import Message, ModelServer
+from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
 
 from openenv.core.env_server.app import create_fastapi_app

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from datasets import load_dataset  # type: ignore[import-untyped]
 from pydantic import ValidationError
 from rich.console import Console
 from tests.support.environments.training import CRASHING_SEEDS, Climb, Stairs, StairsEnvironment
-from tests.support.models.scripted_model import Answer, ScriptedModel, climb
+from tests.support.models.model_server import Answer, ScriptedModel, climb
 from tests.support.servers import LegacyOnly, RunningServer
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
@@ -151,8 +152,10 @@ def test_a_lost_server_ends_the_work(tmp_path: Path) -> None:
     app: Any = LegacyOnly(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=8))
     server = RunningServer(app)
 
+    asked = count(1)
+
     def climb_until(messages: Sequence[Mapping[str, Any]]) -> Answer:
-        if len(lossy.requests) == 12:
+        if next(asked) == 12:
             server.stop()
         return climb(messages)
 

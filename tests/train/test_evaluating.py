@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import save_chat_model
-from tests.support.models.scripted_model import Answer, ScriptedModel
+from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from inspect_ai.util import registry_info
 from tests.support.environments.training import CRASHING_SEEDS
-from tests.support.models.scripted_model import Answer, ScriptedModel
+from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.support.models.chat_models import save_chat_model
-from tests.support.models.model_server import ModelServer, ServedModel
+from tests.support.models.model_server import ModelServer
+from tests.support.models.served_model import ServedModel
 from tests.support.models.trainers import ColocatedModel, vllm_installed
 from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback

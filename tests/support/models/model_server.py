@@ -1,61 +1,37 @@
-"""A server that speaks OpenAI's API and vLLM's: the tiny model on the CPU, or answers that a test has written."""
+"""A server that speaks OpenAI's API and vLLM's: of a model, or of answers that a test has written."""
 
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import count
+from typing import Any, Protocol
 
 from fastapi import FastAPI, HTTPException
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from trl.chat_template_utils import parse_response
-
-from openenv.train.generation.decoder import Decoder
-from openenv.train.generation.sampling import Sampling
+from fastapi.responses import JSONResponse
+from tests.support.servers import RunningServer
 
 Message = dict[str, Any]
 Answering = Callable[[list[Message], list[dict[str, Any]]], Message]
 """Makes the assistant's message of a conversation and the tools that are offered."""
 
+Answer = str | tuple[str, Mapping[str, Any]]
+"""A text, or a tool's name with arguments."""
 
-class ServedModel:
-    """A causal language model that answers conversations and continues tokens.
+Script = Callable[[Sequence[Mapping[str, Any]]], Answer]
+"""From a conversation to the model's next answer."""
 
-    Args:
-        model: The model.
-        tokenizer: Its tokenizer, with a chat template and a response template.
-        max_context: Tokens that a text may have.
-    """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_context: int = 1000) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.max_context = max_context
-        self._lock = threading.Lock()
+class TokenModel(Protocol):
+    """What continues texts of tokens."""
 
-    def __call__(self, messages: list[Message], tools: list[dict[str, Any]]) -> Message:
-        """Answer a conversation."""
-        offered: Any = tools or None
-        prompt: Any = self.tokenizer.apply_chat_template(
-            _with_mappings(messages), tools=offered, add_generation_prompt=True, return_dict=False
-        )
-        if len(prompt) >= self.max_context:
-            raise HTTPException(400, "the conversation is too long")
-        ((written, _),) = self.written([list(prompt)], 16, 1.0, [int(self.tokenizer.eos_token_id)])
-        message = parse_response(self.tokenizer, written, prefix=list(prompt))
-        for number, call in enumerate(message.get("tool_calls", [])):
-            call["id"] = f"call{number:05}"
-            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
-        return message
+    @property
+    def max_context(self) -> int:
+        """Tokens that a text may have."""
 
     def written(
         self, prompts: Sequence[list[int]], limit: int, temperature: float, stop_ids: Sequence[int]
     ) -> list[tuple[list[int], list[float]]]:
         """Continue texts of tokens."""
-        with self._lock:
-            decoder = Decoder(self.model, 0, Sampling(temperature))
-            decoder.feed(prompts)
-            answers = decoder.answer([limit] * len(prompts), frozenset(stop_ids))
-        return [(answer.token_ids, answer.logprobs) for answer in answers]
 
 
 class ModelServer:
@@ -64,6 +40,7 @@ class ModelServer:
     Args:
         answer: Answers conversations.
         model: Continues texts of tokens; ``None`` for a server that only converses.
+        name: The only model that there is; ``None`` for one that goes by any name.
 
     Attributes:
         app: The application.
@@ -71,13 +48,14 @@ class ModelServer:
         at_once: The most requests that were answered at the same time.
     """
 
-    def __init__(self, answer: Answering, model: ServedModel | None = None) -> None:
+    def __init__(self, answer: Answering, model: TokenModel | None = None, name: str | None = None) -> None:
         self.requests: list[dict[str, Any]] = []
         self.at_once = 0
         self._now = 0
         self._lock = threading.Lock()
         self._answer = answer
         self._model = model
+        self._name = name
         self.app = FastAPI()
         self.app.add_api_route("/v1/chat/completions", self.chat, methods=["POST"])
         self.app.add_api_route("/v1/completions", self.completions, methods=["POST"])
@@ -85,10 +63,12 @@ class ModelServer:
         self.app.add_api_route("/health", self.health)
         self.app.add_api_route("/server_info", self.server_info)
 
-    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+    def chat(self, body: dict[str, Any]) -> Any:
         """Answer a conversation, as OpenAI's API does."""
         with self._lock:
             self.requests.append(body)
+            if self._name not in (None, body["model"]):
+                return JSONResponse({"error": {"message": f"The model {body['model']} does not exist."}}, 404)
             self._now += 1
             self.at_once = max(self.at_once, self._now)
         try:
@@ -116,7 +96,10 @@ class ModelServer:
 
     def models(self) -> dict[str, Any]:
         """Name the one model."""
-        return {"object": "list", "data": [{"id": "tiny", "object": "model", "created": 0, "owned_by": "tests"}]}
+        return {
+            "object": "list",
+            "data": [{"id": self._name or "tiny", "object": "model", "created": 0, "owned_by": "tests"}],
+        }
 
     def health(self) -> dict[str, Any]:
         """Be there."""
@@ -129,19 +112,41 @@ class ModelServer:
         return {"vllm_config": {"model_config": settings}}
 
 
+class ScriptedModel(ModelServer):
+    """A server, running once it is entered, whose one model, ``climber``, follows a script.
+
+    Args:
+        script: What the model answers.
+
+    Attributes:
+        server: To be entered.
+        url: What clients take for ``base_url``.
+    """
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(self._follow, name="climber")
+        self._script = script
+        self._numbers = count()
+        self.server = RunningServer(self.app)
+        self.url = f"{self.server.url}/v1"
+
+    def _follow(self, messages: list[Message], _tools: list[dict[str, Any]]) -> Message:
+        answer = self._script(messages)
+        if isinstance(answer, str):
+            return {"role": "assistant", "content": answer}
+        function = {"name": answer[0], "arguments": json.dumps(answer[1])}
+        call = {"id": f"id{next(self._numbers)}", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def climb(messages: Sequence[Mapping[str, Any]]) -> Answer:
+    """Climb the stairs, but fall asleep on the first step."""
+    tired = messages[-1]["role"] == "user"
+    return "climb", {"move": "fall asleep" if tired else "up"}
+
+
 def _logprobs(ids: Sequence[int], logprobs: Sequence[float]) -> dict[str, Any]:
     """Write log-probabilities as vLLM does: beside the drawn token's, a likelier one's."""
     tokens = [f"token_id:{token}" for token in ids]
     likelier = [{"token_id:999999": logprob / 2} for logprob in logprobs]
     return {"tokens": tokens, "token_logprobs": list(logprobs), "top_logprobs": likelier}
-
-
-def _with_mappings(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    read = []
-    for message in messages:
-        calls = [
-            {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
-            for call in message.get("tool_calls", [])
-        ]
-        read.append({**message, **({"tool_calls": calls} if calls else {})})
-    return read

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset  # type: ignore[import-untyped]
-from tests.support.models.model_server import ModelServer, ServedModel
+from tests.support.models.model_server import ModelServer
+from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl.generation import vllm_client, vllm_generation

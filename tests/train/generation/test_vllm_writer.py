@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support.models.model_server import ServedModel
+from tests.support.models.served_model import ServedModel
 from tests.support.models.trainers import IGNORED, make_vllm_trainer
 from tests.support.servers import RunningServer
 from tests.train.generation.test_decoder import MODEL, assert_close, own_logprobs
