@@ -449,6 +449,25 @@ class TestTime:
 
 
 class TestEndings:
+    def test_a_close_with_a_wrong_id_ends_no_session_that_is_busy(self, serve: Serve, gate: Gate) -> None:
+        with serve(partial(GatedEnvironment, gate)).v1() as wire:
+            session = wire.open()
+            wire.do("reset", session)
+            wire.send(wire.message("step", session, amount=9))
+            gate.wait_until_entered()
+            wire.send([{"type": "close", "id": number, "session": session} for number in (1, 2, 999)])
+            wire.send({"type": "open", "id": 1})  # answered once the closes have been read
+            assert wire.receive()["type"] == "opened"
+            gate.opened.set()
+            answers = wire.receive_many(4)
+            assert total(answers[0]) == 9
+            assert [code(answers[1]), total(answers[2]), code(answers[3])] == [
+                "VALIDATION_ERROR",
+                9,
+                "VALIDATION_ERROR",
+            ]
+            assert total(wire.do("step", session, amount=1)) == 10
+
     @pytest.mark.parametrize("cut", [V1Wire.close, V1Wire.cut], ids=["close", "cut"])
     @IN_EACH_PLACE
     def test_a_socket_that_ends_ends_its_sessions(self, serve: Serve, environment: type, cut: Any) -> None:

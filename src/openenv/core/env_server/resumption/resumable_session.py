@@ -198,10 +198,16 @@ class ResumableSession:
             self._run(self._deliver(connection.begin(message), answer))
             return None
         self._queue.append(connection.begin(message))
-        if isinstance(message, V1Request) and message.type == MessageType.CLOSE:  # the request under way may hang
+        if self._closes_in_turn(message):  # the request under way may hang
             self._ending = Ending.CLOSED
             self._sessions.free_slot(self.session, Ending.CLOSED)
         return None
+
+    def _closes_in_turn(self, message: Message) -> bool:
+        """Return whether a message, queued last, is a close whose id can be the next one in its turn."""
+        if not isinstance(message, V1Request) or message.type != MessageType.CLOSE:
+            return False
+        return self.last_id < message.id <= self.last_id + len(self._queue)
 
     def attach(self, connection: SessionConnection, longest_answer: int | None) -> None:
         """Resume the session on another connection. Queued messages are dropped: the client sends them again.
