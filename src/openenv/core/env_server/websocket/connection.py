@@ -206,15 +206,13 @@ class Connection(Generic[MessageT]):
         self._under_way = 0
         self._bytes_under_way = 0
         self._most_bytes = max(_MOST_BYTES_UNDER_WAY, max_message_bytes)
-        self._room = asyncio.Event()
-        self._room.set()
+        self._room: asyncio.Event | None = None  # while a limit is exceeded
         # Unsent answers.
         self._ready: list[str] = []
         self._unsent = 0
-        self._little_unsent = asyncio.Event()
-        self._little_unsent.set()
+        self._little_unsent: asyncio.Event | None = None  # while the limit is exceeded
         self._is_sending = False
-        self._sent = asyncio.Event()
+        self._sent: asyncio.Event | None = None  # while a task waits for the end of a flush
 
     async def serve(self) -> None:
         """Answer requests until either side closes the socket."""
@@ -255,8 +253,8 @@ class Connection(Generic[MessageT]):
             self._bytes_under_way += self._frame_size
         self._frame.requests += 1
         self._under_way += 1
-        if self._under_way >= _MOST_UNDER_WAY or self._bytes_under_way > self._most_bytes:
-            self._room.clear()
+        if self._room is None and (self._under_way >= _MOST_UNDER_WAY or self._bytes_under_way > self._most_bytes):
+            self._room = asyncio.Event()
         return self._frame
 
     def end(self, frame: Frame) -> None:
@@ -271,8 +269,10 @@ class Connection(Generic[MessageT]):
             self._bytes_under_way -= frame.size
             if frame is self._frame:
                 self._frame = None
-        if self._under_way < _MOST_UNDER_WAY and self._bytes_under_way <= self._most_bytes:
-            self._room.set()
+        if self._room is None or self._under_way >= _MOST_UNDER_WAY or self._bytes_under_way > self._most_bytes:
+            return
+        self._room.set()
+        self._room = None
 
     def send_soon(self, answer: str) -> None:
         """Queue an answer for the next flush."""
@@ -280,8 +280,8 @@ class Connection(Generic[MessageT]):
             return
         self._ready.append(answer)
         self._unsent += len(answer)
-        if self._unsent > _MOST_UNSENT:
-            self._little_unsent.clear()
+        if self._unsent > _MOST_UNSENT and self._little_unsent is None:
+            self._little_unsent = asyncio.Event()
         if len(self._ready) == 1 and not self._is_sending:
             self.spawn(self._flush())
 
@@ -312,82 +312,77 @@ class Connection(Generic[MessageT]):
     @property
     def has_room(self) -> bool:
         """Whether the unsent answers are within the limit."""
-        return self._little_unsent.is_set()
+        return self._little_unsent is None
 
     async def room(self) -> None:
         """Wait until the unsent answers are within the limit; may be cancelled."""
-        await self._little_unsent.wait()
+        if self._little_unsent is not None:
+            await self._little_unsent.wait()
 
     async def _read(self) -> None:
-        metrics, reader = self._metrics, asyncio.current_task()
-        while not self._ended.done():
+        wire, metrics, reader = self._wire, self._metrics, asyncio.current_task()
+        while self._reader is reader and not self._ended.done():
             event = await self._receive()
             if event["type"] == "websocket.disconnect":
                 self._end(event.get("code"))
                 return
-            if not self._room.is_set():  # after receive(), which returns the disconnect
-                await self._until_room()
+            if self._room is not None:  # after receive(), which returns the disconnect
+                await self._until(self._room)
             text = event.get("text")
             self._frame, self._frame_size = None, len(text or "")
             metrics.frames_in += 1
             metrics.characters_in += self._frame_size
             try:
-                await self._answer(text)
+                for count, message in enumerate(wire.decode(text), 1):
+                    answer = wire.submit(message)
+                    if answer is not None and not isinstance(answer, str):
+                        answer = await self._finish(answer)
+                    if answer is not None:
+                        self._ready.append(answer)
+                    if count % _REQUESTS_IN_A_ROW == 0:
+                        await self._flush_amid_frame()
             except Exception:
                 logger.exception("the server failed on a frame")
                 self._ready.append(self._wire.server_error())
-            if self._wire.commits and self._close_code is None:
-                self._flush_soon()  # further frames are read during the commit, and share the next one
-                await self._until_little_unsent()
-            elif self._ready or self._is_sending or self._close_code is not None:
+            if self._must_flush():
                 await self._flush()
-            if self._reader is not reader:
-                return
 
-    async def _until_room(self) -> None:
+    async def _until(self, room: asyncio.Event) -> None:
         """Wait until fewer requests are under way, or the socket is lost, which frames not read yet would hide."""
         if self._lost is None:
-            await self._room.wait()
+            await room.wait()
             return
         self._lost.add_done_callback(self._socket_lost)
         try:
-            await self._room.wait()
+            await room.wait()
         finally:
             self._lost.remove_done_callback(self._socket_lost)
 
     def _socket_lost(self, _lost: "asyncio.Future[None]") -> None:
         self._end(None)
 
-    async def _answer(self, frame: str | None) -> None:
-        """Carry out the messages of a frame."""
-        for count, message in enumerate(self._wire.decode(frame), 1):
-            answer = self._wire.submit(message)
-            if answer is not None and not isinstance(answer, str):
-                self._read_ahead.add(self)
-                try:
-                    answer = await answer
-                finally:
-                    self._read_ahead.remove(self)
-            if answer is not None:
-                self._ready.append(answer)
-            if count % _REQUESTS_IN_A_ROW == 0:
-                await self._flush_amid_frame()
+    async def _finish(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
+        self._read_ahead.add(self)
+        try:
+            return await answer
+        finally:
+            self._read_ahead.remove(self)
 
-    def _flush_soon(self) -> None:
+    def _must_flush(self) -> bool:
+        """Return whether the reader has to flush before it goes on.
+
+        With a journal a task flushes, so that further requests are carried out during a commit and share the next one,
+        up to the limit of unsent answers.
+        """
+        if not self._wire.commits or self._close_code is not None:
+            return bool(self._ready) or self._is_sending or self._close_code is not None
         if self._ready and not self._is_sending:
             self.spawn(self._flush())
-
-    async def _until_little_unsent(self) -> None:
-        """Wait while the unsent answers exceed the limit."""
-        while sum(map(len, self._ready)) > _MOST_UNSENT and not self._ended.done():
-            await self._flush()
+        return sum(map(len, self._ready)) > _MOST_UNSENT
 
     async def _flush_amid_frame(self) -> None:
         """Send the answers that are ready, as after a frame, and let other tasks run."""
-        if self._wire.commits:
-            self._flush_soon()
-            await self._until_little_unsent()
-        else:
+        if self._must_flush():
             await self._flush()
         await asyncio.sleep(0)
 
@@ -398,14 +393,15 @@ class Connection(Generic[MessageT]):
         """
         wire, metrics = self._wire, self._metrics
         if self._is_sending:
-            self._sent.clear()
+            self._sent = self._sent or asyncio.Event()
             await self._sent.wait()
             return
         self._is_sending = True
         try:
             while self._ready and not self._ended.done():
-                answers, self._ready, self._unsent = self._ready, [], 0
-                self._little_unsent.set()
+                answers, self._ready = self._ready, []
+                if self._unsent:
+                    self._reset_unsent()
                 if wire.commits:
                     answers = await wire.commit(answers)
                 for frame in wire.frames(answers):
@@ -419,9 +415,17 @@ class Connection(Generic[MessageT]):
                         break
         finally:
             self._is_sending = False
-            self._sent.set()
+            if self._sent is not None:
+                self._sent.set()
+                self._sent = None
         if self._close_code is not None:
             self._end(None)
+
+    def _reset_unsent(self) -> None:
+        self._unsent = 0
+        if self._little_unsent is not None:
+            self._little_unsent.set()
+            self._little_unsent = None
 
     async def _send_close(self, code: int) -> None:
         try:
@@ -432,7 +436,7 @@ class Connection(Generic[MessageT]):
     def _end(self, code: int | None) -> None:
         if not self._ended.done():
             self._ended.set_result(code)
-        self._little_unsent.set()
+        self._reset_unsent()
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
