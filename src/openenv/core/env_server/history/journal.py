@@ -453,7 +453,7 @@ class Journal:
         if must_wait:
             self._writer = asyncio.get_running_loop().create_task(self._write_batches())
         else:
-            self._end_write(is_written=self.is_open)
+            self._end_write(is_written=self._state is JournalState.OPEN)
 
     def _end_write(self, *, is_written: bool) -> None:
         for future in self._writing or ():

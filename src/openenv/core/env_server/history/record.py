@@ -51,14 +51,17 @@ class Record(Protocol):
     def copy_data(self, request: V1Request) -> KeptData:
         """Copy a request's data, for ``note``, before the environment may change it."""
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
-        """Record a request that has been carried out, with its answer's data."""
-
-    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
-        """Record a request that was answered with an error.
+    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
+        """Record a request that has been carried out.
 
         A replay can't start with a failed reset, whose effect is unknown: the reset is repeated after the requests
         before it. If the failed reset named a seed, later resets may draw from that seed.
+
+        Args:
+            request: The request.
+            data_sent: Its data, from ``copy_data``.
+            answer: The answer's data; of an error, the whole message.
+            failed: Whether the request was answered with an error.
         """
 
     def wants_checkpoint(self, last_id: int) -> bool:
@@ -113,20 +116,26 @@ class MemoryRecord:
         except ValueError:
             return None
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
         """See ``Record``."""
-        if request.type == _RESET and restarts(request, self._seeded):
+        if failed:
+            if request.type == REFUSED:
+                return
+            self._seeded = self._seeded or names_seed(request)
+        elif request.type == _RESET and restarts(request, self._seeded):
             self._forget()
             self._overflowed = False
             self._seeded = names_seed(request)
-        self._keep(request, data_sent, answer if request.type == _MCP else hash(answer), failed=False)
-
-    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
-        """See ``Record``."""
-        if request.type == REFUSED:
+        if self._overflowed:
             return
-        self._seeded = self._seeded or names_seed(request)
-        self._keep(request, data_sent, message, failed=True)
+        kept = answer if failed or request.type == _MCP else hash(answer)
+        kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
+        self._bytes += len(data) + (len(kept) if isinstance(kept, str) else 0)
+        if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
+            self._forget()
+            self._overflowed = True
+            return
+        self._requests.append((kind, data, request.id, request.session, kept, failed))
 
     def wants_checkpoint(self, last_id: int) -> bool:
         """See ``Record``."""
@@ -150,17 +159,6 @@ class MemoryRecord:
 
     def ended(self, why: str) -> None:
         """See ``Record``."""
-
-    def _keep(self, request: V1Request, data_sent: KeptData, answer: str | int, *, failed: bool) -> None:
-        if self._overflowed:
-            return
-        kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
-        self._bytes += len(data) + (len(answer) if isinstance(answer, str) else 0)
-        if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
-            self._forget()
-            self._overflowed = True
-            return
-        self._requests.append((kind, data, request.id, request.session, answer, failed))
 
     def _forget(self) -> None:
         self._requests.clear()
@@ -238,23 +236,19 @@ class JournalRecord:
         data = request.data
         return dict(data) if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
         """See ``Record``."""
         kind = request.type
-        if kind == _RESET:
+        if failed:
+            self.seeded = self.seeded or names_seed(request)
+            self._failed_id = request.id
+        elif kind == _RESET:
             self._note_reset(request)
         elif kind == _MCP and _TIMEOUT in answer:
             self._failed_id = request.id
-        self._add_note((self.number, request.id, kind if data_sent is not None else LOST, data_sent, len(answer)))
+        length = -len(answer) if failed else len(answer)
+        self._add_note((self.number, request.id, kind if data_sent is not None else LOST, data_sent, length))
         self._add_answer(answer)
-
-    def note_error(self, request: V1Request, data_sent: KeptData, message: str) -> None:
-        """See ``Record``."""
-        self.seeded = self.seeded or names_seed(request)
-        self._failed_id = request.id
-        kind = request.type if data_sent is not None else LOST
-        self._add_note((self.number, request.id, kind, data_sent, -len(message)))
-        self._add_answer(message)
 
     def wants_checkpoint(self, last_id: int) -> bool:
         """See ``Record``."""

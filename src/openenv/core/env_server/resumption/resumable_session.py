@@ -359,7 +359,7 @@ class ResumableSession:
         if isinstance(error, InvalidRequestError) and not isinstance(error, IllegalActionError):
             self._note_refusal(request.id, answer)  # the environment was not called
         else:
-            self.record.note_error(request, data_sent, answer)
+            self.record.note(request, data_sent, answer, failed=True)
         return answer
 
     def _refuse(self, refusal: Refusal) -> str:
@@ -380,7 +380,7 @@ class ResumableSession:
         return self._error(error, request.id, request.session)
 
     def _note_refusal(self, request_id: int, answer: str) -> None:
-        self.record.note_error(V1Request(REFUSED, {}, request_id, self.session.id), {}, answer)
+        self.record.note(V1Request(REFUSED, {}, request_id, self.session.id), {}, answer, failed=True)
 
     def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
         self.session.count_error(error.code)

@@ -34,6 +34,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.wire.actions import decode_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json, picture_json, state_json
+from openenv.core.wire.errors import validated
 from openenv.core.wire.mcp_types import ListToolsAction
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import public_name
@@ -566,7 +567,10 @@ class Session:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
         if isinstance(action, dict):
-            action = decode_action(action, self._action_class, self._takes_tool_actions)
+            if self._takes_tool_actions:
+                action = decode_action(action, self._action_class, offers_tools=True)
+            else:
+                action = validated(self._action_class, action)
         # Listing tools is allowed at any time, and is not a step.
         is_listing = isinstance(action, ListToolsAction)
         if self.episode.phase is not Phase.PLAYING and self._enforces_order and not is_listing:

@@ -224,6 +224,7 @@ class Connection(Generic[MessageT]):
             code = await self._ended
         finally:
             self._end(None)
+            self._read_ahead.remove(self)
             try:
                 await self._cancel_tasks()
             finally:
@@ -336,12 +337,15 @@ class Connection(Generic[MessageT]):
                 for count, message in enumerate(wire.decode(text), 1):
                     answer = wire.submit(message)
                     if answer is not None and not isinstance(answer, str):
-                        answer = await self._finish(answer)
+                        self._read_ahead.add(self)
+                        answer = await answer
+                        self._read_ahead.remove(self)
                     if answer is not None:
                         self._ready.append(answer)
                     if count % _REQUESTS_IN_A_ROW == 0:
                         await self._flush_amid_frame()
             except Exception:
+                self._read_ahead.remove(self)
                 logger.exception("the server failed on a frame")
                 self._ready.append(self._wire.server_error())
             if self._must_flush():
@@ -360,13 +364,6 @@ class Connection(Generic[MessageT]):
 
     def _socket_lost(self, _lost: "asyncio.Future[None]") -> None:
         self._end(None)
-
-    async def _finish(self, answer: Coroutine[Any, Any, str | None]) -> str | None:
-        self._read_ahead.add(self)
-        try:
-            return await answer
-        finally:
-            self._read_ahead.remove(self)
 
     def _must_flush(self) -> bool:
         """Return whether the reader has to flush before it goes on.
