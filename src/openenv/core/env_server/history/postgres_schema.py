@@ -55,7 +55,7 @@ CREATE INDEX session_id ON session (id);
 CREATE TABLE batch (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     run integer NOT NULL,
-    sequence bigint NOT NULL,  -- by which a commit is known again whose end nobody heard of
+    sequence bigint NOT NULL,  -- identifies a commit whose confirmation was lost
     at double precision NOT NULL,
     size integer NOT NULL,
     notes bytea NOT NULL,

@@ -50,10 +50,10 @@ class Fork:
         if count >= limit:
             raise SessionCapacityError(self._sessions.capacity_status().active_sessions, limit)
         reasons: dict[str, str] = {}
-        ways = {"snapshot and restore": self._restored, "copy.deepcopy": self._copied, "a replay": self._replayed}
-        for name, way in ways.items():
+        methods = {"snapshot and restore": self._restored, "copy.deepcopy": self._copied, "a replay": self._replayed}
+        for name, method in methods.items():
             try:
-                return await way(count)
+                return await method(count)
             except SessionCapacityError:
                 raise
             except SessionLostError as error:

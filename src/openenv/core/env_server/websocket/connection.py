@@ -177,7 +177,7 @@ class Connection(Generic[MessageT]):
         metrics: Metrics to count in.
         max_message_bytes: Maximum length of a message: so much may always be under way.
         read_ahead: Lets it read ahead; shared by the connections of a server.
-        lost: Done when the socket is lost; ``None`` if only ``receive`` tells.
+        lost: Done when the socket is lost; ``None`` if only ``receive`` returns that.
     """
 
     def __init__(
