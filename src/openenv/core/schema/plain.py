@@ -17,7 +17,7 @@ def plain_schema(schema: Any, root: Schema) -> dict[str, Any]:
     Example:
         >>> way = {"title": "Way", "anyOf": [{"const": "left"}, {"type": "null"}]}
         >>> plain_schema(way, {})
-        {'type': 'string', 'enum': ['left'], 'nullable': True}
+        {'enum': ['left'], 'type': 'string', 'nullable': True}
     """
     return _plain(schema, root, ())
 
