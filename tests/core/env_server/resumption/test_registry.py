@@ -368,10 +368,16 @@ def test_an_error_of_the_server_s_own_ends_one_session_and_is_told(
 def test_a_refusal_that_can_t_be_kept_ends_one_session_and_is_answered(
     serve: Serve, environment: type, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(record: MemoryRecord, request: V1Request, data_sent: KeptData, message: str) -> None:
-        raise ZeroDivisionError
+    note = MemoryRecord.note
 
-    monkeypatch.setattr(MemoryRecord, "note_error", fail)  # no environment can bring this about
+    def fail(
+        record: MemoryRecord, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False
+    ) -> None:
+        if failed:  # no environment can bring this about
+            raise ZeroDivisionError
+        note(record, request, data_sent, answer)
+
+    monkeypatch.setattr(MemoryRecord, "note", fail)
     server = serve(environment)
     with server.v1() as wire:
         names = [wire.open() for _ in range(3)]
