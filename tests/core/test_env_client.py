@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from tests.conftest import Serve
@@ -55,6 +56,13 @@ OPEN_FILES = Path("/proc/self/fd")
 def total(result: Any) -> int:
     shown: int = result.observation["total"]
     return shown
+
+
+def queued(server: RunningServer) -> int:
+    """How many requests wait for a slot."""
+    with urlopen(f"{server.url}/metrics", timeout=60) as answer:  # a server of this test's
+        (line,) = [line for line in answer.read().decode().splitlines() if line.startswith("openenv_clients_waiting")]
+    return int(float(line.split()[-1]))
 
 
 @pytest.fixture
@@ -464,6 +472,21 @@ class TestLoss:
 
 
 class TestChildren:
+    @pytest.mark.parametrize("further", [False, True])
+    async def test_a_session_that_is_still_being_opened_is_ended(self, serve: Serve, further: bool) -> None:
+        server = serve(max_concurrent_envs=2 if further else 1)
+        async with GenericEnvClient(base_url=server.url) as holder:
+            client = GenericEnvClient(base_url=server.url, capacity_wait_s=60)
+            if further:
+                await client.connect()
+            opening = asyncio.ensure_future(client.new_session() if further else client.connect())
+            await asyncio.to_thread(eventually, lambda: queued(server) == 1, "the request waits for the holder's slot")
+            await client.close()
+            await holder.disconnect()
+            with pytest.raises(ConnectionLostError, match="by close"):
+                await opening
+            server.wait_for_sessions(0)
+
     def test_new_session_is_of_the_same_class_and_apart(self, serve: Serve) -> None:
         server = serve()
         with GenericEnvClient(base_url=server.url).sync() as client:

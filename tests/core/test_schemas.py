@@ -1,7 +1,9 @@
 """The schemas that a server publishes, as a client reads them."""
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -78,6 +80,16 @@ def test_a_server_that_has_no_schemas(status: int, body: str) -> None:
         pytest.raises(ConnectionFailedError, match=f"schemas at http://{host}/schema"),
     ):
         fetch_schemas(host)
+
+
+def test_a_server_that_does_not_answer_is_waited_for_as_long_as_the_client_says() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = GenericEnvClient(base_url=address, connect_timeout_s=0.1, message_timeout_s=0.1)
+        begun_s = time.monotonic()
+        with pytest.raises(ConnectionFailedError, match="timed out"):
+            client.sync().schemas()
+        assert time.monotonic() - begun_s < 9
 
 
 def test_no_server() -> None:

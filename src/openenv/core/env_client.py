@@ -42,7 +42,7 @@ from openenv.core.exceptions import (
     ServerSessionLostError,
 )
 from openenv.core.hubs import open_link
-from openenv.core.links import RESET, Link, timed_out
+from openenv.core.links import RESET, Link, given_up, timed_out
 from openenv.core.plain_values import plain_value
 from openenv.core.schemas import fetch_schemas
 from openenv.core.served_tasks import fetch_tasks
@@ -69,6 +69,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_children",
         "_connect_timeout_s",
         "_connecting",
+        "_endings",
         "_facade",
         "_headers",
         "_link",
@@ -162,6 +163,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._capacity_wait_s = capacity_wait_s
         self._link: Link | None = None
         self._connecting = LoopLock()
+        # How often a session was ended: one that was being opened meanwhile is ended, too.
+        self._endings = 0
         self._parent: Self | None = None
         self._children: set[Self] = set()
         self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
@@ -223,6 +226,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def disconnect(self) -> None:
         """End the session. The next call opens a new one."""
+        self._endings += 1
         link, self._link = self._link, None
         if link is not None:
             await link.end()
@@ -343,13 +347,18 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":
         from openenv.core.vector_client import VectorEnv  # it imports this module
 
-        async with self._connecting.here():
-            settings = await self._connection_settings()
-        if self._link is not None and not self._link.asked:  # ``async with`` has opened it, and its place may be wanted
-            await self.disconnect()
-        vector = VectorEnv(self, settings, count, autoreset=autoreset)
-        await vector.open()
-        self._vectors = [other for other in self._vectors if not other.closed] + [vector]
+        vector = VectorEnv(self, count, autoreset=autoreset)
+        self._vectors.append(vector)  # now: close() ends those that are being opened, too
+        try:
+            async with self._connecting.here():
+                settings = await self._connection_settings()
+            if (
+                self._link is not None and not self._link.asked
+            ):  # ``async with`` has opened it, and its place may be wanted
+                await self.disconnect()
+            await vector.open(settings)
+        finally:
+            self._vectors = [each for each in self._vectors if not each.closed]
         return vector
 
     @blocks_outside_loop
@@ -366,7 +375,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         await self._started()
         assert self._base_url is not None
-        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers)
+        timeout_s = None if self._message_timeout_s is None else self._connect_timeout_s + self._message_timeout_s
+        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s)
 
     @blocks_outside_loop
     async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
@@ -558,11 +568,16 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         return link_here(self._link, type(self).__name__)
 
     async def _open_link(self) -> Link:
+        endings = self._endings
         settings = await self._connection_settings()
         try:
-            return await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
+            link = await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
         except ConnectionFailedError as error:
             raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
+        if self._endings != endings:  # by close() or disconnect(), which saw no session
+            await link.end()
+            raise given_up()
+        return link
 
     async def _started(self) -> None:
         """Have the server started if that is still to be done."""

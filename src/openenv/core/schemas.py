@@ -17,12 +17,15 @@ _HTTP_SCHEMES = {"ws": "http", "wss": "https"}
 _PARTS = frozenset({"action", "observation", "state"})
 
 
-def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+def fetch_schemas(
+    base_url: str, headers: Mapping[str, str] | None = None, timeout_s: float | None = TIMEOUT_S
+) -> dict[str, dict[str, Any]]:
     """Ask a server for its schemas. This blocks.
 
     Args:
         base_url: The server's address: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
         headers: Further headers of the request.
+        timeout_s: Seconds that connecting and each part of the answer may take; ``None`` for no limit.
 
     Returns:
         The schemas of ``action``, ``observation`` and ``state``.
@@ -37,7 +40,7 @@ def fetch_schemas(base_url: str, headers: Mapping[str, str] | None = None) -> di
     for name, value in (headers or {}).items():
         request.add_unredirected_header(name, value)  # they may hold secrets, which are for this server alone
     try:
-        with opener_for(address).open(request, timeout=TIMEOUT_S) as answer:
+        with opener_for(address).open(request, timeout=timeout_s) as answer:
             document = parse_json(answer.read(MAX_JSON_BYTES))
     except HTTPError as error:
         raise _refusal(address, error) from error

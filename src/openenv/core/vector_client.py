@@ -57,7 +57,6 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     Args:
         client: Says how actions and results look on the wire.
-        settings: Where to connect to, and how.
         count: How many slots.
         autoreset: Whether a step resets a slot whose episode has ended, instead of stepping it.
 
@@ -69,9 +68,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         ConfigurationError: ``count`` is below 1.
     """
 
-    def __init__(
-        self, client: "EnvClient[ActT, ObsT, StateT]", settings: ConnectionSettings, count: int, *, autoreset: bool
-    ) -> None:
+    def __init__(self, client: "EnvClient[ActT, ObsT, StateT]", count: int, *, autoreset: bool) -> None:
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
         self.num_envs = count
@@ -79,7 +76,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         self._clients = client._for_slots(count)
         self._parsers = [each._parse_result for each in self._clients]
         self._capacity_wait_s = client.capacity_wait_s
-        self._settings = settings
+        self._settings: ConnectionSettings | None = None
         self._timeout_s = client.message_timeout_s
         self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
         self._autoreset = autoreset
@@ -94,13 +91,18 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         """How many slots there are."""
         return self.num_envs
 
-    async def open(self) -> None:
+    async def open(self, settings: ConnectionSettings) -> None:
         """Open the sessions that are not open.
 
+        Args:
+            settings: Where to connect to, and how.
+
         Raises:
+            ConfigurationError: The vector was closed.
             ConnectionFailedError: There is no server, or it refused.
             ServerError: It grants fewer sessions, or could not make the environments.
         """
+        self._settings = settings
         try:
             self._come_to_this_loop()
             for error in await self._open(range(self.num_envs)):
@@ -212,6 +214,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return await asyncio.gather(*(self._open_slot(slot) for slot in slots))
 
     async def _open_slot(self, slot: int) -> OpenEnvError | None:
+        assert self._settings is not None
         try:
             link = await open_link(self._settings, self._timeout_s, self._capacity_wait_s)
         except OpenEnvError as error:

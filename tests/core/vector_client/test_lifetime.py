@@ -67,6 +67,18 @@ class TestOpening:
                 await client.vector(5)
             assert total(await client.step(ONE)) == 1
 
+    async def test_a_client_that_is_closed_meanwhile_ends_the_vector(self, serve: Serve) -> None:
+        server = serve(max_concurrent_envs=1)
+        async with GenericEnvClient(base_url=server.url) as holder:
+            client = GenericEnvClient(base_url=server.url, capacity_wait_s=60)
+            opening = asyncio.ensure_future(client.vector(1))
+            await asyncio.sleep(0)
+            await client.close()
+            await holder.disconnect()  # which gives the vector its slot
+            with pytest.raises((ConnectionLostError, ConfigurationError), match="closed"):
+                await opening
+            server.wait_for_sessions(0)
+
     def test_a_legacy_server_that_grants_fewer_says_so_in_the_slots(self) -> None:
         with make_server("legacy", max_concurrent_envs=5) as server:
             client: Any = GenericEnvClient(base_url=server.url)
