@@ -23,7 +23,7 @@ from openenv.core.env_server.history.entries import (
 from openenv.core.exceptions import SessionLostError
 from openenv.core.wire.messages import MessageType, V1Request
 
-_RESET, _MCP = MessageType.RESET, MessageType.MCP
+_RESET, _MCP = MessageType.RESET.value, MessageType.MCP.value
 
 # A snapshot is taken after a reset, and then after so many requests or seconds, which bounds the time of a replay.
 # An environment of some microseconds per step then spends a few percent on snapshots of some microseconds.

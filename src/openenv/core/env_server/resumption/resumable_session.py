@@ -31,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 _ENDED = "This session has ended; it was idle for too long or was closed."
 _FAILED = "The server failed on this request, and the session has ended; its log says why."
-_FORK = MessageType.FORK
+_FORK = MessageType.FORK.value
 # Types of requests that ``Session.handle`` often answers without a wait.
-_EPISODE = (MessageType.STEP, MessageType.RESET)
+_EPISODE = (MessageType.STEP.value, MessageType.RESET.value)
 # Types of requests that may change the environment.
 _CHANGING = (MessageType.RESET, MessageType.STEP, MessageType.MCP)
 # Types of requests whose answers ignore the client's limit on their length.

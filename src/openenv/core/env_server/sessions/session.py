@@ -44,13 +44,17 @@ from openenv.core.wire.types import SessionInfo, State
 
 logger = logging.getLogger(__name__)
 
-_RESET, _STEP, _STATE, _RENDER = MessageType.RESET, MessageType.STEP, MessageType.STATE, MessageType.RENDER
+# Constants of this module for every step: to look up a member of an enumeration takes as long as a short function, and
+# to compare a string with such a member twice as long as with a plain string.
+_RESET, _STEP, _STATE = MessageType.RESET.value, MessageType.STEP.value, MessageType.STATE.value
+_EPISODE = (_STEP, _RESET)
+_CLOSED, _PLAYING = SessionState.CLOSED, Phase.PLAYING
 
 ANSWER_TYPES: Final = {
-    _RESET.value: MessageType.OBSERVATION.value,
-    _STEP.value: MessageType.OBSERVATION.value,
-    _STATE.value: MessageType.STATE.value,
-    _RENDER.value: MessageType.PICTURE.value,
+    _RESET: MessageType.OBSERVATION.value,
+    _STEP: MessageType.OBSERVATION.value,
+    _STATE: MessageType.STATE.value,
+    MessageType.RENDER.value: MessageType.PICTURE.value,
     MessageType.MCP.value: MessageType.MCP.value,
     MessageType.CLOSE.value: MessageType.CLOSED.value,
     MessageType.FORK.value: MessageType.FORKED.value,
@@ -207,7 +211,7 @@ class Session:
         Raises:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
         """
-        if self._turn.locked() or not self._is_immediate or kind not in (_STEP, _RESET):
+        if self._turn.locked() or not self._is_immediate or kind not in _EPISODE:
             is_plain_step = kind == _STEP and self._observer is None
             return self._step_in_turn(data) if is_plain_step else self._handle_in_turn(kind, data)
         try:
@@ -563,7 +567,7 @@ class Session:
         timeout_s: float | None = None,
         options: Mapping[str, Any] = _NONE,
     ) -> Started[Outcome]:
-        if self.status is SessionState.CLOSED:
+        if self.status is _CLOSED:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
         if isinstance(action, dict):
@@ -573,7 +577,7 @@ class Session:
                 action = validated(self._action_class, action)
         # Listing tools is allowed at any time, and is not a step.
         is_listing = isinstance(action, ListToolsAction)
-        if self.episode.phase is not Phase.PLAYING and self._enforces_order and not is_listing:
+        if self.episode.phase is not _PLAYING and self._enforces_order and not is_listing:
             raise self.episode.reset_needed()
         limit_s = self._limits.step_timeout_s
         if timeout_s is None or (limit_s is not None and limit_s < timeout_s):
