@@ -40,16 +40,16 @@ def decode_v1(frame: str | None, max_bytes: int | None = None) -> Iterator[V1Req
 
     Returns:
         A request or a refusal for each message, lazily: millions of bad messages need not be in memory as errors at
-        once.
-
-    Raises:
-        InvalidRequestError: The frame is no JSON, or an empty array.
-        MessageTooLargeError: The frame is too long.
+        once. A frame that is no JSON, too long or an empty array is one refusal.
     """
-    document = read_json(frame, max_bytes, ARRAY_BYTES)
+    try:
+        document = read_json(frame, max_bytes, ARRAY_BYTES)
+    except RequestError as error:
+        return iter((Refusal(error, None, None),))
+    if document == []:
+        empty = InvalidRequestError("Expected a message or an array of messages, got an empty array.")
+        return iter((Refusal(empty, None, None),))
     if isinstance(document, list):
-        if not document:
-            raise InvalidRequestError("Expected a message or an array of messages, got an empty array.")
         return map(_read_v1, document)
     message = _read_v1(document)
     if frame is not None and max_bytes is not None and len(frame) * 4 > max_bytes:

@@ -253,7 +253,7 @@ class TestServerErrors:
             session = wire.open()
             wire.do("reset", session)
             with monkeypatch.context() as patched:
-                patched.setattr("openenv.core.env_server.websocket.v1.decode_v1", failing)
+                patched.setattr("openenv.core.wire.v1.read_json", failing)
                 assert_failed(wire.ask({"type": "bogus", "id": 1}))
             assert wire.do("step", session, amount=2)["data"]["observation"]["total"] == 2
         assert "a bug of the server" in caplog.text

@@ -84,11 +84,12 @@ class Wire(Protocol[MessageT]):
             connection: The socket.
         """
 
-    def decode(self, frame: str | None) -> Iterable[MessageT]:
+    def decode(self, frame: str | None, max_bytes: int) -> Iterable[MessageT]:
         """Return the messages of a frame, with errors in place of invalid ones.
 
         Args:
             frame: The frame's text; ``None`` for a binary frame.
+            max_bytes: Maximum length of a message, in bytes of UTF-8.
         """
         ...
 
@@ -175,7 +176,7 @@ class Connection(Generic[MessageT]):
         receive: The socket's ASGI ``receive``.
         send: The socket's ASGI ``send``.
         metrics: Metrics to count in.
-        max_message_bytes: Maximum length of a message: so much may always be under way.
+        max_message_bytes: Maximum length of a message, in bytes of UTF-8: so much may always be under way.
         read_ahead: Lets it read ahead; shared by the connections of a server.
         lost: Done when the socket is lost; ``None`` if only ``receive`` returns that.
     """
@@ -205,6 +206,7 @@ class Connection(Generic[MessageT]):
         self._frame: Frame | None = None
         self._under_way = 0
         self._bytes_under_way = 0
+        self._max_message_bytes = max_message_bytes
         self._most_bytes = max(_MOST_BYTES_UNDER_WAY, max_message_bytes)
         self._room: asyncio.Event | None = None  # while a limit is exceeded
         # Unsent answers.
@@ -322,6 +324,7 @@ class Connection(Generic[MessageT]):
 
     async def _read(self) -> None:
         wire, metrics, reader = self._wire, self._metrics, asyncio.current_task()
+        flush = self._flush_in_task if wire.commits else self._flush
         while self._reader is reader and not self._ended.done():
             event = await self._receive()
             if event["type"] == "websocket.disconnect":
@@ -334,7 +337,7 @@ class Connection(Generic[MessageT]):
             metrics.frames_in += 1
             metrics.characters_in += self._frame_size
             try:
-                for count, message in enumerate(wire.decode(text), 1):
+                for count, message in enumerate(wire.decode(text, self._max_message_bytes), 1):
                     answer = wire.submit(message)
                     if answer is not None and not isinstance(answer, str):
                         self._read_ahead.add(self)
@@ -343,13 +346,13 @@ class Connection(Generic[MessageT]):
                     if answer is not None:
                         self._ready.append(answer)
                     if count % _REQUESTS_IN_A_ROW == 0:
-                        await self._flush_amid_frame()
+                        await flush()
+                        await asyncio.sleep(0)
             except Exception:
                 self._read_ahead.remove(self)
                 logger.exception("the server failed on a frame")
                 self._ready.append(self._wire.server_error())
-            if self._must_flush():
-                await self._flush()
+            await flush()
 
     async def _until(self, room: asyncio.Event) -> None:
         """Wait until fewer requests are under way, or the socket is lost, which frames not read yet would hide."""
@@ -365,23 +368,15 @@ class Connection(Generic[MessageT]):
     def _socket_lost(self, _lost: "asyncio.Future[None]") -> None:
         self._end(None)
 
-    def _must_flush(self) -> bool:
-        """Return whether the reader has to flush before it goes on.
+    async def _flush_in_task(self) -> None:
+        """Flush in a task, so that further requests are carried out during a commit and share the next commit.
 
-        With a journal a task flushes, so that further requests are carried out during a commit and share the next one,
-        up to the limit of unsent answers.
+        The reader waits for the flush above the limit of unsent answers, and where the socket is to be closed.
         """
-        if not self._wire.commits or self._close_code is not None:
-            return bool(self._ready) or self._is_sending or self._close_code is not None
         if self._ready and not self._is_sending:
             self.spawn(self._flush())
-        return sum(map(len, self._ready)) > _MOST_UNSENT
-
-    async def _flush_amid_frame(self) -> None:
-        """Send the answers that are ready, as after a frame, and let other tasks run."""
-        if self._must_flush():
+        if self._close_code is not None or sum(map(len, self._ready)) > _MOST_UNSENT:
             await self._flush()
-        await asyncio.sleep(0)
 
     async def _flush(self) -> None:
         """Send the answers that are ready, and those that become ready meanwhile, after a flush under way.

@@ -85,10 +85,10 @@ class WebSocketTransport(SocketTransport):
         """Serve one socket, from handshake to close."""
         await receive()  # websocket.connect
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
-        client, limit, rate = peer_address(scope), self._max_message_bytes, self._rate()
+        client, rate = peer_address(scope), self._rate()
         if V1 in scope["subprotocols"] and session_id is None:
-            v1 = V1Wire(self._registry, client, limit, rate, for_agents_only=self._for_agents_only)
+            v1 = V1Wire(self._registry, client, rate, for_agents_only=self._for_agents_only)
             await self._serve(v1, scope, receive, send, V1)
         else:
-            legacy = LegacyWire(self._sessions, client, limit, rate, session_id, for_agents_only=self._for_agents_only)
+            legacy = LegacyWire(self._sessions, client, rate, session_id, for_agents_only=self._for_agents_only)
             await self._serve(legacy, scope, receive, send)

@@ -20,8 +20,7 @@ logger = logging.getLogger(__name__)
 
 RequestT = TypeVar("RequestT")
 
-_CLOSE = MessageType.CLOSE
-_MCP = MessageType.MCP
+_CLOSE, _MCP = MessageType.CLOSE.value, MessageType.MCP.value
 
 
 class SingleSessionWire(Generic[RequestT]):
@@ -30,7 +29,6 @@ class SingleSessionWire(Generic[RequestT]):
     Args:
         sessions: Opens the session.
         client: Address of the client, as in ``access.peer.peer_address``.
-        max_message_bytes: Maximum length of a message, in bytes of UTF-8.
         rate: Rate limit on messages; ``None`` for no limit.
         session_id: Id of the session to attach; ``None`` opens one.
 
@@ -47,13 +45,11 @@ class SingleSessionWire(Generic[RequestT]):
         self,
         sessions: SessionManager,
         client: str,
-        max_message_bytes: int,
         rate: Rate | None = None,
         session_id: str | None = None,
     ) -> None:
         self._sessions = sessions
         self._client = client
-        self._max_message_bytes = max_message_bytes
         self._rate = rate
         self._session_id = session_id
         self._session: Session  # from the answer to ``open`` on
@@ -68,12 +64,12 @@ class SingleSessionWire(Generic[RequestT]):
         self._connection = connection
         connection.spawn(self._begin())
 
-    def decode(self, frame: str | None) -> Iterable[RequestT | RequestError]:
+    def decode(self, frame: str | None, max_bytes: int) -> Iterable[RequestT | RequestError]:
         """See ``Wire``."""
         try:
             if self._rate is not None:
                 self._rate.check()
-            return (self._read(frame, self._max_message_bytes),)
+            return (self._read(frame, max_bytes),)
         except RequestError as error:
             return (error,)
 
@@ -82,7 +78,10 @@ class SingleSessionWire(Generic[RequestT]):
         if self._is_busy:
             self._queue.append((message, self._connection.begin()))
             return None
-        answer = self._answer(message)
+        try:
+            answer = self._carry_out(message)
+        except Exception as error:  # noqa: BLE001  # the client waits for an answer
+            return self._fail(error)
         if answer is None or isinstance(answer, str):
             return answer
         self._is_busy = True
@@ -118,11 +117,12 @@ class SingleSessionWire(Generic[RequestT]):
         """
         raise NotImplementedError
 
-    def _carry_out(self, request: RequestT) -> Started[str | None]:
+    def _carry_out(self, request: RequestT | RequestError) -> Started[str | None]:
         """Return the frame that answers a request, or a coroutine that returns it; ``None`` for no answer.
 
         Raises:
-            RequestError: The request was refused, or the environment failed; also raised by the coroutine.
+            RequestError: The request was refused, or the environment failed; also raised by the coroutine. An error in
+                place of a request is raised.
         """
         raise NotImplementedError
 
@@ -138,9 +138,11 @@ class SingleSessionWire(Generic[RequestT]):
 
     async def _work(self, answer: Started[str | None]) -> str | None:
         """Finish a request, and carry out those that arrive meanwhile. Return the last answer."""
-        frame = None
+        message = frame = None
         while True:
             try:
+                if message is not None:
+                    answer = self._carry_out(message)
                 text = answer if answer is None or isinstance(answer, str) else await answer
             except Exception as error:  # noqa: BLE001  # the client waits for an answer
                 text = self._fail(error)
@@ -152,7 +154,6 @@ class SingleSessionWire(Generic[RequestT]):
                 break
             await self._connection.send(text)
             message, frame = self._queue.popleft()
-            answer = self._answer(message)
         self._is_busy = False
         return text
 
@@ -170,15 +171,6 @@ class SingleSessionWire(Generic[RequestT]):
         if self._session_id is not None:
             return self._sessions.attach(self._session_id)
         return await self._sessions.open(client=self._client, transport=self.opens_as)
-
-    def _answer(self, message: RequestT | RequestError) -> Started[str | None]:
-        """Carry out a message. Every exception becomes an answer, and ends this session at most."""
-        try:
-            if isinstance(message, RequestError):
-                return self._fail(message)
-            return self._carry_out(message)
-        except Exception as error:  # noqa: BLE001  # the client waits for an answer
-            return self._fail(error)
 
     def _fail(self, error: Exception) -> str:
         """Return the frame for an error; an error of the server itself ends the session."""
@@ -214,16 +206,17 @@ class LegacyWire(SingleSessionWire[Request]):
         self,
         sessions: SessionManager,
         client: str,
-        max_message_bytes: int,
         rate: Rate | None = None,
         session_id: str | None = None,
         *,
         for_agents_only: bool = False,
     ) -> None:
-        super().__init__(sessions, client, max_message_bytes, rate, session_id)
+        super().__init__(sessions, client, rate, session_id)
         self._for_agents_only = for_agents_only
 
-    def _carry_out(self, request: Request) -> Started[str | None]:
+    def _carry_out(self, request: Request | RequestError) -> Started[str | None]:
+        if isinstance(request, RequestError):
+            raise request
         kind, data = request
         if kind == _CLOSE:
             self._close_socket(Ending.CLOSED)

@@ -46,7 +46,7 @@ class McpSocketTransport(SocketTransport):
         """Serve one socket, from handshake to close."""
         await receive()  # websocket.connect
         client, rate = peer_address(scope), self._rate()
-        wire = McpWire(self._sessions, client, self._max_message_bytes, rate, methods=self._methods)
+        wire = McpWire(self._sessions, client, rate, methods=self._methods)
         await self._serve(wire, scope, receive, send)
 
 
@@ -65,12 +65,11 @@ class McpWire(SingleSessionWire[Document]):
         self,
         sessions: SessionManager,
         client: str,
-        max_message_bytes: int,
         rate: Rate | None,
         *,
         methods: SessionMethods,
     ) -> None:
-        super().__init__(sessions, client, max_message_bytes, rate)
+        super().__init__(sessions, client, rate)
         self._methods = methods
 
     @staticmethod
@@ -80,7 +79,9 @@ class McpWire(SingleSessionWire[Document]):
             raise InvalidRequestError("Expected one request, got an array.")
         return read_request(document)
 
-    def _carry_out(self, request: Document) -> Started[str | None]:
+    def _carry_out(self, request: Document | RequestError) -> Started[str | None]:
+        if isinstance(request, RequestError):
+            raise request
         return self._respond(request) if isinstance(request, JsonRpcRequest) else response_json(request)
 
     async def _respond(self, request: JsonRpcRequest) -> str:

@@ -4,7 +4,6 @@ Requests that need no wait are answered at once; others wait for their turn in t
 """
 
 import logging
-from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -28,7 +27,7 @@ from openenv.core.wire.v1 import decode_v1, encode_error_v1, encode_v1, frames_v
 logger = logging.getLogger(__name__)
 
 # Types of requests that make a session known to the socket.
-_ATTACH = MessageType.ATTACH
+_ATTACH = MessageType.ATTACH.value
 _OPENING = (MessageType.OPEN, _ATTACH)
 # Types of requests that an agent may send.
 _OF_AGENTS = (*_OPENING, MessageType.MCP, MessageType.CLOSE)
@@ -41,7 +40,6 @@ class V1Wire:
     Args:
         registry: Opens and resumes sessions; the socket's sessions are abandoned when the socket closes.
         client: Address of the client, as in ``access.peer.peer_address``.
-        max_message_bytes: Maximum length of a message, in bytes of UTF-8.
         rate: Rate limit on messages; ``None`` for no limit.
         for_agents_only: Whether sessions accept only messages of type ``mcp``, for production mode.
 
@@ -50,13 +48,13 @@ class V1Wire:
         commits: Whether answers are recorded in a journal before they are sent.
     """
 
+    decode = staticmethod(decode_v1)
     frames = staticmethod(frames_v1)
 
     def __init__(
         self,
         registry: ResumableSessions,
         client: str,
-        max_message_bytes: int,
         rate: Rate | None = None,
         *,
         for_agents_only: bool = False,
@@ -67,7 +65,6 @@ class V1Wire:
         self._rate = rate
         self._registry = registry
         self._metrics = registry.metrics
-        self._max_message_bytes = max_message_bytes
         self._sessions: dict[str, ResumableSession] = {}
         # By session: the id of the request whose answer was repeated on this socket.
         self._repeated: dict[str, int] = {}
@@ -80,16 +77,10 @@ class V1Wire:
         """See ``Wire``."""
         self._connection = connection
 
-    def decode(self, frame: str | None) -> Iterable[Message]:
-        """See ``Wire``."""
-        try:
-            messages = decode_v1(frame, self._max_message_bytes)
-        except RequestError as error:
-            messages = iter((Refusal(error, None, None),))
-        return messages if self._rate is None else self._within_rate(messages, self._rate)
-
     def submit(self, message: Message) -> str | None:
         """See ``Wire``."""
+        if self._rate is not None:
+            message = self._within_rate(message, self._rate)
         session = self._sessions.get(message.session or "")
         try:
             if session is None or self._for_agents_only or message.type == _ATTACH:
@@ -153,14 +144,12 @@ class V1Wire:
         errors = [self._lost_error(number, session_id) for number in unanswered]
         self._connection.replace_unsent(lambda answers: self._without(answers, {session_id}) + errors)
 
-    def _within_rate(self, messages: Iterator[Message], rate: Rate) -> Iterator[Message]:
-        """Yield the messages, with a refusal in place of each message above the rate limit."""
-        for message in messages:
-            error = rate.refusal()
-            if error is None or self._costs_nothing(message):
-                yield message
-            else:
-                yield Refusal(error, message.id, None if _opens(message) else message.session)
+    def _within_rate(self, message: Message, rate: Rate) -> Message:
+        """Return the message; above the rate limit, a refusal in its place."""
+        error = rate.refusal()
+        if error is None or self._costs_nothing(message):
+            return message
+        return Refusal(error, message.id, None if _opens(message) else message.session)
 
     def _costs_nothing(self, message: Message) -> bool:
         """Return whether a message above the rate limit is exempt: once a close, and once a repetition of each request.
