@@ -60,6 +60,9 @@ class JournalState(Enum):
     """Nothing is recorded, until ``reopen``."""
 
 
+_OPEN = JournalState.OPEN  # looked up once, since every commit compares with it
+
+
 class Journal:
     """Journal of sessions; other processes may write the same journal.
 
@@ -172,7 +175,7 @@ class Journal:
     @property
     def is_open(self) -> bool:
         """Whether requests are written."""
-        return self._state is JournalState.OPEN
+        return self._state is _OPEN
 
     def reopen(self) -> None:
         """Allow ``start`` again after ``close``."""
@@ -259,7 +262,7 @@ class Journal:
         Returns:
             Whether the batch is on record now. A batch that can't be written is dropped.
         """
-        if self._state is not JournalState.OPEN:
+        if self._state is not _OPEN:
             self._drop()
             return False
         if self.notes or self._changes or self._must_check:
@@ -453,7 +456,7 @@ class Journal:
         if must_wait:
             self._writer = asyncio.get_running_loop().create_task(self._write_batches())
         else:
-            self._end_write(is_written=self._state is JournalState.OPEN)
+            self._end_write(is_written=self._state is _OPEN)
 
     def _end_write(self, *, is_written: bool) -> None:
         for future in self._writing or ():
@@ -463,7 +466,7 @@ class Journal:
 
     def _write_at_once(self) -> bool:
         """Write the collected batch if that needs no wait; return whether it was written."""
-        if self._must_check or self._state is not JournalState.OPEN or not (self.notes or self._changes):
+        if self._must_check or self._state is not _OPEN or not (self.notes or self._changes):
             return False
         began = time.perf_counter()
         batch = self._gathered()
@@ -568,7 +571,7 @@ class Journal:
     def _opened(self) -> None:
         if self._state is JournalState.FAILING:
             logger.warning("the journal %s can be written again", self.name)
-        self._set_state(JournalState.OPEN)
+        self._set_state(_OPEN)
         self._on_restored()
 
     def _set_state(self, state: JournalState) -> None:

@@ -164,7 +164,7 @@ class Session:
     @property
     def closed(self) -> bool:
         """Whether the session refuses all requests."""
-        return self.status is SessionState.CLOSED
+        return self.status is _CLOSED
 
     @property
     def away(self) -> bool:
@@ -499,7 +499,7 @@ class Session:
         logger.error("%s.%s: %s", name, operation, error.message, extra={"session": self.name})
 
     def _check_open(self) -> None:
-        if self.status is SessionState.CLOSED:
+        if self.status is _CLOSED:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
 
