@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from openenv.auto import find_environment as find_environment
     from openenv.auto import list_environments as list_environments
     from openenv.auto import make as make
-    from openenv.core.client_types import StepResult as StepResult
-    from openenv.core.env_client import EnvClient as EnvClient
+    from openenv.core.client.client import EnvClient as EnvClient
+    from openenv.core.client.formats import TypedEnvClient as TypedEnvClient
+    from openenv.core.client.formats import client_for as client_for
+    from openenv.core.client.generic import GenericAction as GenericAction
+    from openenv.core.client.generic import GenericEnvClient as GenericEnvClient
+    from openenv.core.client.results import StepResult as StepResult
+    from openenv.core.client.sync import SyncEnvClient as SyncEnvClient
+    from openenv.core.client.vector import SyncVectorEnv as SyncVectorEnv
+    from openenv.core.client.vector import VectorEnv as VectorEnv
     from openenv.core.env_server.app import create_app as create_app
     from openenv.core.env_server.app import serve as serve
     from openenv.core.env_server.interfaces import Environment as Environment
@@ -27,24 +34,17 @@ if TYPE_CHECKING:
     from openenv.core.env_server.types import State as State
     from openenv.core.exceptions import IllegalActionError as IllegalActionError
     from openenv.core.exceptions import OpenEnvError as OpenEnvError
-    from openenv.core.generic_client import GenericAction as GenericAction
-    from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
-    from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
-    from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
-    from openenv.core.typed_client import client_for as client_for
-    from openenv.core.vector_client import SyncVectorEnv as SyncVectorEnv
-    from openenv.core.vector_client import VectorEnv as VectorEnv
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.auto": ("AutoAction", "AutoEnv", "find_environment", "list_environments", "make"),
-            "openenv.core.env_client": ("EnvClient",),
-            "openenv.core.sync_client": ("SyncEnvClient",),
-            "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
-            "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
-            "openenv.core.vector_client": ("SyncVectorEnv", "VectorEnv"),
-            "openenv.core.client_types": ("StepResult",),
+            "openenv.core.client.client": ("EnvClient",),
+            "openenv.core.client.sync": ("SyncEnvClient",),
+            "openenv.core.client.generic": ("GenericAction", "GenericEnvClient"),
+            "openenv.core.client.formats": ("TypedEnvClient", "client_for"),
+            "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
+            "openenv.core.client.results": ("StepResult",),
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
             "openenv.core.env_server.app": ("create_app", "serve"),
             "openenv.core.env_server.interfaces": ("Environment", "Transform"),

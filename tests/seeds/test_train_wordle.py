@@ -9,7 +9,7 @@ from tests.support.servers import RunningServer
 from tests.support.snippets import blocks_of
 from transformers.utils.chat_template_utils import get_json_schema
 
-from openenv.core.client_tools import EPISODE_OVER
+from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.train.quiet import quiet_libraries
 from openenv.train.tiny_tools import build_tool_tokenizer

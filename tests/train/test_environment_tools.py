@@ -10,11 +10,11 @@ from tests.support.legacy_server import legacy_app
 from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State, tool
-from openenv.core.background_loop import wait_for
+from openenv.core.client.blocking import wait_for
+from openenv.core.client.mcp import MCPToolClient, fetch_tools
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, InvalidRequestError
-from openenv.core.mcp_client import MCPToolClient, fetch_tools
 from openenv.core.typed_client import client_for
 from openenv.core.wire.mcp_types import ListedTool
 from openenv.train.contents import call_content

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openenv.core.client_tools import EPISODE_OVER
+from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient

@@ -13,7 +13,7 @@ from openenv.auto.making import is_adapted, is_url, make
 from openenv.auto.names import environment_key, space_id
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.running import answers_at, running_space
-from openenv.core.bootstrap import make_client
+from openenv.core.client.launch import make_client
 from openenv.core.containers import runtime
 from openenv.core.containers.base import ContainerProvider
 from openenv.core.containers.local_process import LocalProcessProvider

@@ -12,9 +12,9 @@ from urllib.request import Request
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from openenv.core.connection import server_sentence, unauthorized
+from openenv.core.client.client import authorized_headers
+from openenv.core.client.transport.connection import server_sentence, unauthorized
 from openenv.core.containers.health import opener_for
-from openenv.core.env_client import authorized_headers
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 
 _TIMEOUT_S = 5.0

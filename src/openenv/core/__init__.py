@@ -6,29 +6,29 @@ from openenv._lazy import lazy_exports
 from openenv.core import env_server
 
 if TYPE_CHECKING:
-    from openenv.core.client_types import StepResult as StepResult
-    from openenv.core.env_client import EnvClient as EnvClient
+    from openenv.core.client.client import EnvClient as EnvClient
+    from openenv.core.client.formats import TypedEnvClient as TypedEnvClient
+    from openenv.core.client.formats import client_for as client_for
+    from openenv.core.client.generic import GenericAction as GenericAction
+    from openenv.core.client.generic import GenericEnvClient as GenericEnvClient
+    from openenv.core.client.mcp import MCPClientBase as MCPClientBase
+    from openenv.core.client.mcp import MCPToolClient as MCPToolClient
+    from openenv.core.client.results import StepResult as StepResult
+    from openenv.core.client.sync import SyncEnvClient as SyncEnvClient
+    from openenv.core.client.vector import SyncVectorEnv as SyncVectorEnv
+    from openenv.core.client.vector import VectorEnv as VectorEnv
     from openenv.core.env_server import *  # noqa: F403  # its names are listed there
-    from openenv.core.generic_client import GenericAction as GenericAction
-    from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
-    from openenv.core.mcp_client import MCPClientBase as MCPClientBase
-    from openenv.core.mcp_client import MCPToolClient as MCPToolClient
-    from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
-    from openenv.core.typed_client import TypedEnvClient as TypedEnvClient
-    from openenv.core.typed_client import client_for as client_for
-    from openenv.core.vector_client import SyncVectorEnv as SyncVectorEnv
-    from openenv.core.vector_client import VectorEnv as VectorEnv
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "openenv.core.env_client": ("EnvClient",),
-            "openenv.core.sync_client": ("SyncEnvClient",),
-            "openenv.core.generic_client": ("GenericAction", "GenericEnvClient"),
-            "openenv.core.mcp_client": ("MCPClientBase", "MCPToolClient"),
-            "openenv.core.typed_client": ("TypedEnvClient", "client_for"),
-            "openenv.core.vector_client": ("SyncVectorEnv", "VectorEnv"),
-            "openenv.core.client_types": ("StepResult",),
+            "openenv.core.client.client": ("EnvClient",),
+            "openenv.core.client.sync": ("SyncEnvClient",),
+            "openenv.core.client.generic": ("GenericAction", "GenericEnvClient"),
+            "openenv.core.client.mcp": ("MCPClientBase", "MCPToolClient"),
+            "openenv.core.client.formats": ("TypedEnvClient", "client_for"),
+            "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
+            "openenv.core.client.results": ("StepResult",),
             "openenv.core.env_server": tuple(env_server.__all__),
         },
     )

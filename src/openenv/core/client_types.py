@@ -1,25 +1,5 @@
-"""What a client's ``reset`` and ``step`` return."""
+"""Public import path of ``openenv.core.client.results``."""
 
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 
-ActT = TypeVar("ActT")
-ObsT = TypeVar("ObsT")
-StateT = TypeVar("StateT")
-
-
-@dataclass
-class StepResult(Generic[ObsT]):
-    """An observation with its reward and done flag.
-
-    Attributes:
-        observation: What the environment shows.
-        reward: The reward of this step; ``None`` where the environment gives none, as after a reset.
-        done: Whether the episode has ended.
-        metadata: What the environment reported beside the observation.
-    """
-
-    observation: ObsT
-    reward: float | None = None
-    done: bool = False
-    metadata: dict[str, Any] | None = None
+__all__ = ["ActT", "ObsT", "StateT", "StepResult"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError
 
 from openenv.adapters.text import ActionText, observation_text
-from openenv.core.background_loop import background_loop
+from openenv.core.client.blocking import background_loop
 from openenv.core.client_types import StepResult
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import (

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from openenv.adapters.text import observation_text
-from openenv.core.client_tools import refusal_text
+from openenv.core.client.tools import refusal_text
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from openenv.core.background_loop import wait_for
+from openenv.core.client.blocking import wait_for
+from openenv.core.client.mcp import MCPClientBase, fetch_tools
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions
 from openenv.core.env_server.sessions.action_tools import tool_names
@@ -22,7 +23,6 @@ from openenv.core.exceptions import (
     InvalidRequestError,
 )
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.mcp_client import MCPClientBase, fetch_tools
 from openenv.core.schema.generator import described_schema
 from openenv.core.schema.reader import Member, concerns_tools, constants, members
 from openenv.core.sync_client import SyncEnvClient

@@ -4,7 +4,7 @@ import weakref
 from threading import Thread
 from typing import Any
 
-from openenv.core.background_loop import wait_for
+from openenv.core.client.blocking import wait_for
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.background_loop import wait_for
+from openenv.core.client.blocking import wait_for
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from openenv.core.client_tools import EPISODE_OVER, HiddenMethod
+from openenv.core.client.tools import EPISODE_OVER, HiddenMethod
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (
     ConfigurationError,

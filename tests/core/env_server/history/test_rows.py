@@ -12,10 +12,10 @@ from tests.support.programs.journaled_server import Place, Stride, ThreadedWalk,
 from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventually
 from tests.support.walkers import ServeWalks, Walker, connect, error_of
 
+from openenv.core.client.transport.reconnect import retry_after_s
 from openenv.core.env_server.history import Journal
 from openenv.core.env_server.history.stores import store_at
 from openenv.core.exceptions import AcquiredElsewhereError
-from openenv.core.reconnecting import retry_after_s
 from openenv.core.wire.messages import V1Request
 
 Serve = Callable[..., RunningServer]

@@ -1,0 +1,693 @@
+"""The client of an environment: async by nature, blocking where no event loop runs."""
+
+import asyncio
+import copy
+import math
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+
+from pydantic_core import ValidationError, to_json
+
+from openenv.core.addresses import convert_to_ws_url, reachable_url
+from openenv.core.client.blocking import (
+    LoopLock,
+    background_loop,
+    blocks_outside_loop,
+    in_event_loop,
+    run_in_thread,
+    start_in_thread,
+    wait_for,
+)
+from openenv.core.client.launch import Bootstrapping
+from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.schemas import fetch_schemas
+from openenv.core.client.served_tasks import fetch_tasks
+from openenv.core.client.transport.connection import ConnectionSettings
+from openenv.core.client.transport.pool import open_link
+from openenv.core.client.transport.session import RESET, Link, given_up, timed_out
+from openenv.core.client.transport.waiter import ThreadAnswer, invalid_answer
+from openenv.core.containers.base import Provider, RuntimeProvider
+from openenv.core.exceptions import (
+    ClientModeError,
+    ConfigurationError,
+    ConnectionFailedError,
+    EpisodeOrderError,
+    InvalidAnswerError,
+    RequestNotSentError,
+    ServerCapacityError,
+    ServerError,
+    ServerFactoryError,
+    ServerProductionModeError,
+    ServerSessionError,
+    ServerSessionLostError,
+)
+from openenv.core.plain_values import plain_value
+from openenv.core.wire.messages import MessageType
+from openenv.core.wire.results import Picture
+
+if TYPE_CHECKING:
+    from openenv.core.client.sync import SyncEnvClient
+    from openenv.core.client.vector import VectorEnv
+
+_MODES = ("simulation", "production")
+# With these the server says that there is no session (any more), and closes the connection.
+_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
+_TOKEN = re.compile("[!-~]+")
+ResultT = TypeVar("ResultT")
+# Whose hooks keep nothing, so that all slots of a vector may share them.
+_STATELESS = ("openenv.core.client.formats", "openenv.core.client.generic")
+# What is no subclass's own.
+_OF_EVERY_CLIENT = frozenset(
+    {
+        "_base_url",
+        "_capacity_wait_s",
+        "_check_server",
+        "_children",
+        "_connect_timeout_s",
+        "_connecting",
+        "_endings",
+        "_facade",
+        "_headers",
+        "_link",
+    }
+    | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
+    | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
+)
+
+
+class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
+    """A session with an environment's server.
+
+    Every method is a coroutine inside a running event loop::
+
+        async with EchoEnv(base_url="http://localhost:8000") as env:
+            result = await env.reset()
+
+    and blocks where none runs::
+
+        env = EchoEnv(base_url="http://localhost:8000")
+        result = env.reset()
+        env.close()
+
+    For blocking code with a type checker, or inside a notebook's loop, use ``sync()``. One client stays with one of the
+    two ways. It connects on its first use. A connection that is lost is made again where the server keeps the
+    session for that (v1 of the wire), and each call is carried out once. A session that is lost is an error of the call
+    that waits for its answer, or else of the next one that is no ``reset``; then another one is opened.
+
+    Subclasses say how actions, results and states look on the wire, in three hooks; ``TypedEnvClient`` derives them
+    from the classes.
+
+    Args:
+        base_url: Address of the server: ``http://``, ``https://``, ``ws://``, ``wss://`` or a bare host.
+        connect_timeout_s: Seconds that connecting may take.
+        message_timeout_s: Seconds that an answer may take; ``None`` for no limit.
+        max_message_size_mb: Longest answer that is accepted, in MiB.
+        websocket_ping_interval_s: Seconds between the pings that find a dead connection.
+        websocket_ping_timeout_s: Seconds to wait for the answer to a ping.
+        provider: Starts the server on the first use, in place of ``base_url``, and stops it with the client.
+        mode: ``simulation`` or ``production``; by default what ``OPENENV_CLIENT_MODE`` says, else simulation.
+        headers: Further headers of the handshake.
+        token: What the server asks for, by default the provider's, else what ``OPENENV_TOKEN`` says. It goes as
+            ``Authorization: Bearer``, unless ``headers`` has an ``Authorization`` of its own.
+        capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
+
+    Raises:
+        ConfigurationError: There is neither an address nor a provider, no such mode, the token has other than visible
+            ASCII characters, or the time to wait is below 0.
+    """
+
+    # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
+    _ws: None = None
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Note what it is made with, for further ones like it."""
+        client = super().__new__(cls)
+        client._made_with = (args, kwargs)
+        return client
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float | None = 60.0,
+        max_message_size_mb: float = 100.0,
+        websocket_ping_interval_s: float | None = 20.0,
+        websocket_ping_timeout_s: float | None = 20.0,
+        provider: Provider | None = None,
+        mode: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+        capacity_wait_s: float = 0.0,
+    ) -> None:
+        if base_url is None and provider is None:
+            raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
+        if not 0 <= capacity_wait_s < math.inf:
+            raise ConfigurationError(f"Expected capacity_wait_s to be a number of seconds, got {capacity_wait_s!r}.")
+        self._base_url = None if base_url is None else reachable_url(base_url.rstrip("/"))
+        self._connect_timeout_s = connect_timeout_s
+        self._message_timeout_s = message_timeout_s
+        self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)
+        self._ping_interval_s = websocket_ping_interval_s
+        self._ping_timeout_s = websocket_ping_timeout_s
+        self._provider = provider
+        # Further sessions have no provider of their own, and the same server.
+        self._check_server = provider.check_alive if isinstance(provider, RuntimeProvider) else None
+        self._mode = _checked_mode(mode)
+        self._own_headers, self._own_token = headers, token
+        self._headers = authorized_headers(headers, token)
+        self._capacity_wait_s = capacity_wait_s
+        self._link: Link | None = None
+        self._connecting = LoopLock()
+        # How often a session was ended: one that was being opened meanwhile is ended, too.
+        self._endings = 0
+        self._parent: Self | None = None
+        self._children: set[Self] = set()
+        self._vectors: list[VectorEnv[ActT, ObsT, StateT]] = []
+        self._facade: SyncEnvClient[ActT, ObsT, StateT] | None = None
+
+    @abstractmethod
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        """Return the fields that go on the wire for an action."""
+
+    @abstractmethod
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Make a result from ``{"observation", "reward", "done"[, "metadata"]}``."""
+
+    @abstractmethod
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        """Make a state from its fields."""
+
+    @property
+    def base_url(self) -> str | None:
+        """Address of the server; ``None`` until a provider has started it."""
+        return self._base_url
+
+    @property
+    def session_id(self) -> str | None:
+        """Id of the session that is open, as the server's logs and traces have it.
+
+        It is ``None`` where none is open, and on the legacy wire, which tells no ids.
+        """
+        return None if self._link is None else self._link.session_id
+
+    @property
+    def message_timeout_s(self) -> float | None:
+        """Seconds that an answer may take; ``None`` for no limit."""
+        return self._message_timeout_s
+
+    @property
+    def capacity_wait_s(self) -> float:
+        """Seconds to wait in line for a session where every place is taken."""
+        return self._capacity_wait_s
+
+    @property
+    def mode(self) -> str:
+        """``simulation`` or ``production``."""
+        return self._mode
+
+    @blocks_outside_loop
+    async def connect(self) -> Self:
+        """Open the session now instead of with the first call.
+
+        Raises:
+            ConfigurationError: The address or a header is none.
+            ConnectionFailedError: There is no server, or it refused.
+            ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
+        """
+        await self._linked()
+        return self
+
+    @blocks_outside_loop
+    async def disconnect(self) -> None:
+        """End the session. The next call opens a new one."""
+        self._endings += 1
+        link, self._link = self._link, None
+        if link is not None:
+            await link.end()
+
+    @blocks_outside_loop
+    async def close(self) -> None:
+        """End the session and those opened by ``new_session``, ``fork`` and ``vector``; stop the provider's server."""
+        if self._parent is not None:
+            self._parent._children.discard(self)
+        vectors, self._vectors = self._vectors, []
+        children, self._children = self._children, set()
+        try:
+            closing = [*(vector.close() for vector in vectors), *(child.close() for child in children)]
+            # Whoever is cancelled here has let go of all of these: they end none the less.
+            await asyncio.shield(asyncio.gather(*closing, self.disconnect()))
+        finally:
+            provider, self._provider = self._provider, None
+            if provider is not None:
+                await run_in_thread(provider.shut_down)
+
+    @blocks_outside_loop
+    async def new_session(self) -> Self:
+        """Open a further session on the same server; it is closed with this one."""
+        await self._linked()
+        child = self._child()
+        await child._linked()
+        return child
+
+    @blocks_outside_loop
+    async def fork(self, count: int = 1) -> list[Self]:
+        """Open sessions that continue from where this one stands, each on its own from there.
+
+        Args:
+            count: How many.
+
+        Returns:
+            Clients of the new sessions, which are closed with this one.
+
+        Raises:
+            ConfigurationError: ``count`` is below 1, or the server speaks the legacy wire, which has no fork.
+            ServerCapacityError: The server has fewer places left. Nothing was opened.
+            ServerExecutionError: The environment can't be forked; the message says what was tried.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came, and the session is lost.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+
+        Example:
+            >>> async with CatchEnv(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     await env.reset(seed=1)
+            ...     group = [env, *await env.fork(7)]  # eight that share what has been played
+        """
+        if count < 1:
+            raise ConfigurationError(f"Expected at least 1 session, got {count}.")
+        link = await self._linked()
+        forked = await link.fork(count, self._message_timeout_s)
+        if isinstance(forked, list):
+            return [self._forked_child(child) for child in forked]
+        _answer_data(forked, MessageType.FORKED)  # raises the error that it carries; none of them ends this session
+        raise invalid_answer(MessageType.FORKED, forked)
+
+    def _child(self, link: Link | None = None) -> Self:
+        """Make a client of another session on the same server, to be closed with this one."""
+        child = self._another()
+        child._parent, child._link = self, link  # the same class
+        self._children.add(child)
+        return child
+
+    def _forked_child(self, link: Link) -> Self:
+        """Make a client of a session that continues from this one's, with what the subclass keeps of the episode."""
+        child = self._child(link)
+        for name, value in vars(self).items():
+            if name not in _OF_EVERY_CLIENT:
+                setattr(child, name, _copied(value))
+        return child
+
+    def _another(self) -> Self:
+        """Make a client of the same server anew: hooks may keep what they have seen, which is one session's."""
+        args, kwargs = self._made_with
+        other = type(self)(*args, **kwargs)
+        other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
+        return other
+
+    def _for_slots(self, count: int) -> list[Self]:
+        """Return what writes the actions and reads the answers of each slot of a vector."""
+        hooks = (type(self)._step_payload, type(self)._parse_result)
+        if all(hook.__module__ in _STATELESS for hook in hooks):
+            return [self] * count
+        return [self._another() for _ in range(count)]
+
+    def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
+        """Open many sessions on the server, to be stepped together; they are closed with this client.
+
+        A session of the client's own that has not been used yet gives its place back; the next call opens it again. One
+        that was forked from another stays as it is, beside the vector's.
+
+        Args:
+            count: How many.
+            autoreset: Whether a step resets a session whose episode has ended, instead of stepping it.
+
+        Returns:
+            The sessions. Where no event loop runs, it is a ``SyncVectorEnv``, as from ``sync().vector(count)``.
+
+        Raises:
+            ConfigurationError: ``count`` is below 1, or the address or a header is none.
+            ConnectionFailedError: There is no server, or it refused.
+            ServerError: The server grants fewer sessions, or could not make the environments.
+
+        Example:
+            >>> async with CatchEnv(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     games = await env.vector(64)
+            ...     results = await games.reset(seeds=range(64))
+        """
+        if in_event_loop():
+            return self._open_vector(count, autoreset)
+        blocking = self.sync().vector(count, autoreset=autoreset)
+        return cast("Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]", blocking)
+
+    async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":
+        from openenv.core.client.vector import VectorEnv  # it imports this module
+
+        vector = VectorEnv(self, count, autoreset=autoreset)
+        self._vectors.append(vector)  # now: close() ends those that are being opened, too
+        try:
+            async with self._connecting.here():
+                settings = await self._connection_settings()
+            if (
+                self._link is not None and not self._link.asked
+            ):  # ``async with`` has opened it, and its place may be wanted
+                await self.disconnect()
+            await vector.open(settings)
+        finally:
+            self._vectors = [each for each in self._vectors if not each.closed]
+        return vector
+
+    @blocks_outside_loop
+    async def schemas(self) -> dict[str, dict[str, Any]]:
+        """Read the JSON Schemas that the server publishes.
+
+        Returns:
+            The schemas of ``action``, ``observation`` and ``state``.
+
+        Raises:
+            ConnectionFailedError: There is no server, or it has no schemas.
+            ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
+        """
+        await self._started()
+        assert self._base_url is not None
+        timeout_s = None if self._message_timeout_s is None else self._connect_timeout_s + self._message_timeout_s
+        return await asyncio.to_thread(fetch_schemas, self._base_url, self._headers, timeout_s)
+
+    @blocks_outside_loop
+    async def tasks(self, split: str = "train") -> list[dict[str, Any]]:
+        """List the tasks of a split, where the environment lists them.
+
+        Args:
+            split: Name of the split.
+
+        Returns:
+            What ``reset`` is passed for each task.
+
+        Raises:
+            ConfigurationError: The environment lists no tasks, or there is no such split.
+            ConnectionFailedError: There is no server.
+            ProviderError: The provider could not start one.
+            ServerUnauthorizedError: The server asks for a token, or for another one.
+
+        Example:
+            >>> async with GenericEnvClient(base_url="http://localhost:8000") as env:  # doctest: +SKIP
+            ...     for task in await env.tasks("test"):
+            ...         await env.reset(**task)
+        """
+        await self._started()
+        assert self._base_url is not None
+        return await asyncio.to_thread(fetch_tasks, self._base_url, split, self._headers)
+
+    def reset(self, /, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
+        """Start an episode.
+
+        Args:
+            **kwargs: ``seed``, ``episode_id`` and the task's parameters, as the environment's ``reset`` takes them.
+
+        Returns:
+            The first observation.
+
+        Raises:
+            ServerError: The server refused or the environment failed; the subclass says how.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
+        """
+        return self._exchange(RESET, to_json(kwargs, fallback=plain_value), MessageType.OBSERVATION, self._parse_result)
+
+    def step(self, action: ActT, **kwargs: Any) -> Coroutine[Any, Any, StepResult[ObsT]]:
+        """Do one action.
+
+        Args:
+            action: The action.
+            **kwargs: Not sent, since the wire has no place for it; accepted because the public client does.
+
+        Returns:
+            Observation, reward and done flag.
+
+        Raises:
+            ServerError: The action was refused or the environment failed; the subclass says how.
+            ConnectionFailedError: There is no server.
+            ConnectionLostError: The connection went before the answer came; the step may have happened.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``; the step may have happened.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
+        """
+        data = to_json(self._step_payload(action), fallback=plain_value)
+        return self._exchange(b"step", data, MessageType.OBSERVATION, self._parse_result)
+
+    def state(self) -> Coroutine[Any, Any, StateT]:
+        """Read where the episode stands.
+
+        Raises:
+            ServerError: The environment failed.
+            ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+            InvalidAnswerError: What came is no answer, or does not fit the client's classes.
+        """
+        return self._exchange(b"state", None, MessageType.STATE, self._parse_state)
+
+    def render(self) -> Coroutine[Any, Any, Picture | None]:
+        """Have the environment show where the episode stands.
+
+        Returns:
+            What its ``render`` gives: text, HTML, SVG or an image; ``None`` where it gives nothing.
+
+        Raises:
+            RequestRejectedError: The server speaks the legacy wire only, which has no pictures.
+            ServerError: The environment failed.
+            ConnectionLostError: The connection went before the answer came.
+            ResponseTimeoutError: No answer came within ``message_timeout_s``.
+        """
+        return self._exchange(b"render", None, MessageType.PICTURE, _read_picture)
+
+    def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
+        """Return a facade with the same methods, blocking and typed so."""
+        from openenv.core.client.sync import SyncEnvClient  # it imports this module
+
+        if self._facade is None:
+            self._facade = SyncEnvClient(self)
+        return self._facade
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self._linked()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    def __enter__(self) -> Self:
+        """Connect, blocking."""
+        wait_for(self.connect)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close, blocking."""
+        wait_for(self.close)
+
+    def _exchange(
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    ) -> Coroutine[Any, Any, ResultT]:
+        """Send a request and parse its answer, following the one rule for when a call blocks."""
+        if in_event_loop():
+            return self._exchange_async(kind, data, expected, parse)
+        return cast("Coroutine[Any, Any, ResultT]", self._exchange_blocking(kind, data, expected, parse))
+
+    async def _exchange_async(
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    ) -> ResultT:
+        link = self._link_here() or await self._linked(kind)
+        try:
+            message = await link.exchange(kind, data, self._message_timeout_s)
+        except RequestNotSentError:
+            if kind != RESET:
+                raise
+            link = await self._linked(kind)
+            message = await link.exchange(kind, data, self._message_timeout_s)
+        return read_answer(link, message, expected, parse)
+
+    def _exchange_blocking(
+        self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+    ) -> ResultT:
+        try:
+            link, message = self._ask_blocking(kind, data)
+        except RequestNotSentError:
+            if kind != RESET:
+                raise
+            link, message = self._ask_blocking(kind, data)
+        return read_answer(link, message, expected, parse)
+
+    def _ask_blocking(self, kind: bytes, data: bytes | None) -> tuple[Link, Any]:
+        """Hand a request to the loop's thread and do all else in this one: no task, no future."""
+        background = background_loop()
+        link = self._link
+        if link is None or not link.answers or link.connection.loop is not background.loop:
+            link = background.run(self._linked(kind))
+        answer = ThreadAnswer()
+        background.call(link.ask, kind, data, answer)
+        message = answer.wait(self._message_timeout_s)
+        if message is None:
+            link.usable = False  # at once: this thread's next call must not find it
+            background.call(link.drop)
+            raise timed_out(self._message_timeout_s)
+        return link, message
+
+    async def _linked(self, kind: bytes | None = None) -> Link:
+        """Return the session, opening one where there is none that answers.
+
+        Args:
+            kind: What is about to be asked.
+
+        Raises:
+            OpenEnvError: The last one was lost, and nobody knows yet. A reset need not know.
+        """
+        link = self._link_here()
+        if link is None:
+            async with self._connecting.here():  # of calls that come together, the first one connects
+                link = self._link_here()
+                if link is None:
+                    loss = None if self._link is None else self._link.untold_loss()
+                    if loss is not None and kind != RESET:
+                        raise loss
+                    link = self._link = await self._open_link()
+        return link
+
+    def _link_here(self) -> Link | None:
+        """Return the session if it answers in this loop; let go of one whose loop has ended."""
+        return link_here(self._link, type(self).__name__)
+
+    async def _open_link(self) -> Link:
+        endings = self._endings
+        settings = await self._connection_settings()
+        try:
+            link = await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
+        except ConnectionFailedError as error:
+            raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
+        if self._endings != endings:  # by close() or disconnect(), which saw no session
+            await link.end()
+            raise given_up()
+        return link
+
+    async def _started(self) -> None:
+        """Have the server started if that is still to be done."""
+        async with self._connecting.here():
+            await self._connection_settings()
+
+    async def _connection_settings(self) -> ConnectionSettings:
+        """Say where to connect to, having the server started if that is still to be done; needs the lock."""
+        if self._base_url is None:
+            assert self._provider is not None
+            self._base_url = await start_in_thread(self._provider.launch, self._provider.shut_down)
+        if self._own_token is None and self._provider is not None and self._provider.token is not None:
+            self._headers = authorized_headers(self._own_headers, self._provider.token)
+        return ConnectionSettings(
+            url=convert_to_ws_url(self._base_url),
+            connect_timeout_s=self._connect_timeout_s,
+            max_message_bytes=self._max_message_bytes,
+            ping_interval_s=self._ping_interval_s,
+            ping_timeout_s=self._ping_timeout_s,
+            headers=tuple(self._headers.items()),
+            check_server=self._check_server,
+        )
+
+
+def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> dict[str, str]:
+    """Return a client's headers with what authorizes it.
+
+    Args:
+        headers: Headers; an ``Authorization`` among them stays.
+        token: The token; ``None`` for what ``OPENENV_TOKEN`` says, and empty for none.
+
+    Raises:
+        ConfigurationError: The token can't stand in a header.
+    """
+    given = dict(headers or {})
+    token = os.environ.get("OPENENV_TOKEN", "") if token is None else token
+    if not token or any(name.lower() == "authorization" for name in given):
+        return given
+    if _TOKEN.fullmatch(token) is None:
+        raise ConfigurationError(
+            "Expected the token (OPENENV_TOKEN) to be visible ASCII characters without spaces; one of its "
+            f"{len(token)} characters is none."
+        )
+    return {**given, "Authorization": f"Bearer {token}"}
+
+
+def link_here(link: Link | None, user: str) -> Link | None:
+    """Return a session if it answers in this loop, and let go of one whose loop has ended.
+
+    Args:
+        link: The session.
+        user: What uses it.
+
+    Raises:
+        ClientModeError: It is another loop's.
+    """
+    if link is None or not link.answers:
+        return None
+    if link.connection.loop is asyncio.get_running_loop():
+        return link
+    if link.connection.orphaned:
+        link.abandon()
+        return None
+    way = "sync" if link.connection.loop is background_loop().loop else "async"
+    raise ClientModeError(
+        f"{user} is already being used in {way} mode. "
+        "Create a separate client instance when mixing sync and async code."
+    )
+
+
+def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    """Parse an answer, or raise the error that it carries."""
+    try:
+        return parse(_answer_data(message, expected))
+    except ValidationError as error:
+        raise InvalidAnswerError(
+            f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
+        ) from error
+    except _LAST_WORDS as error:
+        if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
+            link.retire()
+        raise
+
+
+def _read_picture(data: dict[str, Any]) -> Picture | None:
+    return Picture.model_validate(data) if data else None
+
+
+def _answer_data(message: Any, expected: str) -> dict[str, Any]:
+    """Return an answer's ``data``, or raise the error that it carries."""
+    if isinstance(message, dict):
+        kind, data = message.get("type"), message.get("data")
+        if isinstance(data, dict):
+            if kind == expected:
+                return data
+            if kind == MessageType.ERROR:
+                raise ServerError.from_frame(data)
+    raise invalid_answer(expected, message)
+
+
+def _copied(value: Any) -> Any:
+    """Copy what a subclass keeps, with all that is in it; what can't be copied is shared."""
+    try:
+        return copy.deepcopy(value)
+    except TypeError:
+        return value
+
+
+def _checked_mode(mode: str | None) -> str:
+    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
+    if given.lower() not in _MODES:
+        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {given!r}.")
+    return given.lower()

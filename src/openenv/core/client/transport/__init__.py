@@ -1,0 +1,1 @@
+"""How a client reaches a server: sockets, sessions over them, and what happens when a socket is lost."""

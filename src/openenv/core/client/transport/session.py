@@ -1,0 +1,280 @@
+"""A client's session with its server: requests out, each answer to whoever asked.
+
+On the legacy wire a session has a connection of its own and answers come in the order of the requests; on v1 it shares
+one and outlives it, see ``v1_links.py`` and ``hubs.py``.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Any, NoReturn
+
+from pydantic_core import from_json
+
+from openenv.core.client.transport.connection import Connection
+from openenv.core.client.transport.waiter import Answer
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionLostError,
+    OpenEnvError,
+    RequestNotSentError,
+    ResponseTimeoutError,
+)
+
+RESET = b"reset"
+"""The request that starts an episode, and so minds no lost session."""
+
+
+class Link(ABC):
+    """One session with a server. Everything but ``retire`` is for the connection's own loop.
+
+    Attributes:
+        usable: Cleared, by any thread, once the session is over or given up.
+        asked: Whether anything has been asked of it, or of the one that it was forked from.
+    """
+
+    def __init__(self) -> None:
+        self.usable = True
+        self.asked = False
+        # Why the session was lost, and whether anybody knows.
+        self._loss: OpenEnvError | None = None
+        self._loss_is_known = False
+
+    @property
+    @abstractmethod
+    def connection(self) -> Connection:
+        """What it goes over."""
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id; ``None`` where the wire tells none."""
+        return None
+
+    @property
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether a request would be answered, if only with what the server has said already."""
+
+    @abstractmethod
+    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
+        """Send a request.
+
+        Args:
+            kind: Its ``type``.
+            data: Its ``data`` as JSON; ``None`` for a type that has none.
+            answer: Learns of the answer, or of the loss of the connection.
+        """
+
+    @abstractmethod
+    async def fork(self, count: int, timeout_s: float | None) -> "list[Link] | Any":
+        """Open sessions that continue from the same state.
+
+        Args:
+            count: How many.
+            timeout_s: Seconds that the server may take; ``None`` for no limit.
+
+        Returns:
+            The sessions, or the server's message that says why there are none.
+
+        Raises:
+            ConfigurationError: The server does not speak v1.
+            OpenEnvError: As ``exchange`` raises.
+        """
+
+    async def exchange(
+        self,
+        kind: bytes,
+        data: bytes | None,
+        timeout_s: float | None,
+        taker: "Callable[[asyncio.Future[Any]], Answer] | None" = None,
+    ) -> Any:
+        """Send a request and await its answer. Cancelling is safe: a late answer is not taken for another one.
+
+        Args:
+            kind: Its ``type``.
+            data: Its ``data`` as JSON; ``None`` for a type that has none.
+            timeout_s: Seconds that the answer may take; ``None`` for no limit.
+            taker: Makes what takes the answer in place of the future that is awaited, and settles that.
+
+        Raises:
+            ConnectionLostError: The connection went.
+            InvalidAnswerError: The answer was too long to be taken.
+            ResponseTimeoutError: No answer came in time. The session is given up.
+        """
+        answer: asyncio.Future[Any] = self.connection.loop.create_future()
+        self.ask(kind, data, answer if taker is None else taker(answer))
+        if timeout_s is None or answer.done():
+            return await answer
+        timer = self.connection.loop.call_later(timeout_s, self._time_out, answer, timeout_s)
+        try:
+            return await answer
+        finally:
+            timer.cancel()
+
+    def refusal(self) -> Any:
+        """Return what the server has said instead of opening a session, or ``None``."""
+        return None
+
+    def untold_loss(self) -> OpenEnvError | None:
+        """Return why the session was lost where nobody has been told, which is so no more; ``None`` otherwise.
+
+        A session that nothing was asked of had no episode to lose.
+        """
+        if self._loss is None or self._loss_is_known or not self.asked:
+            return None
+        self._loss_is_known = True
+        return unsent(self._loss)
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Give the session up at once."""
+
+    @abstractmethod
+    def retire(self) -> None:
+        """Let nothing be asked any more, and leave soon: the server said the last word. Any thread may call this."""
+
+    async def end(self) -> None:
+        """End the session, from whichever loop this is called in."""
+        self.usable = False
+        loop = self.connection.loop
+        if loop is asyncio.get_running_loop():
+            await self._end()
+        elif self.connection.orphaned:
+            self.abandon()
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(), loop))
+
+    def abandon(self) -> None:
+        """Let go of a session whose loop does not run."""
+        self.usable = False
+        self.connection.abandon()
+
+    @abstractmethod
+    async def _end(self) -> None:
+        """End the session, in its own loop."""
+
+    def _time_out(self, answer: "asyncio.Future[Any]", timeout_s: float) -> None:
+        if not answer.done():
+            answer.set_exception(timed_out(timeout_s))
+            self.drop()
+
+
+class LegacyLink(Link):
+    """A session with a connection of its own."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._waiting: deque[Answer] = deque()
+        # What the server said without being asked: the reason for which it is about to close.
+        self._unasked: deque[Any] = deque()
+        connection.hand_over(self)
+
+    @property
+    def connection(self) -> Connection:
+        """The session's own."""
+        return self._connection
+
+    @property
+    def answers(self) -> bool:
+        """Whether a request would be answered."""
+        return self.usable and (self.connection.is_open or bool(self._unasked))
+
+    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
+        """Send a request; see ``Link.ask``."""
+        self.asked = True
+        if self._unasked:
+            answer.set_result(self._unasked.popleft())
+            return
+        message = b'{"type":"%b"}' % kind if data is None else b'{"type":"%b","data":%b}' % (kind, data)
+        try:
+            self.connection.send_message(message)
+        except OpenEnvError as error:
+            answer.set_exception(error)
+        else:
+            self._waiting.append(answer)
+
+    async def fork(self, count: int, timeout_s: float | None) -> NoReturn:
+        """Refuse: the legacy wire has no message for it. Nothing is sent."""
+        raise ConfigurationError(
+            "fork() needs a server that speaks v1 of the wire; this one speaks the legacy wire only, as the public "
+            "OpenEnv does. Serve the environment with this package, or open sessions with new_session() and reset each "
+            "with the same seed."
+        )
+
+    def drop(self) -> None:
+        """Drop the connection."""
+        self.usable = False
+        self.connection.drop()
+
+    def retire(self) -> None:
+        """Close the connection soon."""
+        self.usable = False
+        self.connection.retire()
+
+    async def _end(self) -> None:
+        self.connection.usable = False
+        await self.connection.close()
+
+    def received(self, message: bytes) -> None:
+        """Give an answer to whoever has waited longest."""
+        document = parsed(message)
+        if not self._waiting:
+            self._unasked.append(document)
+            return
+        answer = self._waiting.popleft()
+        if not answer.done():  # else its caller was cancelled
+            answer.set_result(document)
+
+    def lost(self) -> None:
+        """Tell everybody who waits that no answer will come."""
+        if self._loss is None:
+            self._loss = self.connection.lost_error()
+            told = fail(self._waiting, self.connection.lost_error)
+            self._loss_is_known = told or bool(self._unasked) or not self.usable
+            self._waiting.clear()
+
+
+def timed_out(timeout_s: float | None) -> ResponseTimeoutError:
+    """Make the error for an answer that did not come."""
+    return ResponseTimeoutError(
+        f"The server did not answer within {timeout_s} s (message_timeout_s), which --step-timeout-s sets for a "
+        "command. The session was given up, since a late answer could be taken for another one; the next call opens a "
+        "new session."
+    )
+
+
+def parsed(message: bytes) -> Any:
+    """Return the object or array that a frame holds, or the frame itself where it holds none."""
+    try:
+        document = from_json(message)
+    except ValueError:
+        return message
+    return document if isinstance(document, dict | list) else message
+
+
+def fail(waiting: Iterable[Answer], make_error: Callable[[], OpenEnvError]) -> bool:
+    """Tell everybody who waits, each with an error of its own: it takes the traceback of where it is raised.
+
+    Returns:
+        Whether there was anybody.
+    """
+    pending = [answer for answer in waiting if not answer.done()]
+    for answer in pending:
+        answer.set_exception(make_error())
+    return bool(pending)
+
+
+def unsent(loss: OpenEnvError) -> OpenEnvError:
+    """Make the error for a request that was not sent, since its session was lost before."""
+    return RequestNotSentError(*loss.args) if isinstance(loss, ConnectionLostError) else copy(loss)
+
+
+def given_up() -> OpenEnvError:
+    """Make the error for an answer that is not waited for any more."""
+    return ConnectionLostError(
+        "The client closed the session, by close() or since another call got no answer in time, before the answer "
+        "came. The next call opens a new session."
+    )

@@ -1,0 +1,306 @@
+"""A client's session on v1, which shares its connection and outlives it.
+
+A session has one request under way at a time, and keeps it until its answer has come: on another connection it can be
+sent again under the same number, which the server carries out once.
+"""
+
+import asyncio
+from collections import deque
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic_core import to_json
+
+from openenv.core.client.transport.connection import Connection
+from openenv.core.client.transport.resending import MOST_RESENDS
+from openenv.core.client.transport.session import RESET, Link, fail, given_up, unsent
+from openenv.core.client.transport.waiter import Answer
+from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError, OpenEnvError, RequestNotSentError
+from openenv.core.wire.errors import error_data
+from openenv.core.wire.messages import MessageType
+
+if TYPE_CHECKING:
+    from openenv.core.client.transport.shared_connection import Hub
+
+
+class Terms(NamedTuple):
+    """What the server says of a session that it opens.
+
+    Attributes:
+        token: What takes the session up again; ``None`` where it can't be.
+        window_s: Seconds for which it is kept when its connection has gone.
+        max_message_bytes: The longest message that the server takes; ``None`` where it does not say.
+    """
+
+    token: str | None = None
+    window_s: float = 0.0
+    max_message_bytes: int | None = None
+
+    @classmethod
+    def of(cls, data: Any, token: Any = None) -> "Terms":
+        """Read them from an answer's ``data``, whatever that is, and a token that stands elsewhere."""
+        if not isinstance(data, dict):
+            return cls()
+        token = data.get("token") if token is None else token
+        window_s, limit = data.get("resume_window_s"), data.get("max_message_bytes")
+        return cls(
+            token if isinstance(token, str) else None,
+            window_s if isinstance(window_s, int | float) and 0 < window_s < _LONGEST_WINDOW_S else 0.0,
+            limit if isinstance(limit, int) else None,
+        )
+
+
+# A month, as good as for ever; what is no number does not pass it.
+_LONGEST_WINDOW_S = 2_592_000.0
+
+
+class V1Link(Link):
+    """A session that shares its connection.
+
+    Args:
+        hub: The connection's.
+        session: The session's id; empty where the server has opened none.
+        terms: What the server has said of it.
+        refusal: What the server said instead; it is the answer to the first request.
+
+    Attributes:
+        attached: Whether the connection that the hub has now is the one that the server answers this session on.
+        opened_by: Number of the ``open`` that it is the answer to; 0 where it was forked.
+        resends: How often the request under way was sent again, on one connection after another.
+        close_id: Number of the message that ends the session, once that was sent.
+        closings: How often that was sent.
+    """
+
+    def __init__(self, hub: "Hub", session: str, terms: Terms, refusal: Any = None) -> None:
+        super().__init__()
+        self.hub = hub
+        self.session = session
+        self.terms = terms
+        self.attached = True
+        self.opened_by = 0
+        self.resends = 0
+        self._encoded_session = to_json(session)
+        self._refusal = refusal
+        # Numbers of the requests that were sent and answered last, and who waits for the answer that has not come.
+        self._last_id = 0
+        self._answered_id = 0
+        self._answer: Answer | None = None
+        self._message = b""
+        # What is asked meanwhile.
+        self._queue: deque[tuple[bytes, bytes | None, Answer]] = deque()
+        self.close_id = 0
+        self.closings = 0
+        self._closed: Answer | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The hub's; during an outage the one that has gone."""
+        return self.hub.connection
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id; ``None`` where the server has opened none."""
+        return self.session or None
+
+    @property
+    def answers(self) -> bool:
+        """Whether a request would be answered, perhaps not before the hub has connected again."""
+        return self.usable and (self.hub.lives or self._refusal is not None)
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether the server keeps the session when its connection goes."""
+        return self.terms.window_s > 0 and self.terms.token is not None
+
+    def refusal(self) -> Any:
+        """Return what the server has said instead of opening the session."""
+        return self._refusal
+
+    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
+        """Send a request; see ``Link.ask``."""
+        message = self.prepare(kind, data, answer)
+        if message is not None:
+            self.hub.post(message)
+
+    def prepare(self, kind: bytes, data: bytes | None, answer: Answer) -> bytes | None:
+        """Write a request, for the hub to send now; ``None`` where it is answered here, or its turn is to come."""
+        self.asked = True
+        if self._refusal is not None:
+            self.usable = False
+            answer.set_result(self._refusal)
+            return None
+        if not self.usable:  # since its caller looked, which may have been in another thread
+            answer.set_exception(self._end_error(kind))
+            return None
+        limit = self.terms.max_message_bytes
+        if data is not None and limit is not None and len(data) > limit:
+            answer.set_result(_too_large(len(data), limit))
+            return None
+        if self._answer is not None or not self.attached:
+            self._queue.append((kind, data, answer))
+            return None
+        return self._write(kind, data, answer)
+
+    async def fork(self, count: int, timeout_s: float | None) -> "list[Link] | Any":
+        """Open sessions that continue from the same state; see ``Link.fork``."""
+        return await self.exchange(b"fork", b'{"count":%d}' % count, timeout_s, partial(_Forking, self))
+
+    def closing(self, answer: Answer, last_id: int | None = None) -> bytes:
+        """Write the message that ends the session.
+
+        Args:
+            answer: Learns of the end.
+            last_id: Number of the last request that the server knows of, where that is not the last that was sent.
+        """
+        self._closed = answer
+        self.closings += 1
+        self.close_id = (self._last_id if last_id is None else last_id) + 1
+        return b'{"type":"close","id":%d,"session":%b}' % (self.close_id, self._encoded_session)
+
+    def attaching(self, number: int, max_message_bytes: int) -> bytes:
+        """Write the message that takes the session up on another connection."""
+        data = {"token": self.terms.token, "answered": self._answered_id, "max_message_bytes": max_message_bytes}
+        return b'{"type":"attach","id":%d,"session":%b,"data":%b}' % (number, self._encoded_session, to_json(data))
+
+    @property
+    def was_resent_too_often(self) -> bool:
+        """Whether the request under way has ended so many connections that it is not to be sent again."""
+        return self._answer is not None and self.resends >= MOST_RESENDS
+
+    def resume(self) -> None:
+        """Have sent again what was not answered, or send what has waited."""
+        if self._answer is None:
+            self.attached = True
+            self._begin_next()
+        else:
+            self.hub.resending.add(self)
+
+    def send_again(self) -> None:
+        """Send the request under way on the connection that there is now."""
+        self.attached = True
+        self.resends += 1
+        self.hub.post(self._message)
+
+    def lose(self, loss: OpenEnvError) -> None:
+        """Learn that the session is lost; those who wait are told why, or else whoever asks next."""
+        queue, self._queue = self._queue, deque()
+        told = [fail([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
+        told.append(fail(self.unanswered(), partial(copy, loss)))
+        self._loss, self._loss_is_known = loss, any(told) or not self.usable
+        self.usable = False
+
+    def take(self, number: int, message: Any) -> None:
+        """Give an answer to whoever asked, and let the next request go."""
+        answer = self._answer
+        if number != self._last_id or answer is None:
+            if number == self.close_id and self._closed is not None and not self._closed.done():
+                self._closed.set_result(message)
+            return  # else it was answered already
+        self._answer, self._answered_id = None, number
+        if self.resends:
+            self.hub.resending.settle(self)
+        if answer.done():  # its caller was cancelled
+            self.hub.unclaimed(message, attached=self.resends == 0)
+        else:
+            answer.set_result(message)
+        if self._queue and self.usable:  # else it is being closed, and those who wait are told so
+            self._begin_next()
+
+    def unanswered(self) -> list[Answer]:
+        """Forget every request that has no answer, and return who waits for them."""
+        waiting = [answer for answer in (self._answer, self._closed) if answer is not None]
+        waiting += [answer for _, _, answer in self._queue]
+        self._answer = self._closed = None
+        self._queue.clear()
+        return waiting
+
+    def drop(self) -> None:
+        """Have the server end the session, whatever it is doing, and tell everybody who waits."""
+        self.usable = False
+        self.hub.drop(self)
+
+    def retire(self) -> None:
+        """Leave the hub soon. The server may hold the session, as where it could not make the environment anew."""
+        self.usable = False
+        if self._refusal is None:
+            self.connection.loop.call_soon_threadsafe(self.hub.drop, self)
+
+    def abandon(self) -> None:
+        """Let go of a session whose loop does not run."""
+        self.usable = False
+        self.hub.abandon(self)
+
+    async def _end(self) -> None:
+        await self.hub.end(self)
+
+    def _end_error(self, kind: bytes) -> OpenEnvError:
+        """Make the error for a request that comes after the end."""
+        if self._loss is None:
+            return given_up() if self.hub.lives else self.hub.lost_error()
+        self._loss_is_known = True
+        return _unsent(kind, self._loss)
+
+    def _begin_next(self) -> None:
+        while self._queue and self._answer is None and self.attached:
+            kind, data, answer = self._queue.popleft()
+            if not answer.done():  # else its caller was cancelled before it was sent
+                self.hub.post(self._write(kind, data, answer))
+
+    def _write(self, kind: bytes, data: bytes | None, answer: Answer) -> bytes:
+        """Write the next request and expect its answer."""
+        self._last_id += 1
+        self._answer = answer
+        self.resends = 0
+        if data is None:
+            message = b'{"type":"%b","id":%d,"session":%b}' % (kind, self._last_id, self._encoded_session)
+        else:
+            message = b'{"type":"%b","id":%d,"session":%b,"data":%b}' % (
+                kind,
+                self._last_id,
+                self._encoded_session,
+                data,
+            )
+        self._message = message
+        return message
+
+
+class _Forking:
+    """Takes the answer to a fork: the new sessions are the hub's before anything else comes from the server.
+
+    Args:
+        link: The session that is forked.
+        result: Who waits for the sessions.
+    """
+
+    def __init__(self, link: V1Link, result: "asyncio.Future[Any]") -> None:
+        self._link = link
+        self._result = result
+
+    def set_result(self, message: Any) -> None:
+        """Take the sessions, or the message that says why there are none."""
+        if not isinstance(message, dict) or message.get("type") != MessageType.FORKED:
+            self._result.set_result(message)
+            return
+        try:
+            self._result.set_result(self._link.hub.adopt(message, attached=self._link.resends == 0))
+        except InvalidAnswerError as error:
+            self._result.set_exception(error)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Learn that there will be none."""
+        self._result.set_exception(error)
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._result.done()
+
+
+def _unsent(kind: bytes, loss: OpenEnvError) -> OpenEnvError:
+    """Make the error for a request that was not sent: a reset asks again, whatever its session was lost by."""
+    return RequestNotSentError(*loss.args) if kind == RESET else unsent(loss)
+
+
+def _too_large(size: int, limit: int) -> dict[str, Any]:
+    """Make the answer that the server would give."""
+    return {"type": MessageType.ERROR, "data": error_data(MessageTooLargeError(size, limit))}

@@ -1,0 +1,71 @@
+"""Clients of the public form, whose hooks keep what they have seen: each session has an instance of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.environments.common import CounterEnvironment
+from tests.support.servers import RunningServer
+
+from openenv.core.client.client import _OF_EVERY_CLIENT, EnvClient
+from openenv.core.client.generic import GenericEnvClient
+from openenv.core.client.results import StepResult
+from openenv.core.env_server.app import create_fastapi_app
+
+
+class RememberingEnv(EnvClient[int, int, dict[str, Any]]):
+    """Notes what went out and what came back, and sums it up in its own way."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sent: list[int] = []
+        self.seen: list[int] = []
+
+    def _step_payload(self, action: int) -> dict[str, Any]:
+        self.sent.append(action)
+        return {"amount": action}
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[int]:
+        total = payload["observation"]["total"]
+        if not total:
+            self.sent.clear()
+            self.seen.clear()
+        self.seen.append(total)
+        return StepResult(sum(self.sent), payload["reward"], payload["done"])
+
+    def _parse_state(self, payload: dict[str, Any]) -> dict[str, Any]:
+        return payload
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with RunningServer(create_fastapi_app(CounterEnvironment, max_concurrent_envs=16)) as server:
+        yield server
+
+
+def test_each_slot_of_a_vector_has_hooks_of_its_own(server: RunningServer) -> None:
+    with RememberingEnv(base_url=server.url).sync() as client, client.vector(4) as vector:
+        vector.reset()
+        vector.step([1, 2, 3, None])
+        results = vector.step([1, 1, None, 1])
+        seen = [result.observation if isinstance(result, StepResult) else result for result in results]
+        assert seen == [2, 3, None, 1]
+        assert isinstance(client.async_client, RememberingEnv)
+        assert client.async_client.sent == []
+
+
+async def test_a_further_session_has_hooks_of_its_own_and_a_fork_goes_on(server: RunningServer) -> None:
+    async with RememberingEnv(base_url=server.url) as client:
+        await client.reset()
+        await client.step(2)
+        other = await client.new_session()
+        assert other.sent == []
+        await other.reset()
+        await other.step(1)
+        (fork,) = await client.fork()
+        assert (await fork.step(1)).observation == 3
+        assert [client.sent, other.sent, fork.sent] == [[2], [1], [2, 1]]
+
+
+def test_what_is_of_every_client_is_known_by_name() -> None:
+    assert vars(GenericEnvClient(base_url="http://127.0.0.1:1")).keys() == _OF_EVERY_CLIENT
