@@ -4,7 +4,9 @@
 
 An environment with ``BLOCKING = False`` is stepped through the whole application, which is handed its frames in this
 process; functions of other packages, comprehensions and generator expressions are left out, and each function counts
-once. The journal is a file of SQLite's; functions that another thread calls to write it are left out as well.
+once. Beside all functions, those are counted that another module calls: the stations at which a reader who follows the
+step opens a further file, or returns to it. The journal is a file of SQLite's; functions that another thread calls to
+write it are left out as well.
 """
 
 import asyncio
@@ -26,23 +28,26 @@ _SOURCE = "/openenv/core/"
 _WARM_UP_STEPS = 3
 
 
-async def functions_of_a_step(wire: str, journal: Path | None = None) -> list[str]:
+async def functions_of_a_step(wire: str, journal: Path | None = None) -> dict[str, bool]:
     """Name the functions that one step goes through, in the order in which they are called first.
 
     Args:
         wire: ``v1`` or ``legacy``.
         journal: File of the journal; ``None`` for none.
+
+    Returns:
+        By a function's qualified name, whether the caller is in another module.
     """
     path = None if journal is None else str(journal)
     app = create_app(NonBlockingEchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=2, journal=path)
     socket = InProcessSocket(app, V1 if wire == "v1" else None)
     frames = await (_v1_frames(socket) if wire == "v1" else _legacy_frames(socket))
-    called: dict[str, None] = {}
+    called: dict[str, bool] = {}
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         name = frame.f_code.co_qualname
         if event == "call" and _SOURCE in frame.f_code.co_filename and not name.endswith(">"):
-            called.setdefault(name)
+            called.setdefault(name, _caller(frame) != frame.f_code.co_filename)
 
     for frame in frames[:-1]:
         await socket.ask([frame], 1)
@@ -52,7 +57,13 @@ async def functions_of_a_step(wire: str, journal: Path | None = None) -> list[st
     finally:
         sys.setprofile(None)
     await socket.close()
-    return list(called)
+    return called
+
+
+def _caller(frame: FrameType) -> str | None:
+    """Return the file of the function that called; comprehensions are part of it."""
+    caller = frame.f_back
+    return None if caller is None else caller.f_code.co_filename
 
 
 async def _v1_frames(socket: InProcessSocket) -> list[str]:
@@ -72,8 +83,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for wire, journal in (("legacy", None), ("v1", None), ("v1", Path(folder) / "journal.db")):
             names = asyncio.run(functions_of_a_step(wire, journal))
-            print(f"{wire}{'' if journal is None else ' with a journal'}: {len(names)} functions")
-            print("  " + " > ".join(names))
+            stations = sum(names.values())
+            kind = wire if journal is None else f"{wire} with a journal"
+            print(f"{kind}: {len(names)} functions, {stations} of them called by another module (marked by *)")
+            print("  " + " > ".join(f"{name}*" if called else name for name, called in names.items()))
 
 
 if __name__ == "__main__":

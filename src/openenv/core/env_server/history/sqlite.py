@@ -186,10 +186,11 @@ class SqliteStore:
 
     def write_at_once(self, batch: Batch) -> frozenset[int] | None:
         """See ``Store``."""
-        if self._connection is None or batch.size > _MOST_AT_ONCE:
+        connection = self._connection
+        if connection is None or batch.size > _MOST_AT_ONCE:
             return None
         try:
-            return self._write(batch)
+            return self._write(connection, batch)
         except sqlite3.Error as error:
             if error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_BUSY:
                 return None
@@ -243,11 +244,15 @@ class SqliteStore:
             raise JournalError(f"{error}".removesuffix(".") + ".") from error
 
     def _patiently(self, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
-        self._writer.set_patience(BUSY_TIMEOUT_S)
+        """Call a function with the connection, which waits while another process locks the file."""
+        connection = self._connection
+        if connection is None:
+            raise JournalError("it is closed.")
+        connection.set_patience(BUSY_TIMEOUT_S)
         try:
-            return call(*arguments)
+            return call(connection, *arguments)
         finally:
-            self._writer.set_patience(0.0)
+            connection.set_patience(0.0)
 
     def _start(self) -> int:
         self._close()
@@ -279,7 +284,7 @@ class SqliteStore:
             if path == self._files[0]:
                 self._files = []  # closed in order: the file is complete
 
-    def _write(self, batch: Batch) -> frozenset[int]:
+    def _write(self, connection: SqliteConnection, batch: Batch) -> frozenset[int]:
         values = {
             "run": self._run,
             "known": self._known,
@@ -288,27 +293,21 @@ class SqliteStore:
             "answers": batch.answers,
         }
         if not batch.changes:
-            added = self._writer.execute(_ADD_BATCH_UNLESS_ACQUIRED, values).rowcount
-            return frozenset() if added else self._newly_acquired()
-        with self._writer.changing():
-            acquired = self._newly_acquired()
+            added = connection.execute(_ADD_BATCH_UNLESS_ACQUIRED, values).rowcount
+            return frozenset() if added else self._newly_acquired(connection)
+        with connection.changing():
+            acquired = self._newly_acquired(connection)
             if not acquired:
-                number = self._writer.execute(_ADD_BATCH, values).lastrowid
+                number = connection.execute(_ADD_BATCH, values).lastrowid
                 for statement, changed in batch.changes:
-                    self._writer.execute(statement, {**changed, "batch": number})
+                    connection.execute(statement, {**changed, "batch": number})
             return acquired
 
-    def _newly_acquired(self) -> frozenset[int]:
-        rows = self._writer.execute(_NEWLY_ACQUIRED, {"run": self._run, "known": self._known}).fetchall()
+    def _newly_acquired(self, connection: SqliteConnection) -> frozenset[int]:
+        rows = connection.execute(_NEWLY_ACQUIRED, {"run": self._run, "known": self._known}).fetchall()
         if rows:
             self._known = rows[-1][0]
         return frozenset(session for _, session in rows)
-
-    @property
-    def _writer(self) -> SqliteConnection:
-        if self._connection is None:
-            raise JournalError("it is closed.")
-        return self._connection
 
     def _remove_leftovers(self) -> None:
         """Remove the log of a file that was removed; SQLite would apply that log to the new file."""
