@@ -78,15 +78,24 @@ class ServerProcess:
         module: The module to run, from the repository's root; it is given ``--port`` and ``arguments``.
         arguments: Its further arguments.
         cores: Where to keep it; empty for anywhere.
+        root: The repository to run it in.
     """
 
-    def __init__(self, python: Path, module: str, arguments: Sequence[str] = (), cores: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        python: Path,
+        module: str,
+        arguments: Sequence[str] = (),
+        cores: set[int] | None = None,
+        root: Path = ROOT,
+    ) -> None:
         self.port = free_port()
+        self._root = root
         self._command = [str(python), "-m", module, "--port", str(self.port), *arguments]
         self._cores = cores or set()
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(self._command, cwd=ROOT)
+        self._process = subprocess.Popen(self._command, cwd=self._root)
         pin(self._process.pid, self._cores)
         self._watched = psutil.Process(self._process.pid)
         self._wait_until_it_listens()

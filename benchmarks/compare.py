@@ -1,0 +1,98 @@
+"""``python -m benchmarks.compare CHECKOUT``: CPU of the server per step, in another checkout and in this one.
+
+The other checkout needs its own ``.venv``, as ``make install`` creates it. Both servers run at the same time, on one
+core, and one client steps them in turns of a fraction of a second, so that other work on the machine meets both. The
+table shows the least figure of all turns, which is the cost of a step without other work, and the ratio of these.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, NamedTuple
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench import OUR_PYTHON, PROGRAMS
+from benchmarks.measurements.server_cpu import SESSIONS, legacy_cpu_per_step, v1_cpu_per_step
+from benchmarks.processes import ServerProcess, pinned, split_cores
+from benchmarks.public_package import ROOT
+
+
+class Kind(NamedTuple):
+    """What is compared.
+
+    Attributes:
+        name: Its name in the table.
+        measure: Returns the seconds of CPU per step of a server, with so many sessions and steps.
+        sessions: Number of sessions.
+        environment: Name of the benchmark's environment.
+        journals: Whether the server keeps a journal.
+    """
+
+    name: str
+    measure: Callable[[ServerProcess, int, int], Awaitable[float]]
+    sessions: int = SESSIONS
+    environment: str = "non-blocking"
+    journals: bool = False
+
+
+KINDS = (
+    Kind("64 sockets, BLOCKING = False", legacy_cpu_per_step),
+    Kind("64 sockets, in threads", legacy_cpu_per_step, environment="threaded"),
+    Kind("64 sessions on a socket (v1)", v1_cpu_per_step),
+    Kind("1,024 sessions on a socket (v1)", v1_cpu_per_step, sessions=1024),
+    Kind("64 sessions on a socket (v1), with a journal", v1_cpu_per_step, journals=True),
+)
+
+
+def main(
+    checkout: Annotated[Path, typer.Argument(help="Folder of the other checkout.", exists=True, file_okay=False)],
+    turns: Annotated[int, typer.Option(help="Turns of each server.", min=1)] = 15,
+    steps: Annotated[int, typer.Option(help="Steps in each turn, about.", min=1)] = 20_000,
+) -> None:
+    """Print the CPU of each server per step, in microseconds."""
+    table = Table("CPU per step, µs", "other", "this", "this/other", "other, median", "this, median")
+    for kind in KINDS:
+        other, this = (sorted(figures) for figures in _compare(kind, checkout.resolve(), turns, steps))
+        medians = (f"{figures[len(figures) // 2] * 1e6:.2f}" for figures in (other, this))
+        ratio = f"{this[0] / other[0]:.3f}"
+        table.add_row(kind.name, f"{other[0] * 1e6:.2f}", f"{this[0] * 1e6:.2f}", ratio, *medians)
+    Console().print(table)
+
+
+def _compare(kind: Kind, checkout: Path, turns: int, steps: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of CPU per step in each turn, of the other checkout and of this."""
+    servers_core, clients_core = split_cores()
+    pythons = (checkout / ".venv" / "bin" / "python", OUR_PYTHON)
+    with ExitStack() as stack, pinned(clients_core):
+        servers = [
+            stack.enter_context(
+                ServerProcess(python, f"{PROGRAMS}.serve_ours", _arguments(kind, stack), servers_core, root)
+            )
+            for python, root in zip(pythons, (checkout, ROOT), strict=True)
+        ]
+        figures: list[list[float]] = [[], []]
+        for _ in range(turns):
+            for number, server in enumerate(servers):
+                figures[number].append(uvloop.run(_turn(kind, server, steps)))
+    return figures[0], figures[1]
+
+
+async def _turn(kind: Kind, server: ServerProcess, steps: int) -> float:
+    return await kind.measure(server, kind.sessions, steps)
+
+
+def _arguments(kind: Kind, stack: ExitStack) -> tuple[str, ...]:
+    environment = ("--environment", kind.environment)
+    if not kind.journals:
+        return environment
+    folder = stack.enter_context(TemporaryDirectory(prefix="openenv-journal-"))
+    return (*environment, f"--journal={Path(folder) / 'journal'}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
