@@ -164,7 +164,7 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
         "openenv.cli.commands.pull",
         "openenv.core.containers.docker.",
         "openenv.core.containers.kubernetes.",
-        "openenv.core.env_server.history.postgres",
+        "openenv.core.env_server.history.stores.postgres",
         "openenv.core.env_server.mcp_environment",
         "openenv.core.env_server.operations.tracing",
         "openenv.fleet.",

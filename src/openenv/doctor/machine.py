@@ -6,7 +6,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-from openenv.core.env_server.history.stores import is_address
+from openenv.core.env_server.history.stores.choice import is_address
 from openenv.doctor.finding import Finding, Status
 
 _GIBIBYTE = 2**30

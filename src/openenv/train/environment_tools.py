@@ -15,7 +15,7 @@ from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import MCPClientBase, fetch_tools
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions
-from openenv.core.env_server.sessions.action_tools import tool_names
+from openenv.core.env_server.toolbox.action_tools import tool_names
 from openenv.core.environment_types import generic_arguments
 from openenv.core.exceptions import (
     ConfigurationError,

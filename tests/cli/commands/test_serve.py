@@ -27,7 +27,7 @@ from tests.support.wheels import make_wheel
 from openenv import GenericEnvClient
 from openenv.adapters.gymnasium import GymnasiumVectorEnv
 from openenv.core import MCPToolClient
-from openenv.core.env_server.history.sqlite import open_journal, prepare_journal
+from openenv.core.env_server.history.stores.sqlite import open_journal, prepare_journal
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 

@@ -22,7 +22,7 @@ from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.containers.venv_cache import environment_for, variables_of
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
-from openenv.core.env_server.history.stores import is_address
+from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from openenv.cli.views.action_form import ActionForm
-from openenv.core.env_server.sessions.action_tools import tool_names
+from openenv.core.env_server.toolbox.action_tools import tool_names
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.reader import calls_tool, constants, members
 

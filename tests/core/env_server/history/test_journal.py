@@ -22,7 +22,7 @@ from openenv.core.env_server.history import Journal, JournalRecord
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.clock import JournalClock, journal_time
 from openenv.core.env_server.history.retention import prune
-from openenv.core.env_server.history.sqlite import SqliteConnection, SqliteStore, open_journal, prepare_journal
+from openenv.core.env_server.history.stores.sqlite import SqliteConnection, SqliteStore, open_journal, prepare_journal
 from openenv.core.env_server.mcp.dialect import failed, response_json
 from openenv.core.exceptions import ConfigurationError, EnvironmentTimeoutError, JournalError, SessionLostError
 from openenv.core.wire.messages import V1Request

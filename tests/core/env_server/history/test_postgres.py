@@ -23,9 +23,9 @@ from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.history import Journal, JournalRecord
 from openenv.core.env_server.history.batch import END
 from openenv.core.env_server.history.entries import Checkpoint, Position
-from openenv.core.env_server.history.postgres import PostgresConnection, PostgresStore
 from openenv.core.env_server.history.retention import prune
-from openenv.core.env_server.history.stores import store_at
+from openenv.core.env_server.history.stores.choice import store_at
+from openenv.core.env_server.history.stores.postgres import PostgresConnection, PostgresStore
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.messages import V1Request
@@ -127,7 +127,7 @@ class TestOpening:
             PostgresStore(f"{address}&user=powerless").prepare()
 
     def test_without_the_extra_its_name_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delitem(sys.modules, "openenv.core.env_server.history.postgres")
+        monkeypatch.delitem(sys.modules, "openenv.core.env_server.history.stores.postgres")
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(ConfigurationError, match=r'pip install "openenv-core\[postgres\]"'):
             store_at("postgresql://127.0.0.1/journal")
@@ -241,7 +241,7 @@ class TestOutages:
     def test_a_restart_costs_nothing(
         self, postgres: Postgres, address: str, serve_walks: ServeWalks, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.history.postgres._PATIENCE_S", 60.0)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.postgres._PATIENCE_S", 60.0)
         server = serve_walks(journal=address)
         with server.v1() as wire:
             walker = Walker.open(wire)
@@ -280,7 +280,7 @@ class TestOutages:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.history.postgres._PATIENCE_S", 0.1)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.postgres._PATIENCE_S", 0.1)
         server = serve_walks(MappedWalk, journal=f"{address}&password=hidden-pass")
         with server.v1() as wire:
             walker = Walker.open(wire)
@@ -306,8 +306,8 @@ class TestOutages:
     def test_a_database_that_hangs_holds_nobody_up_for_long(
         self, postgres: Postgres, address: str, serve_walks: ServeWalks, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.history.postgres._LONGEST_COMMIT_S", 1.0)
-        monkeypatch.setattr("openenv.core.env_server.history.postgres._PATIENCE_S", 0.0)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.postgres._LONGEST_COMMIT_S", 1.0)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.postgres._PATIENCE_S", 0.0)
         server = serve_walks(MappedWalk, journal=address)
         with server.v1() as wire, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
             walker = Walker.open(wire)

@@ -14,7 +14,7 @@ from tests.support.walkers import ServeWalks, Walker, connect, error_of
 
 from openenv.core.client.transport.reconnect import retry_after_s
 from openenv.core.env_server.history import Journal
-from openenv.core.env_server.history.stores import store_at
+from openenv.core.env_server.history.stores.choice import store_at
 from openenv.core.exceptions import AcquiredElsewhereError
 from openenv.core.wire.messages import V1Request
 

@@ -32,7 +32,7 @@ from tests.support.servers import RunningServer, ServerProcess, eventually
 from tests.support.walkers import ServeWalks, Walker, connect, crash_image, data_of, error_of, walk_server
 
 from openenv.core.env_server.app import create_fastapi_app
-from openenv.core.env_server.history.sqlite import prepare_journal
+from openenv.core.env_server.history.stores.sqlite import prepare_journal
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata, State
 
@@ -738,7 +738,7 @@ class TestUnwritable:
     def test_only_answers_wait_for_a_lock(
         self, serve_journaled: ServeWalks, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.history.sqlite.BUSY_TIMEOUT_S", 60.0)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.sqlite.BUSY_TIMEOUT_S", 60.0)
         server = serve_journaled()
         with server.v1() as wire, server.http() as http:
             walker = Walker.open(wire)

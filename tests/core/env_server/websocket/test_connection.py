@@ -205,7 +205,7 @@ class TestCommits:
     def test_further_frames_are_carried_out_during_a_commit(
         self, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("openenv.core.env_server.history.sqlite.BUSY_TIMEOUT_S", 60.0)
+        monkeypatch.setattr("openenv.core.env_server.history.stores.sqlite.BUSY_TIMEOUT_S", 60.0)
         journal, gate = tmp_path / "journal.db", Gate()
         gate.opened.set()
         server = serve(partial(InlineGatedEnvironment, gate), journal=str(journal), max_concurrent_envs=3)

@@ -32,7 +32,7 @@ from openenv.core.env_server.history.record import JournalRecord, hashed
 from openenv.core.env_server.history.retention import Retention
 from openenv.core.env_server.history.rows import NUMBER_BITS, JournalRow, run_of
 from openenv.core.env_server.history.store import Store
-from openenv.core.env_server.history.stores import store_at
+from openenv.core.env_server.history.stores.choice import store_at
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.exceptions import JournalError, SessionLostError

@@ -14,7 +14,7 @@ from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import SessionState
-from openenv.core.env_server.sessions.toolbox import ERROR_CODES, ToolCallResult
+from openenv.core.env_server.toolbox.toolbox import ERROR_CODES, ToolCallResult
 from openenv.core.exceptions import (
     EnvironmentFactoryError,
     RequestError,

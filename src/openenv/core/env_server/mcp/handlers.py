@@ -21,7 +21,7 @@ from openenv.core.env_server.mcp.agent import Agent, Observed, Served
 from openenv.core.env_server.mcp.dialect import blocks, failure, meta
 from openenv.core.env_server.mcp.progress import Progress
 from openenv.core.env_server.sessions.state import Phase
-from openenv.core.env_server.sessions.toolbox import ERROR_CODES, ToolCallResult
+from openenv.core.env_server.toolbox.toolbox import ERROR_CODES, ToolCallResult
 from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError, ResetNeededError
 from openenv.core.wire.answers import state_json
 from openenv.core.wire.errors import error_json

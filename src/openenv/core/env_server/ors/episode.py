@@ -20,7 +20,7 @@ from openenv.core.env_server.ors.messages import (
 )
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
-from openenv.core.env_server.sessions.toolbox import ToolCallResult
+from openenv.core.env_server.toolbox.toolbox import ToolCallResult
 from openenv.core.exceptions import RequestError, ResetNeededError
 from openenv.core.schema.reader import allows_null
 from openenv.core.wire.answers import observation_json

@@ -12,6 +12,8 @@ from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
+from openenv.core.env_server.capacity.capacity import Capacity
+from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.execution.executors import executor_for, shared_executor_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.local_runner import LocalRunner
@@ -21,14 +23,12 @@ from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.pool import ProcessPool
 from openenv.core.env_server.isolation.runner import ProcessRunner
 from openenv.core.env_server.metrics import Ending, Metrics, Transport
-from openenv.core.env_server.sessions.capacity import Capacity
 from openenv.core.env_server.sessions.observer import Facts, SessionObserver
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.single_requests import SingleRequestSlots
-from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.sessions.state import SessionState
-from openenv.core.env_server.sessions.toolbox import common_tools
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.toolbox.toolbox import common_tools
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     ConcurrencyConfigurationError,

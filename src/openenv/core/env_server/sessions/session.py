@@ -23,8 +23,8 @@ from openenv.core.env_server.sessions.episode import Episode
 from openenv.core.env_server.sessions.observer import Facts, SessionObserver
 from openenv.core.env_server.sessions.request_errors import RequestErrors
 from openenv.core.env_server.sessions.state import Phase, SessionState
-from openenv.core.env_server.sessions.toolbox import Toolbox
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.toolbox.toolbox import Toolbox
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,

@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any
 
 from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.capacity.slots import SharedCounts
 from openenv.core.env_server.execution.import_spec import ImportSpec
-from openenv.core.env_server.sessions.slots import SharedCounts
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
 from openenv.core.env_server.workers.worker import Assignment
 from openenv.core.exceptions import ProviderError

@@ -21,12 +21,12 @@ import uvicorn
 
 from openenv.core.env_server.access.guard import guarded
 from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.capacity.slots import SharedCounts
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.logs import of_worker
 from openenv.core.env_server.operations.drain import DrainingServer, sessions_of
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.slots import SharedCounts
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
 from openenv.core.env_server.workers.forwarding import (
     Forwarder,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openenv.core.env_server.capacity.capacity import MOST_WAITING_OF_CLIENT, MOST_WAITING_OF_CONNECTION, Capacity
+from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.env_server.metrics import Metrics
-from openenv.core.env_server.sessions.capacity import MOST_WAITING_OF_CLIENT, MOST_WAITING_OF_CONNECTION, Capacity
-from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
 from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionCapacityError
 
 CLIENTS = ["a", "b", None]

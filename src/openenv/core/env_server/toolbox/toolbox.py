@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.sessions.action_tools import ActionTool, action_tools
+from openenv.core.env_server.toolbox.action_tools import ActionTool, action_tools
 from openenv.core.env_server.tools import answers_tool_actions, class_tools
 from openenv.core.exceptions import (
     EnvironmentFailedError,

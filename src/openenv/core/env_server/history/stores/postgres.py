@@ -18,7 +18,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from openenv.core.env_server.history.batch import Batch
-from openenv.core.env_server.history.postgres_schema import (
+from openenv.core.env_server.history.store import Rows
+from openenv.core.env_server.history.stores.postgres_schema import (
     ACQUIRED,
     IDENTITY,
     LEAD,
@@ -27,7 +28,6 @@ from openenv.core.env_server.history.postgres_schema import (
     add_run,
     prepare_tables,
 )
-from openenv.core.env_server.history.store import Rows
 from openenv.core.exceptions import ConfigurationError, JournalError
 
 AnswerT = TypeVar("AnswerT")

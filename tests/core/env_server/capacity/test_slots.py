@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.servers import eventually
 
-from openenv.core.env_server.sessions.slots import SharedCounts, Slots, WorkerSlots
+from openenv.core.env_server.capacity.slots import SharedCounts, Slots, WorkerSlots
 
 WORKERS = 3
 
@@ -73,7 +73,7 @@ def test_workers_count_as_a_model_does(acts: list[tuple[int, str]], limit: int) 
 def run_beside(file: IO[bytes], program: str) -> subprocess.Popen[str]:
     """Run a program that has the counts of two workers."""
     number = file.fileno()
-    prologue = f"from openenv.core.env_server.sessions.slots import SharedCounts\ncounts = SharedCounts({number}, 2)\n"
+    prologue = f"from openenv.core.env_server.capacity.slots import SharedCounts\ncounts = SharedCounts({number}, 2)\n"
     command = [sys.executable, "-c", prologue + textwrap.dedent(program)]
     return subprocess.Popen(command, pass_fds=[number], stdout=subprocess.PIPE, text=True)
 

@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from openenv.core.env_server.capacity.fair_queue import FairQueue, QueuedRequest
+from openenv.core.env_server.capacity.slots import Slots
 from openenv.core.env_server.metrics import Metrics
-from openenv.core.env_server.sessions.fair_queue import FairQueue, QueuedRequest
-from openenv.core.env_server.sessions.slots import Slots
 from openenv.core.exceptions import ClientCapacityError, DrainingError, SessionCapacityError
 
 # Poll interval for slots that other workers release, and for sessions that have become evictable.

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from openenv.core.env_server.history.sqlite import SqliteStore
 from openenv.core.env_server.history.store import Store
+from openenv.core.env_server.history.stores.sqlite import SqliteStore
 from openenv.core.exceptions import ConfigurationError
 
 _POSTGRES = ("postgresql://", "postgres://")
@@ -31,7 +31,7 @@ def store_at(location: str) -> Store:
             f"Expected the journal to be the path of a file or postgresql://USER@HOST/DATABASE, got {scheme}://..."
         )
     try:
-        from openenv.core.env_server.history.postgres import PostgresStore  # an extra brings psycopg
+        from openenv.core.env_server.history.stores.postgres import PostgresStore  # an extra brings psycopg
     except ImportError as error:
         raise ConfigurationError(
             f'A journal in PostgreSQL needs psycopg ({error}): pip install "openenv-core[postgres]"'

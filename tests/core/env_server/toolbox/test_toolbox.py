@@ -17,12 +17,12 @@ from openenv import Action, Environment, Observation, State, tool
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.progress import progress_listener
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsAction, ToolErrorType
-from openenv.core.env_server.sessions.action_tools import action_tools
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.state import Phase
-from openenv.core.env_server.sessions.toolbox import Toolbox, ToolCallResult, common_tools
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.toolbox.action_tools import action_tools
+from openenv.core.env_server.toolbox.toolbox import Toolbox, ToolCallResult, common_tools
 from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import (
     ConfigurationError,

@@ -1,0 +1,1 @@
+"""Stores of histories: a file, or a database that several servers share."""
