@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import openenv.core
 
 ROOT = Path(openenv.core.__file__).parent
@@ -55,12 +57,19 @@ def test_no_word_has_two_rows() -> None:
     assert len(words) == len(set(words))
 
 
-def test_words_that_are_not_used_are_not_used() -> None:
-    unused = [word for row in rows("Words that are not used") for word in row[0].split(", ")]
+@pytest.mark.parametrize(
+    ("heading", "folders"),
+    [
+        ("Words that are not used", (SERVER, ROOT / "wire", ROOT / "schema")),
+        ("Words that the client does not use", (ROOT / "client",)),
+    ],
+)
+def test_words_that_are_not_used_are_not_used(heading: str, folders: tuple[Path, ...]) -> None:
+    unused = [word for row in rows(heading) for word in row[0].split(", ")]
     assert unused
     found = [
         (str(file.relative_to(ROOT)), name)
-        for folder in (SERVER, ROOT / "wire", ROOT / "schema")
+        for folder in folders
         for file in sorted(folder.rglob("*.py"))
         for name in names_in(file)
         if any(f" {word} " in words_of(name) or f" {word}s " in words_of(name) for word in unused)

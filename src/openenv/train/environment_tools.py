@@ -149,7 +149,7 @@ class EnvironmentTools:
     @classmethod
     async def _asked(cls, client: EnvClient[Any, Any, Any], task: Mapping[str, Any] | None) -> Self:
         await client._started()
-        own = client._link is not None and task is None
+        own = client._client_session is not None and task is None
         session = client if own else client._child(None)  # which opens with its first question
         try:
             listed = await fetch_tools(session)

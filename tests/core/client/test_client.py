@@ -744,7 +744,7 @@ class TestLeaks:
             if number % 2:
                 client.close()
             else:
-                link = client.async_client._link  # to cut it off as a crash does
+                link = client.async_client._client_session  # to cut it off as a crash does
                 assert link is not None
                 link.connection.loop.call_soon_threadsafe(link.connection.transport.abort)
 
@@ -767,8 +767,8 @@ class TestLeaks:
             if number % 2:
                 await client.close()
             else:
-                assert client._link is not None  # to cut it off as a crash does
-                client._link.connection.transport.abort()
+                assert client._client_session is not None  # to cut it off as a crash does
+                client._client_session.connection.transport.abort()
 
         async def play_all() -> None:
             for start in range(0, 200, 20):

@@ -18,8 +18,8 @@ from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection
 
 from openenv.core.client.generic import GenericEnvClient
-from openenv.core.client.transport.connection import ConnectionSettings
-from openenv.core.client.transport.pool import open_link
+from openenv.core.client.transport.connection import Endpoint
+from openenv.core.client.transport.pool import open_session
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -119,8 +119,8 @@ class TestToken:
         assert SECRET not in repr(client) + str(client) + repr(client.sync())
 
     async def test_settings_do_not_show_it(self) -> None:
-        settings = await GenericEnvClient(base_url="http://127.0.0.1:1", token=SECRET)._connection_settings()
-        assert isinstance(settings, ConnectionSettings)
+        settings = await GenericEnvClient(base_url="http://127.0.0.1:1", token=SECRET)._endpoint()
+        assert isinstance(settings, Endpoint)
         assert SECRET not in repr(settings)
 
     @pytest.mark.parametrize("body", ["", "no json", "[1]", '{"detail": 3}', '{"code": "UNAUTHORIZED"}', "null"])
@@ -194,9 +194,9 @@ class TestWaitingForAPlace:
     async def test_it_is_asked_for_only_where_it_is_wanted(self) -> None:
         seen: list[dict[str, Any]] = []
         with answering(noting(seen), subprotocols=["openenv.v1"]) as url:
-            settings = await GenericEnvClient(base_url=url)._connection_settings()
+            settings = await GenericEnvClient(base_url=url)._endpoint()
             for wait_s in (0.0, 2.5):
-                await (await open_link(settings, 5, wait_s)).end()
+                await (await open_session(settings, 5, wait_s)).end()
         opened = [message["data"] for message in seen if message["type"] == "open"]
         assert ["wait_s" in data for data in opened] == [False, True]
         assert opened[1]["wait_s"] == 2.5

@@ -336,7 +336,7 @@ async def _closed_in_a_loop(containers: Containers) -> None:
         await started
 
 
-@pytest.mark.parametrize("name", ["no_such_thing", "_link", "cr_frame", "__len__"])
+@pytest.mark.parametrize("name", ["no_such_thing", "_client_session", "cr_frame", "__len__"])
 def test_what_clients_do_not_have_starts_nothing(name: str) -> None:
     containers = Containers()
     handle = EchoEnv.from_docker_image(IMAGE, containers)

@@ -300,7 +300,7 @@ def test_the_mode_is_production(client: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_arguments_stand_in_the_public_order() -> None:
     env = MCPToolClient("http://localhost:1", 1.0, 2.0, 3.0, 4.0, None, None, 5.0, {"X-Mine": "6"})
-    settings = asyncio.run(env._connection_settings())
+    settings = asyncio.run(env._endpoint())
     assert (settings.connect_timeout_s, env.message_timeout_s) == (1.0, 2.0)
     assert (settings.ping_interval_s, settings.ping_timeout_s) == (3.0, 4.0)
     assert settings.max_message_bytes == 5 * 1024 * 1024

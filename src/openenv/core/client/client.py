@@ -26,10 +26,10 @@ from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.client.schemas import fetch_schemas
 from openenv.core.client.served_tasks import fetch_tasks
-from openenv.core.client.transport.connection import ConnectionSettings
-from openenv.core.client.transport.pool import open_link
-from openenv.core.client.transport.session import RESET, Link, given_up, timed_out
-from openenv.core.client.transport.waiter import ThreadAnswer, invalid_answer
+from openenv.core.client.transport.connection import Endpoint
+from openenv.core.client.transport.pool import open_session
+from openenv.core.client.transport.session import RESET, ClientSession, given_up, timed_out
+from openenv.core.client.transport.waiter import ThreadWaiter, invalid_answer
 from openenv.core.containers.base import Provider, RuntimeProvider
 from openenv.core.exceptions import (
     ClientModeError,
@@ -72,7 +72,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_endings",
         "_facade",
         "_headers",
-        "_link",
+        "_client_session",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
     | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
@@ -161,7 +161,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)
         self._capacity_wait_s = capacity_wait_s
-        self._link: Link | None = None
+        self._client_session: ClientSession | None = None
         self._connecting = LoopLock()
         # How often a session was ended: one that was being opened meanwhile is ended, too.
         self._endings = 0
@@ -193,7 +193,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
         It is ``None`` where none is open, and on the legacy wire, which tells no ids.
         """
-        return None if self._link is None else self._link.session_id
+        return None if self._client_session is None else self._client_session.session_id
 
     @property
     def message_timeout_s(self) -> float | None:
@@ -220,16 +220,16 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ProviderError: The provider could not start one.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
-        await self._linked()
+        await self._ensure_session()
         return self
 
     @blocks_outside_loop
     async def disconnect(self) -> None:
         """End the session. The next call opens a new one."""
         self._endings += 1
-        link, self._link = self._link, None
-        if link is not None:
-            await link.end()
+        session, self._client_session = self._client_session, None
+        if session is not None:
+            await session.end()
 
     @blocks_outside_loop
     async def close(self) -> None:
@@ -250,9 +250,9 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     @blocks_outside_loop
     async def new_session(self) -> Self:
         """Open a further session on the same server; it is closed with this one."""
-        await self._linked()
+        await self._ensure_session()
         child = self._child()
-        await child._linked()
+        await child._ensure_session()
         return child
 
     @blocks_outside_loop
@@ -280,23 +280,23 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 session, got {count}.")
-        link = await self._linked()
-        forked = await link.fork(count, self._message_timeout_s)
+        session = await self._ensure_session()
+        forked = await session.fork(count, self._message_timeout_s)
         if isinstance(forked, list):
             return [self._forked_child(child) for child in forked]
         _answer_data(forked, MessageType.FORKED)  # raises the error that it carries; none of them ends this session
         raise invalid_answer(MessageType.FORKED, forked)
 
-    def _child(self, link: Link | None = None) -> Self:
+    def _child(self, session: ClientSession | None = None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
         child = self._another()
-        child._parent, child._link = self, link  # the same class
+        child._parent, child._client_session = self, session  # the same class
         self._children.add(child)
         return child
 
-    def _forked_child(self, link: Link) -> Self:
+    def _forked_child(self, session: ClientSession) -> Self:
         """Make a client of a session that continues from this one's, with what the subclass keeps of the episode."""
-        child = self._child(link)
+        child = self._child(session)
         for name, value in vars(self).items():
             if name not in _OF_EVERY_CLIENT:
                 setattr(child, name, _copied(value))
@@ -351,12 +351,12 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._vectors.append(vector)  # now: close() ends those that are being opened, too
         try:
             async with self._connecting.here():
-                settings = await self._connection_settings()
+                endpoint = await self._endpoint()
             if (
-                self._link is not None and not self._link.asked
+                self._client_session is not None and not self._client_session.asked
             ):  # ``async with`` has opened it, and its place may be wanted
                 await self.disconnect()
-            await vector.open(settings)
+            await vector.open(endpoint)
         finally:
             self._vectors = [each for each in self._vectors if not each.closed]
         return vector
@@ -476,7 +476,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        await self._linked()
+        await self._ensure_session()
         return self
 
     async def __aexit__(
@@ -507,43 +507,43 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     async def _exchange_async(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
-        link = self._link_here() or await self._linked(kind)
+        session = self._session_here() or await self._ensure_session(kind)
         try:
-            message = await link.exchange(kind, data, self._message_timeout_s)
+            message = await session.exchange(kind, data, self._message_timeout_s)
         except RequestNotSentError:
             if kind != RESET:
                 raise
-            link = await self._linked(kind)
-            message = await link.exchange(kind, data, self._message_timeout_s)
-        return read_answer(link, message, expected, parse)
+            session = await self._ensure_session(kind)
+            message = await session.exchange(kind, data, self._message_timeout_s)
+        return read_answer(session, message, expected, parse)
 
     def _exchange_blocking(
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
         try:
-            link, message = self._ask_blocking(kind, data)
+            session, message = self._ask_blocking(kind, data)
         except RequestNotSentError:
             if kind != RESET:
                 raise
-            link, message = self._ask_blocking(kind, data)
-        return read_answer(link, message, expected, parse)
+            session, message = self._ask_blocking(kind, data)
+        return read_answer(session, message, expected, parse)
 
-    def _ask_blocking(self, kind: bytes, data: bytes | None) -> tuple[Link, Any]:
+    def _ask_blocking(self, kind: bytes, data: bytes | None) -> tuple[ClientSession, Any]:
         """Hand a request to the loop's thread and do all else in this one: no task, no future."""
         background = background_loop()
-        link = self._link
-        if link is None or not link.answers or link.connection.loop is not background.loop:
-            link = background.run(self._linked(kind))
-        answer = ThreadAnswer()
-        background.call(link.ask, kind, data, answer)
+        session = self._client_session
+        if session is None or not session.answers or session.connection.loop is not background.loop:
+            session = background.run(self._ensure_session(kind))
+        answer = ThreadWaiter()
+        background.call(session.ask, kind, data, answer)
         message = answer.wait(self._message_timeout_s)
         if message is None:
-            link.usable = False  # at once: this thread's next call must not find it
-            background.call(link.drop)
+            session.usable = False  # at once: this thread's next call must not find it
+            background.call(session.drop)
             raise timed_out(self._message_timeout_s)
-        return link, message
+        return session, message
 
-    async def _linked(self, kind: bytes | None = None) -> Link:
+    async def _ensure_session(self, kind: bytes | None = None) -> ClientSession:
         """Return the session, opening one where there is none that answers.
 
         Args:
@@ -552,46 +552,46 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         Raises:
             OpenEnvError: The last one was lost, and nobody knows yet. A reset need not know.
         """
-        link = self._link_here()
-        if link is None:
+        session = self._session_here()
+        if session is None:
             async with self._connecting.here():  # of calls that come together, the first one connects
-                link = self._link_here()
-                if link is None:
-                    loss = None if self._link is None else self._link.untold_loss()
+                session = self._session_here()
+                if session is None:
+                    loss = None if self._client_session is None else self._client_session.untold_loss()
                     if loss is not None and kind != RESET:
                         raise loss
-                    link = self._link = await self._open_link()
-        return link
+                    session = self._client_session = await self._open_session()
+        return session
 
-    def _link_here(self) -> Link | None:
+    def _session_here(self) -> ClientSession | None:
         """Return the session if it answers in this loop; let go of one whose loop has ended."""
-        return link_here(self._link, type(self).__name__)
+        return session_here(self._client_session, type(self).__name__)
 
-    async def _open_link(self) -> Link:
+    async def _open_session(self) -> ClientSession:
         endings = self._endings
-        settings = await self._connection_settings()
+        endpoint = await self._endpoint()
         try:
-            link = await open_link(settings, self._message_timeout_s, self._capacity_wait_s)
+            session = await open_session(endpoint, self._message_timeout_s, self._capacity_wait_s)
         except ConnectionFailedError as error:
             raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
         if self._endings != endings:  # by close() or disconnect(), which saw no session
-            await link.end()
+            await session.end()
             raise given_up()
-        return link
+        return session
 
     async def _started(self) -> None:
         """Have the server started if that is still to be done."""
         async with self._connecting.here():
-            await self._connection_settings()
+            await self._endpoint()
 
-    async def _connection_settings(self) -> ConnectionSettings:
+    async def _endpoint(self) -> Endpoint:
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""
         if self._base_url is None:
             assert self._provider is not None
             self._base_url = await start_in_thread(self._provider.launch, self._provider.shut_down)
         if self._own_token is None and self._provider is not None and self._provider.token is not None:
             self._headers = authorized_headers(self._own_headers, self._provider.token)
-        return ConnectionSettings(
+        return Endpoint(
             url=convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
             max_message_bytes=self._max_message_bytes,
@@ -624,31 +624,33 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
     return {**given, "Authorization": f"Bearer {token}"}
 
 
-def link_here(link: Link | None, user: str) -> Link | None:
+def session_here(session: ClientSession | None, user: str) -> ClientSession | None:
     """Return a session if it answers in this loop, and let go of one whose loop has ended.
 
     Args:
-        link: The session.
+        session: The session.
         user: What uses it.
 
     Raises:
         ClientModeError: It is another loop's.
     """
-    if link is None or not link.answers:
+    if session is None or not session.answers:
         return None
-    if link.connection.loop is asyncio.get_running_loop():
-        return link
-    if link.connection.orphaned:
-        link.abandon()
+    if session.connection.loop is asyncio.get_running_loop():
+        return session
+    if session.connection.orphaned:
+        session.abandon()
         return None
-    way = "sync" if link.connection.loop is background_loop().loop else "async"
+    way = "sync" if session.connection.loop is background_loop().loop else "async"
     raise ClientModeError(
         f"{user} is already being used in {way} mode. "
         "Create a separate client instance when mixing sync and async code."
     )
 
 
-def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+def read_answer(
+    session: ClientSession, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+) -> ResultT:
     """Parse an answer, or raise the error that it carries."""
     try:
         return parse(_answer_data(message, expected))
@@ -658,7 +660,7 @@ def read_answer(link: Link, message: Any, expected: str, parse: Callable[[dict[s
         ) from error
     except _LAST_WORDS as error:
         if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
-            link.retire()
+            session.retire()
         raise
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
 from pydantic_core import to_json
 
 from openenv.core.client.blocking import LoopLock, background_loop
-from openenv.core.client.client import link_here, read_answer
+from openenv.core.client.client import read_answer, session_here
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
-from openenv.core.client.transport.connection import ConnectionSettings
-from openenv.core.client.transport.pool import open_link
-from openenv.core.client.transport.session import RESET, Link, given_up, timed_out
-from openenv.core.client.transport.shared_connection import Hub
-from openenv.core.client.transport.shared_session import V1Link
+from openenv.core.client.transport.connection import Endpoint
+from openenv.core.client.transport.pool import open_session
+from openenv.core.client.transport.session import RESET, ClientSession, given_up, timed_out
+from openenv.core.client.transport.shared_connection import SharedConnection
+from openenv.core.client.transport.shared_session import SharedSession
 from openenv.core.exceptions import (
     ConfigurationError,
     InvalidAnswerError,
@@ -76,11 +76,11 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         self._clients = client._for_slots(count)
         self._parsers = [each._parse_result for each in self._clients]
         self._capacity_wait_s = client.capacity_wait_s
-        self._settings: ConnectionSettings | None = None
+        self._endpoint: Endpoint | None = None
         self._timeout_s = client.message_timeout_s
         self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
         self._autoreset = autoreset
-        self._links: list[Link | None] = [None] * count
+        self._sessions: list[ClientSession | None] = [None] * count
         self._loop: asyncio.AbstractEventLoop | None = None
         # The arguments of each slot's last reset, without its seed, as JSON.
         self._tasks = [b"{}"] * count
@@ -91,18 +91,18 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         """How many slots there are."""
         return self.num_envs
 
-    async def open(self, settings: ConnectionSettings) -> None:
+    async def open(self, endpoint: Endpoint) -> None:
         """Open the sessions that are not open.
 
         Args:
-            settings: Where to connect to, and how.
+            endpoint: Where to connect to, and how.
 
         Raises:
             ConfigurationError: The vector was closed.
             ConnectionFailedError: There is no server, or it refused.
             ServerError: It grants fewer sessions, or could not make the environments.
         """
-        self._settings = settings
+        self._endpoint = endpoint
         try:
             self._come_to_this_loop()
             for error in await self._open(range(self.num_envs)):
@@ -176,8 +176,8 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
     async def close(self) -> None:
         """End the sessions. The vector can't be used again."""
         self.closed = True
-        links, self._links = self._links, [None] * self.num_envs
-        await asyncio.gather(*(link.end() for link in links if link is not None))
+        sessions, self._sessions = self._sessions, [None] * self.num_envs
+        await asyncio.gather(*(session.end() for session in sessions if session is not None))
 
     async def __aenter__(self) -> Self:
         """Return the vector; its sessions are open."""
@@ -207,25 +207,25 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             raise ConfigurationError("The vector was closed; open another one with the client's vector().")
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._links = [link_here(link, type(self).__name__) for link in self._links]
+            self._sessions = [session_here(session, type(self).__name__) for session in self._sessions]
             self._loop = loop
 
     async def _open(self, slots: Iterable[int]) -> list[OpenEnvError | None]:
         return await asyncio.gather(*(self._open_slot(slot) for slot in slots))
 
     async def _open_slot(self, slot: int) -> OpenEnvError | None:
-        assert self._settings is not None
+        assert self._endpoint is not None
         try:
-            link = await open_link(self._settings, self._timeout_s, self._capacity_wait_s)
+            session = await open_session(self._endpoint, self._timeout_s, self._capacity_wait_s)
         except OpenEnvError as error:
             return error
-        refusal = link.refusal()
+        refusal = session.refusal()
         if refusal is not None:
-            return _error_of(link, refusal)
+            return _error_of(session, refusal)
         if self.closed:  # meanwhile
-            await link.end()
+            await session.end()
             return given_up()
-        self._links[slot] = link
+        self._sessions[slot] = session
         return None
 
     async def _exchange(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
@@ -261,38 +261,38 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         """Say which slots have lost their sessions while nobody waited, and why. A reset need not know."""
         losses: dict[int, OpenEnvError] = {}
         for slot, (kind, _) in requests.items():
-            link = self._links[slot]
-            loss = None if link is None or link.answers else link.untold_loss()
+            session = self._sessions[slot]
+            loss = None if session is None or session.answers else session.untold_loss()
             if loss is not None and kind != RESET:
                 losses[slot] = loss
         return losses
 
     def _is_open(self, slot: int) -> bool:
-        link = self._links[slot]
-        return link is not None and link.answers
+        session = self._sessions[slot]
+        return session is not None and session.answers
 
     def _send(self, requests: Mapping[int, _Request], batch: "_Batch[ObsT]") -> None:
-        outboxes: dict[Hub, list[bytes]] = {}
+        outboxes: dict[SharedConnection, list[bytes]] = {}
         for slot, (kind, data) in requests.items():
-            link = self._links[slot]
+            session = self._sessions[slot]
             if batch.results[slot] is not None:  # it was lost, or could not be opened
                 continue
-            if link is None:  # the vector was closed while others were opened
+            if session is None:  # the vector was closed while others were opened
                 batch.settle(slot, given_up())
                 continue
-            answer = batch.expect(slot, link)
-            if not isinstance(link, V1Link):
-                link.ask(kind, data, answer)
+            answer = batch.expect(slot, session)
+            if not isinstance(session, SharedSession):
+                session.ask(kind, data, answer)
                 continue
-            message = link.prepare(kind, data, answer)
+            message = session.prepare(kind, data, answer)
             if message is None:  # answered already
                 continue
-            outbox = outboxes.setdefault(link.hub, [])
+            outbox = outboxes.setdefault(session.channel, [])
             outbox.append(message)
             if len(outbox) == _MESSAGES_IN_A_FRAME:
-                link.hub.send(outboxes.pop(link.hub))
-        for hub, messages in outboxes.items():
-            hub.send(messages)
+                session.channel.send(outboxes.pop(session.channel))
+        for channel, messages in outboxes.items():
+            channel.send(messages)
 
     async def _all_answered(self, batch: "_Batch[ObsT]") -> None:
         """Wait for the answers. A slot whose answer does not come in time is given up."""
@@ -308,7 +308,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 self._say_who_is_waited_for(batch, waited_s)
         for answer in batch.missing():
             answer.set_exception(timed_out(self._timeout_s))
-            answer.link.drop()
+            answer.session.drop()
 
     def _say_who_is_waited_for(self, batch: "_Batch[ObsT]", waited_s: float) -> None:
         slots = ", ".join(str(answer.slot) for answer in batch.missing()[:_MOST_NAMED])
@@ -344,13 +344,13 @@ class _Batch(Generic[ObsT]):
         self.parsers = parsers
         self.results: list[SlotResult[ObsT]] = [None] * count
         self._note = note
-        self._expected: list[_SlotAnswer[ObsT]] = []
+        self._expected: list[_SlotWaiter[ObsT]] = []
         self._outstanding = 0
         self._complete: asyncio.Future[None] | None = None
 
-    def expect(self, slot: int, link: Link) -> "_SlotAnswer[ObsT]":
+    def expect(self, slot: int, session: ClientSession) -> "_SlotWaiter[ObsT]":
         """Make the answer that a slot waits for."""
-        answer = _SlotAnswer(self, slot, link)
+        answer = _SlotWaiter(self, slot, session)
         self._expected.append(answer)
         self._outstanding += 1
         return answer
@@ -366,7 +366,7 @@ class _Batch(Generic[ObsT]):
         if self._outstanding == 0 and self._complete is not None and not self._complete.done():
             self._complete.set_result(None)
 
-    def missing(self) -> list["_SlotAnswer[ObsT]"]:
+    def missing(self) -> list["_SlotWaiter[ObsT]"]:
         """List those that have not come."""
         return [answer for answer in self._expected if not answer.done()]
 
@@ -377,13 +377,13 @@ class _Batch(Generic[ObsT]):
             await self._complete
 
 
-class _SlotAnswer(Generic[ObsT]):
+class _SlotWaiter(Generic[ObsT]):
     """The answer that a slot waits for; parsed as it comes, while others are still on their way."""
 
-    __slots__ = ("_batch", "_done", "link", "slot")
+    __slots__ = ("_batch", "_done", "session", "slot")
 
-    def __init__(self, batch: _Batch[ObsT], slot: int, link: Link) -> None:
-        self.link = link
+    def __init__(self, batch: _Batch[ObsT], slot: int, session: ClientSession) -> None:
+        self.session = session
         self._batch = batch
         self.slot = slot
         self._done = False
@@ -392,7 +392,7 @@ class _SlotAnswer(Generic[ObsT]):
         """Take the answer."""
         try:
             result: SlotResult[ObsT] = read_answer(
-                self.link, message, MessageType.OBSERVATION, self._batch.parsers[self.slot]
+                self.session, message, MessageType.OBSERVATION, self._batch.parsers[self.slot]
             )
         except OpenEnvError as error:
             result = error
@@ -465,9 +465,9 @@ class SyncVectorEnv(Generic[ActT, ObsT, StateT]):
         self.close()
 
 
-def _error_of(link: Link, refusal: Any) -> OpenEnvError | None:
+def _error_of(session: ClientSession, refusal: Any) -> OpenEnvError | None:
     try:
-        read_answer(link, refusal, MessageType.OPENED, dict)
+        read_answer(session, refusal, MessageType.OPENED, dict)
     except OpenEnvError as error:
         return error
     return None

@@ -325,7 +325,7 @@ class TestLoss:
             for _ in range(20):
                 result = await client.reset()
                 assert result.observation == {"total": 1}
-                link = client._link  # nothing public shows that the server has closed
+                link = client._client_session  # nothing public shows that the server has closed
                 assert link is not None
                 await link.connection.wait_closed()
             await client.close()

@@ -205,7 +205,7 @@ class TestWorkers:
         with acting(actor, str(count)) as url:
             client = client_of(url)
             vector = await client.vector(12)
-            hubs = Counter(link.connection for link in vector._links if link is not None)
+            hubs = Counter(link.connection for link in vector._sessions if link is not None)
             assert actor.connections == count
             assert set(hubs.values()) == {12 // count}
             assert [total(result) for result in await vector.step([{"amount": n} for n in range(12)])] == list(

@@ -185,7 +185,7 @@ async def test_a_lost_connection_is_made_again_to_the_same_server(fleet: Fleet) 
         fleet.gateway.sends_to((first.url, 1), (second.url, 1))
         async with client(fleet) as env:
             await env.reset(seed=1)
-            link: Any = env._link
+            link: Any = env._client_session
             link.connection.transport.abort()
             assert (await env.step({"amount": 1})).observation["steps"] == 1
             assert second.sessions.active_sessions == 0

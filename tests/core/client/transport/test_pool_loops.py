@@ -16,8 +16,8 @@ from tests.support.vectors import ONE, total
 
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.transport.connection import Connection
-from openenv.core.client.transport.pool import Hubs, open_link
-from openenv.core.client.transport.shared_connection import Hub
+from openenv.core.client.transport.pool import ConnectionPool, open_session
+from openenv.core.client.transport.shared_connection import SharedConnection
 
 
 def client_of(url: str, **settings: Any) -> GenericEnvClient:
@@ -55,7 +55,7 @@ class TestLoops:
 
         def hubs() -> int:
             gc.collect()
-            return sum(type(one) in (Connection, Hub, Hubs) for one in gc.get_objects())
+            return sum(type(one) in (Connection, SharedConnection, ConnectionPool) for one in gc.get_objects())
 
         before = hubs()
         for number in range(10):
@@ -117,8 +117,8 @@ async def do(method: Any, *arguments: Any) -> Any:
 
 async def test_open_link_is_what_clients_use(serve: Serve) -> None:
     client = client_of(serve().url)
-    settings = await client._connection_settings()
-    first, second = await asyncio.gather(open_link(settings, 5), open_link(settings, None))
+    settings = await client._endpoint()
+    first, second = await asyncio.gather(open_session(settings, 5), open_session(settings, None))
     assert first.connection is second.connection
     answer = json.loads(json.dumps(await first.exchange(b"reset", b"{}", 5)))
     assert (answer["type"], answer["data"]["observation"]["total"]) == ("observation", 0)

@@ -339,7 +339,7 @@ class TestWindow:
             proxy.refuse()
             proxy.cut()
             proxy.server_port = other.port
-            links = [client._link for client in (*clients[1:], blocking.async_client)]
+            links = [client._client_session for client in (*clients[1:], blocking.async_client)]
             await until(lambda: not any(link is not None and link.connection.is_open for link in links))
             calls = [
                 asyncio.ensure_future(call)
@@ -465,7 +465,7 @@ async def close_elsewhere(proxy: Proxy) -> None:
 
 def count_hubs() -> int:
     gc.collect()
-    return sum(type(one).__name__ in ("Hub", "Hubs", "Outage") for one in gc.get_objects())
+    return sum(type(one).__name__ in ("SharedConnection", "ConnectionPool", "Reconnect") for one in gc.get_objects())
 
 
 class TestServers:

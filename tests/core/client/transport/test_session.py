@@ -15,21 +15,21 @@ from tests.support.vectors import HELD, ONE, total
 
 from openenv.core.client.blocking import background_loop
 from openenv.core.client.generic import GenericEnvClient
-from openenv.core.client.transport.session import LegacyLink, Link
-from openenv.core.client.transport.shared_session import V1Link
-from openenv.core.client.transport.waiter import ThreadAnswer
+from openenv.core.client.transport.session import ClientSession, LegacySession
+from openenv.core.client.transport.shared_session import SharedSession
+from openenv.core.client.transport.waiter import ThreadWaiter
 from openenv.core.exceptions import ConnectionLostError, EpisodeOrderError, OpenEnvError, ResponseTimeoutError
 
 
-def link_of(client: GenericEnvClient) -> Link:
-    assert client._link is not None
-    return client._link
+def link_of(client: GenericEnvClient) -> ClientSession:
+    assert client._client_session is not None
+    return client._client_session
 
 
 async def test_the_server_chooses_the_wire(serve_on: Serve, wire: str) -> None:
     server = serve_on()
     async with GenericEnvClient(base_url=server.url) as client:
-        assert isinstance(link_of(client), V1Link if wire == "v1" else LegacyLink)
+        assert isinstance(link_of(client), SharedSession if wire == "v1" else LegacySession)
         assert total(await client.reset()) == 0
 
 
@@ -104,7 +104,7 @@ class TestExchange:
                 background_loop().run(lose(link))
             else:
                 background_loop().run(call(getattr(link, how)))
-            answer = ThreadAnswer()
+            answer = ThreadWaiter()
             background_loop().call(link.ask, b"state", None, answer)
             with pytest.raises(ConnectionLostError):
                 assert answer.wait(60) is not None, f"no answer after {how}"
@@ -116,7 +116,7 @@ async def call(function: Any) -> None:
     await asyncio.sleep(0.05)
 
 
-async def lose(link: Link) -> None:
+async def lose(link: ClientSession) -> None:
     link.connection.transport.abort()
     await link.connection.wait_closed()
 

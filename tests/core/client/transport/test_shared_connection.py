@@ -50,14 +50,14 @@ async def lose(keeper: Keeper, *clients: GenericEnvClient) -> None:
     """Have a client's session lost while nobody waits for anything."""
     keeper.instead["attach"] = LOST
     keeper.cut()
-    await until(lambda: not any(client._link is None or client._link.usable for client in clients))
+    await until(lambda: not any(client._client_session is None or client._client_session.usable for client in clients))
 
 
 async def lose_slots(keeper: Keeper, vector: VectorEnv[Any, Any, Any]) -> None:
     """Have all of a vector's sessions lost while nobody waits for anything."""
     keeper.instead["attach"] = LOST
     keeper.cut()
-    await until(lambda: not any(link is None or link.usable for link in vector._links))
+    await until(lambda: not any(link is None or link.usable for link in vector._sessions))
 
 
 async def open_another(client: GenericEnvClient) -> Any:
@@ -156,7 +156,7 @@ class TestLostWhileNobodyWaits:
         with keeping(keeper) as url:
             client, other = client_of(url), client_of(url)
             await asyncio.gather(client.reset(), other.reset())
-            link = client._link
+            link = client._client_session
             assert link is not None
             keeper.instead["attach"] = refuse("SESSION_ERROR", "No such session.")
             keeper.cut()
@@ -176,7 +176,7 @@ class TestLostWhileNobodyWaits:
             await client.reset()
             proxy.refuse()
             proxy.cut()
-            link = client._link
+            link = client._client_session
             await until(lambda: link is not None and not link.answers)
             proxy.accept()
             with pytest.raises(ConnectionLostError, match=r"within 0\.2 s.*Last failure: Failed to connect"):
@@ -192,7 +192,7 @@ class TestLostWhileNobodyWaits:
             client, vector = client_of(proxy.url), await client_of(proxy.url).vector(2)
             await asyncio.gather(client.reset(), vector.reset())
             proxy.cut()
-            link = client._link
+            link = client._client_session
             await until(lambda: link is not None and not link.answers and not any(map(vector._is_open, range(2))))
             with pytest.raises(ConnectionLostError, match="The server closed the connection"):
                 await client.step(ONE)
@@ -225,7 +225,7 @@ class TestLostWhileNobodyWaits:
             client = client_of(url)
             vector = await client.vector(2)
             await vector.reset()
-            first, second = vector._links
+            first, second = vector._sessions
             assert first is not None
             assert second is not None
             first.drop()
@@ -333,7 +333,7 @@ class TestOutages:
         with keeping(keeper) as url, Proxy(int(url.rpartition(":")[2])) as proxy:
             client = client_of(proxy.url)
             await client.reset()
-            link = client._link
+            link = client._client_session
             assert link is not None
             for number in range(2, 5):
                 proxy.refuse()
@@ -350,7 +350,7 @@ class TestOutages:
         with keeping(keeper) as url:
             client = client_of(url)
             await client.reset()
-            link = client._link
+            link = client._client_session
             assert link is not None
             for number in range(2, 22):
                 keeper.cut()

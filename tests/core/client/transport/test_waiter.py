@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.client.transport.waiter import ThreadAnswer, invalid_answer
+from openenv.core.client.transport.waiter import ThreadWaiter, invalid_answer
 from openenv.core.exceptions import ConnectionLostError, InvalidAnswerError
 
 JSON = st.recursive(
@@ -18,7 +18,7 @@ JSON = st.recursive(
 
 
 def test_an_answer_that_has_come_is_not_waited_for() -> None:
-    answer = ThreadAnswer()
+    answer = ThreadWaiter()
     assert not answer.done()
     answer.set_result({"type": "state"})
     assert answer.done()
@@ -26,7 +26,7 @@ def test_an_answer_that_has_come_is_not_waited_for() -> None:
 
 
 def test_an_answer_wakes_its_thread() -> None:
-    answer, answers = ThreadAnswer(), []
+    answer, answers = ThreadWaiter(), []
     thread = threading.Thread(target=lambda: answers.append(answer.wait(None)))
     thread.start()
     answer.set_result(b"no json")
@@ -36,7 +36,7 @@ def test_an_answer_wakes_its_thread() -> None:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_an_error_is_raised_in_its_thread(early: bool) -> None:
-    answer, error = ThreadAnswer(), ConnectionLostError("gone")
+    answer, error = ThreadWaiter(), ConnectionLostError("gone")
     raised: list[BaseException] = []
 
     def wait() -> None:
@@ -59,7 +59,7 @@ def test_an_error_is_raised_in_its_thread(early: bool) -> None:
 
 @pytest.mark.parametrize("timeout_s", [0, 0.05])
 def test_no_answer_in_time(timeout_s: float) -> None:
-    answer = ThreadAnswer()
+    answer = ThreadWaiter()
     begun = time.monotonic()
     assert answer.wait(timeout_s) is None
     assert time.monotonic() - begun >= timeout_s
@@ -68,7 +68,7 @@ def test_no_answer_in_time(timeout_s: float) -> None:
 
 
 def test_many_threads_get_each_its_own() -> None:
-    answers = [ThreadAnswer() for _ in range(300)]
+    answers = [ThreadWaiter() for _ in range(300)]
     got: dict[int, Any] = {}
     threads = [
         threading.Thread(target=lambda number=number: got.update({number: answers[number].wait(60)}))

@@ -231,7 +231,7 @@ class TestLifetime:
             await client.reset()
             for delay in range(0, 12, 3):
                 vector = await client.vector(8)
-                for link in vector._links:  # what a network does
+                for link in vector._sessions:  # what a network does
                     assert link is not None
                     link.drop()
                 resetting = asyncio.ensure_future(vector.reset())

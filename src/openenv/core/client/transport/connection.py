@@ -64,7 +64,7 @@ CLOSE_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True)
-class ConnectionSettings:
+class Endpoint:
     """Where to connect to, and how. Two clients with the same ones can share a connection.
 
     Attributes:
@@ -127,10 +127,10 @@ class Connection(ClientConnection):
 
     Attributes:
         usable: Cleared, by any thread, once this side has let go of it.
-        settings: Where it leads to, which in a fleet is not where its client began.
+        endpoint: Where it leads to, which in a fleet is not where its client began.
     """
 
-    settings: ConnectionSettings
+    endpoint: Endpoint
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -323,12 +323,12 @@ class _Connect(connect):
         return target
 
 
-async def connect_to_server(settings: ConnectionSettings, session: str | None = None, sessions: int = 1) -> Connection:
+async def connect_to_server(endpoint: Endpoint, session_id: str | None = None, sessions: int = 1) -> Connection:
     """Connect to a server or, where the address is a fleet's, to the server that the fleet chooses.
 
     Args:
-        settings: Where and how.
-        session: A session of v1 that the connection is to take up.
+        endpoint: Where and how.
+        session_id: A session of v1 that the connection is to take up.
         sessions: For how many sessions it is.
 
     Raises:
@@ -336,23 +336,23 @@ async def connect_to_server(settings: ConnectionSettings, session: str | None = 
         ConnectionFailedError: There is no server, or it refused.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    url = settings.url
+    url = endpoint.url
     for _ in range(_MOST_PLACEMENTS):
-        connected = await open_connection(replace(settings, url=url), session, sessions)
+        connected = await open_connection(replace(endpoint, url=url), session_id, sessions)
         if isinstance(connected, Connection):
             return connected
         url = connected.url
-    raise ConnectionFailedError(f"{settings.url} leads from one address to the next; the last one was {url}.")
+    raise ConnectionFailedError(f"{endpoint.url} leads from one address to the next; the last one was {url}.")
 
 
 async def open_connection(
-    settings: ConnectionSettings, session: str | None = None, sessions: int = 1
+    endpoint: Endpoint, session_id: str | None = None, sessions: int = 1
 ) -> Connection | Placement:
     """Connect to a server, offering it v1, or learn from a fleet to which of its servers to connect.
 
     Args:
-        settings: Where and how.
-        session: A session of v1 that the connection is to take up.
+        endpoint: Where and how.
+        session_id: A session of v1 that the connection is to take up.
         sessions: For how many sessions it is.
 
     Raises:
@@ -360,41 +360,41 @@ async def open_connection(
         ConnectionFailedError: There is no server, or it refused.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    headers = [*settings.headers]
-    if session is not None and _HEADER_SAFE.fullmatch(session):
-        headers.append((SESSION_HEADER, session))
+    headers = [*endpoint.headers]
+    if session_id is not None and _HEADER_SAFE.fullmatch(session_id):
+        headers.append((SESSION_HEADER, session_id))
     if sessions > 1:
         headers.append((SESSIONS_HEADER, str(sessions)))
     try:
         connecting = _Connect(
-            settings.url,
+            endpoint.url,
             create_connection=Connection,
             subprotocols=[Subprotocol(V1)],
-            open_timeout=settings.connect_timeout_s,
+            open_timeout=endpoint.connect_timeout_s,
             close_timeout=CLOSE_TIMEOUT_S,
-            max_size=settings.max_message_bytes,
-            ping_interval=settings.ping_interval_s,
-            ping_timeout=settings.ping_timeout_s,
+            max_size=endpoint.max_message_bytes,
+            ping_interval=endpoint.ping_interval_s,
+            ping_timeout=endpoint.ping_timeout_s,
             additional_headers=headers,
             compression=None,
             logger=_wire_logger,
             # A proxy cannot reach this machine's own addresses.
-            proxy=None if is_on_this_machine(settings.url) else True,
+            proxy=None if is_on_this_machine(endpoint.url) else True,
         )
         connection = await connecting
     except InvalidStatus as error:
         if connecting.placement is not None:
             return connecting.placement
-        raise _refusal(settings.url, error) from error
+        raise _refusal(endpoint.url, error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         # The frames of sockets and event loops would bury the one sentence that helps.
-        raise ConnectionFailedError(f"Failed to connect to {settings.url}: {failure_text(error)}") from None
+        raise ConnectionFailedError(f"Failed to connect to {endpoint.url}: {failure_text(error)}") from None
     except ValueError as error:
         raise ConfigurationError(
-            f"No connection can be made to {settings.url} with the client's settings: {error}"
+            f"No connection can be made to {endpoint.url} with the client's settings: {error}"
         ) from error
     assert isinstance(connection, Connection)
-    connection.settings = settings
+    connection.endpoint = endpoint
     return connection
 
 

@@ -15,13 +15,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from openenv.core.client.transport.connection import (
     Connection,
-    ConnectionSettings,
+    Endpoint,
     Placement,
     connect_to_server,
     open_connection,
 )
-from openenv.core.client.transport.session import LegacyLink, Link
-from openenv.core.client.transport.shared_connection import Hub
+from openenv.core.client.transport.session import ClientSession, LegacySession
+from openenv.core.client.transport.shared_connection import SharedConnection
 from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, ErrorCode, OpenEnvError
 from openenv.core.wire.names import V1, WORKERS_HEADER
 
@@ -44,35 +44,35 @@ class _Grant:
     """What a fleet has said last.
 
     Attributes:
-        hub: The sessions with the server that it has chosen.
+        shared: The connection to the server that it has chosen.
         left: How many may be opened there before it is asked again.
         until_s: How long that holds, by the event loop's time.
     """
 
-    hub: Hub
+    shared: SharedConnection
     left: int
     until_s: float
 
-    def take(self) -> Hub | None:
+    def take(self) -> SharedConnection | None:
         """Use a place, if there is one left."""
-        if self.left == 0 or not self.hub.connection.is_open or self.hub.connection.loop.time() > self.until_s:
+        if self.left == 0 or not self.shared.connection.is_open or self.shared.connection.loop.time() > self.until_s:
             return None
         self.left -= 1
-        return self.hub
+        return self.shared
 
 
-class Hubs:
+class ConnectionPool:
     """The connections of one event loop to one server, or to those of one fleet.
 
     Args:
-        settings: Where to connect to, and how.
+        endpoint: Where to connect to, and how.
     """
 
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
         self._connecting = asyncio.Lock()
         self._failure: OpenEnvError | None = None
-        self._hubs: list[Hub] = []
+        self._shared: list[SharedConnection] = []
         self._width = 1
         self._is_legacy = False
         self._is_fleet = False
@@ -80,7 +80,7 @@ class Hubs:
         self._grant: _Grant | None = None
         self._wanted = 0
 
-    async def link(self, timeout_s: float | None, capacity_wait_s: float) -> Link:
+    async def open(self, timeout_s: float | None, capacity_wait_s: float) -> ClientSession:
         """Open a session, over a connection that there is or a new one.
 
         Args:
@@ -99,41 +99,43 @@ class Hubs:
         wait_s = capacity_wait_s
         refusals = 0
         while True:
-            link = await self._link_anew(timeout_s, wait_s)
-            if not (self._is_fleet and _was_refused_for_now(link)):
-                return link
+            session = await self._open_anew(timeout_s, wait_s)
+            if not (self._is_fleet and _was_refused_for_now(session)):
+                return session
             refusals += 1
             self._grant = None
             if loop.time() >= deadline_s and (self._fleet_is_full or refusals == _MOST_REFUSALS):
-                return link
+                return session
             await asyncio.sleep(_FLEET_LOOKS_AFTER_S)
             wait_s = max(0.0, deadline_s - loop.time())
 
-    async def _link_anew(self, timeout_s: float | None, capacity_wait_s: float) -> Link:
+    async def _open_anew(self, timeout_s: float | None, capacity_wait_s: float) -> ClientSession:
         # Each of them may have gone without anybody noticing, and the first new one may reach a server that is ending.
-        for _ in range(len(self._hubs) + 1):
+        for _ in range(len(self._shared) + 1):
             with suppress(ConnectionLostError):
-                return await self._link(timeout_s, capacity_wait_s)
-        return await self._link(timeout_s, capacity_wait_s)
+                return await self._open_once(timeout_s, capacity_wait_s)
+        return await self._open_once(timeout_s, capacity_wait_s)
 
-    async def _link(self, timeout_s: float | None, capacity_wait_s: float) -> Link:
+    async def _open_once(self, timeout_s: float | None, capacity_wait_s: float) -> ClientSession:
         self._wanted += 1
         try:
             further = None if self._is_legacy else await self._further()
         finally:
             self._wanted -= 1
         if further is None and self._is_legacy:  # as far as is known; each session connects for itself
-            further = await connect_to_server(self._settings)
+            further = await connect_to_server(self._endpoint)
         if isinstance(further, Connection):
             self._is_legacy = further.subprotocol != V1
             if self._is_legacy:
-                return LegacyLink(further)
+                return LegacySession(further)
             self._width = _worker_count(further)
             further = self._add(further)
-        hub = min(self._hubs, key=_cost) if further is None else further
-        return await hub.open(timeout_s, min(capacity_wait_s, _TURN_IN_LINE_S) if self._is_fleet else capacity_wait_s)
+        shared = min(self._shared, key=_cost) if further is None else further
+        return await shared.open(
+            timeout_s, min(capacity_wait_s, _TURN_IN_LINE_S) if self._is_fleet else capacity_wait_s
+        )
 
-    async def _further(self) -> Connection | Hub | None:
+    async def _further(self) -> Connection | SharedConnection | None:
         """Connect, or say where to open a session; ``None`` where any connection will do, or each session has its own.
 
         Of calls that come together the first one connects; where it fails, the others need not try again. What there is
@@ -142,29 +144,29 @@ class Hubs:
         """
         failure = self._failure
         async with self._connecting:
-            self._hubs = [hub for hub in self._hubs if hub.lives]
+            self._shared = [shared for shared in self._shared if shared.lives]
             granted = None if self._grant is None else self._grant.take()
             if granted is not None:
                 return granted
-            if self._is_legacy or (not self._is_fleet and len(self._hubs) >= self._width):
+            if self._is_legacy or (not self._is_fleet and len(self._shared) >= self._width):
                 return None
             if self._failure is failure:
                 try:
                     return await self._connect()
                 except OpenEnvError as error:
                     self._failure = copy(error)
-                    if not self._hubs:
+                    if not self._shared:
                         raise
-            elif self._failure is not None and not self._hubs:
+            elif self._failure is not None and not self._shared:
                 raise copy(self._failure)
             return None
 
-    async def _connect(self) -> Connection | Hub:
+    async def _connect(self) -> Connection | SharedConnection:
         """Connect; with a fleet, to where it says, unless there is a connection already."""
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._settings.connect_timeout_s
+        deadline_s = loop.time() + self._endpoint.connect_timeout_s
         while True:
-            connected = await open_connection(self._settings, sessions=self._wanted)
+            connected = await open_connection(self._endpoint, sessions=self._wanted)
             self._is_fleet = isinstance(connected, Placement)
             if isinstance(connected, Connection):
                 return connected
@@ -175,34 +177,38 @@ class Hubs:
                     raise
                 await asyncio.sleep(_FLEET_LOOKS_AFTER_S)
 
-    async def _placed(self, placement: Placement) -> Hub:
+    async def _placed(self, placement: Placement) -> SharedConnection:
         """Use a place that a fleet has granted."""
-        hubs = (hub for hub in self._hubs if hub.connection.is_open and hub.connection.settings.url == placement.url)
-        hub = next(hubs, None)
-        if hub is None:
-            hub = self._add(await connect_to_server(replace(self._settings, url=placement.url)))
+        pool = (
+            shared
+            for shared in self._shared
+            if shared.connection.is_open and shared.connection.endpoint.url == placement.url
+        )
+        shared = next(pool, None)
+        if shared is None:
+            shared = self._add(await connect_to_server(replace(self._endpoint, url=placement.url)))
         self._fleet_is_full = placement.sessions == 0
         # Where there is no place, all who want one wait in line there.
         granted = self._wanted if self._fleet_is_full else placement.sessions
-        self._grant = _Grant(hub, granted - 1, hub.connection.loop.time() + _GRANT_S)
-        return hub
+        self._grant = _Grant(shared, granted - 1, shared.connection.loop.time() + _GRANT_S)
+        return shared
 
-    def _add(self, connection: Connection) -> Hub:
-        hub = Hub(connection, self, self._settings)
-        self._hubs.append(hub)
-        return hub
+    def _add(self, connection: Connection) -> SharedConnection:
+        shared = SharedConnection(connection, self, self._endpoint)
+        self._shared.append(shared)
+        return shared
 
 
 # Neither a loop nor a connection is kept alive by being in here.
-_HubsOfServers: TypeAlias = WeakValueDictionary[ConnectionSettings, Hubs]
-_hubs_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _HubsOfServers] = WeakKeyDictionary()
+_PoolsOfServers: TypeAlias = WeakValueDictionary[Endpoint, ConnectionPool]
+_pools_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _PoolsOfServers] = WeakKeyDictionary()
 
 
-async def open_link(settings: ConnectionSettings, timeout_s: float | None, capacity_wait_s: float = 0.0) -> Link:
+async def open_session(endpoint: Endpoint, timeout_s: float | None, capacity_wait_s: float = 0.0) -> ClientSession:
     """Open a session with a server, sharing a connection with others of this loop where the server has v1.
 
     Args:
-        settings: Where to connect to, and how.
+        endpoint: Where to connect to, and how.
         timeout_s: Seconds that the server may take for it once there is a connection; ``None`` for no limit.
         capacity_wait_s: Seconds to wait in line before that where every place is taken; on v1 only.
 
@@ -214,28 +220,28 @@ async def open_link(settings: ConnectionSettings, timeout_s: float | None, capac
         ServerEndedError: The server was started by this process, and has ended.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    hubs_of_server = _hubs_of_loop.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-    hubs = hubs_of_server.get(settings)
-    if hubs is None:
-        hubs = hubs_of_server[settings] = Hubs(settings)
+    pools_of_server = _pools_of_loop.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    pool = pools_of_server.get(endpoint)
+    if pool is None:
+        pool = pools_of_server[endpoint] = ConnectionPool(endpoint)
     try:
-        return await hubs.link(timeout_s, capacity_wait_s)
+        return await pool.open(timeout_s, capacity_wait_s)
     except (ConnectionFailedError, ConnectionLostError):
-        await _check_server(settings)
+        await _check_server(endpoint)
         raise
 
 
-async def _check_server(settings: ConnectionSettings) -> None:
+async def _check_server(endpoint: Endpoint) -> None:
     """Raise how the server's process has ended, if it has; its sockets go a moment before."""
-    if settings.check_server is None:
+    if endpoint.check_server is None:
         return
     for _ in range(_LOOKS_AT_PROCESS):
-        settings.check_server()
+        endpoint.check_server()
         await asyncio.sleep(_LOOKS_AFTER_S)
 
 
 if hasattr(os, "register_at_fork"):  # a child may run a loop of its parent's making, whose connections are not its own
-    os.register_at_fork(after_in_child=_hubs_of_loop.clear)
+    os.register_at_fork(after_in_child=_pools_of_loop.clear)
 
 
 def _worker_count(connection: Connection) -> int:
@@ -244,13 +250,13 @@ def _worker_count(connection: Connection) -> int:
     return int(headers[0]) if len(headers) == 1 and _WORKERS.fullmatch(headers[0]) else 1
 
 
-def _cost(hub: Hub) -> tuple[bool, int]:
+def _cost(shared: SharedConnection) -> tuple[bool, int]:
     """Say how ill a connection serves for one session more: one that is lost worst, else the fuller the worse."""
-    return not hub.connection.is_open, len(hub)
+    return not shared.connection.is_open, len(shared)
 
 
-def _was_refused_for_now(link: Link) -> bool:
+def _was_refused_for_now(session: ClientSession) -> bool:
     """Whether a server has had no place, or was about to end: another one of its fleet may have one."""
-    refusal = link.refusal()
+    refusal = session.refusal()
     data = refusal.get("data") if isinstance(refusal, dict) else None
     return isinstance(data, dict) and data.get("code") == ErrorCode.CAPACITY_REACHED and data.get("scope") != "client"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import SystemRandom
 from typing import Any
 
-from openenv.core.client.transport.connection import Connection, ConnectionSettings, connect_to_server
+from openenv.core.client.transport.connection import Connection, Endpoint, connect_to_server
 from openenv.core.client.transport.waiter import invalid_answer
 from openenv.core.exceptions import (
     ConnectionFailedError,
@@ -33,7 +33,7 @@ _SHORTEST_DELAY_S, _USUAL_DELAY_S, _LONGEST_DELAY_S = 0.05, 1.0, 5.0
 _random = SystemRandom()
 
 
-class Outage:
+class Reconnect:
     """From the loss of a connection until its sessions are taken up on another one, or are lost.
 
     Args:
@@ -48,7 +48,7 @@ class Outage:
         sessions_lost: Sessions that the server has not given back.
     """
 
-    def __init__(self, reason: str, window_s: float, now: float, last: "Outage | None") -> None:
+    def __init__(self, reason: str, window_s: float, now: float, last: "Reconnect | None") -> None:
         self.reason = reason
         self.deadline_s = now + window_s
         self.sessions_lost = 0
@@ -66,12 +66,12 @@ class Outage:
         remaining_s = self.deadline_s - now
         return min(_random.uniform(0, longest_s), remaining_s) if remaining_s > 0 else None
 
-    async def connect(self, ways: Sequence[ConnectionSettings], session: str, sessions: int) -> Connection | None:
+    async def connect(self, ways: Sequence[Endpoint], session_id: str, sessions: int) -> Connection | None:
         """Try once to make another connection, for as long as the window lasts.
 
         Args:
             ways: Where to connect to, and how; each time the next one is tried.
-            session: One of the sessions that are to be taken up on it.
+            session_id: One of the sessions that are to be taken up on it.
             sessions: How many there are.
 
         Returns:
@@ -82,11 +82,11 @@ class Outage:
             ConnectionLostError: There is another server now, which does not speak v1.
             ServerUnauthorizedError: The server asks for another token.
         """
-        settings = ways[self._attempts % len(ways)]
+        endpoint = ways[self._attempts % len(ways)]
         self._attempts += 1
         try:
             async with asyncio.timeout_at(self.deadline_s):
-                connection = await connect_to_server(settings, session, sessions)
+                connection = await connect_to_server(endpoint, session_id, sessions)
         except TimeoutError:
             return None
         except ConnectionFailedError as error:
@@ -97,7 +97,7 @@ class Outage:
             return connection
         connection.retire()
         raise ConnectionLostError(
-            f"{self.reason}, and the server at {settings.url} does not speak v1 any more, "
+            f"{self.reason}, and the server at {endpoint.url} does not speak v1 any more, "
             "which it takes to take a session up. The next call opens a new session."
         )
 

@@ -1,7 +1,7 @@
 """A client's session with its server: requests out, each answer to whoever asked.
 
 On the legacy wire a session has a connection of its own and answers come in the order of the requests; on v1 it shares
-one and outlives it, see ``v1_links.py`` and ``hubs.py``.
+one and outlives it, see ``shared_session.py`` and ``pool.py``.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from pydantic_core import from_json
 
 from openenv.core.client.transport.connection import Connection
-from openenv.core.client.transport.waiter import Answer
+from openenv.core.client.transport.waiter import Waiter
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionLostError,
@@ -27,7 +27,7 @@ RESET = b"reset"
 """The request that starts an episode, and so minds no lost session."""
 
 
-class Link(ABC):
+class ClientSession(ABC):
     """One session with a server. Everything but ``retire`` is for the connection's own loop.
 
     Attributes:
@@ -58,7 +58,7 @@ class Link(ABC):
         """Whether a request would be answered, if only with what the server has said already."""
 
     @abstractmethod
-    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
+    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
         """Send a request.
 
         Args:
@@ -68,7 +68,7 @@ class Link(ABC):
         """
 
     @abstractmethod
-    async def fork(self, count: int, timeout_s: float | None) -> "list[Link] | Any":
+    async def fork(self, count: int, timeout_s: float | None) -> "list[ClientSession] | Any":
         """Open sessions that continue from the same state.
 
         Args:
@@ -88,7 +88,7 @@ class Link(ABC):
         kind: bytes,
         data: bytes | None,
         timeout_s: float | None,
-        taker: "Callable[[asyncio.Future[Any]], Answer] | None" = None,
+        taker: "Callable[[asyncio.Future[Any]], Waiter] | None" = None,
     ) -> Any:
         """Send a request and await its answer. Cancelling is safe: a late answer is not taken for another one.
 
@@ -161,13 +161,13 @@ class Link(ABC):
             self.drop()
 
 
-class LegacyLink(Link):
+class LegacySession(ClientSession):
     """A session with a connection of its own."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
-        self._waiting: deque[Answer] = deque()
+        self._waiting: deque[Waiter] = deque()
         # What the server said without being asked: the reason for which it is about to close.
         self._unasked: deque[Any] = deque()
         connection.hand_over(self)
@@ -182,8 +182,8 @@ class LegacyLink(Link):
         """Whether a request would be answered."""
         return self.usable and (self.connection.is_open or bool(self._unasked))
 
-    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
-        """Send a request; see ``Link.ask``."""
+    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
+        """Send a request; see ``ClientSession.ask``."""
         self.asked = True
         if self._unasked:
             answer.set_result(self._unasked.popleft())
@@ -255,7 +255,7 @@ def parsed(message: bytes) -> Any:
     return document if isinstance(document, dict | list) else message
 
 
-def fail(waiting: Iterable[Answer], make_error: Callable[[], OpenEnvError]) -> bool:
+def fail(waiting: Iterable[Waiter], make_error: Callable[[], OpenEnvError]) -> bool:
     """Tell everybody who waits, each with an error of its own: it takes the traceback of where it is raised.
 
     Returns:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import to_json
 
-from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, ConnectionSettings
+from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, Endpoint
 from openenv.core.client.transport.outbox import FULL_FRAME, Outbox
-from openenv.core.client.transport.reconnect import Outage, refused_error, retry_after_s
+from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
 from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import fail, given_up, parsed
-from openenv.core.client.transport.shared_session import Terms, V1Link
-from openenv.core.client.transport.waiter import Answer, Nobody, invalid_answer
+from openenv.core.client.transport.shared_session import SharedSession, Terms
+from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
@@ -30,7 +30,7 @@ from openenv.core.exceptions import (
 from openenv.core.wire.messages import MessageType
 
 if TYPE_CHECKING:
-    from openenv.core.client.transport.pool import Hubs
+    from openenv.core.client.transport.pool import ConnectionPool
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _UNREADABLE = (
 )
 # How long to try whether a server of a fleet can be reached again, before the fleet is asked for another one.
 _SAME_SERVER_TIMEOUT_S = 3.0
-# Types of answers that name a session, and are for the hub all the same.
+# Types of answers that name a session, and are for the shared connection all the same.
 _OF_THE_CONNECTION = (MessageType.OPENED, MessageType.ATTACHED)
 
 
@@ -53,13 +53,13 @@ class _Opening:
 
     Attributes:
         message: What asks the server for it.
-        link: Who waits for it.
+        session: Who waits for it.
         outbox: What it leaves by, on the connection that there is now.
         resends: How often it was sent again, on one connection after another.
     """
 
     message: bytes
-    link: "asyncio.Future[V1Link]"
+    session: "asyncio.Future[SharedSession]"
     outbox: Outbox
     resends: int = 0
 
@@ -73,37 +73,37 @@ class _Attaching(NamedTuple):
     """A session that is being taken up.
 
     Attributes:
-        link: The session.
+        session: The session.
         deadline_s: Until when a server is asked again that can't take it up for now, by the event loop's time.
     """
 
-    link: V1Link
+    session: SharedSession
     deadline_s: float
 
 
-class Hub:
+class SharedConnection:
     """Sessions of v1 that share a connection.
 
-    When it is lost, the hub connects again, takes the sessions up, and sends again what was not answered. Sessions that
-    the server does not keep are lost with their connection.
+    When its socket is lost, it connects again, takes the sessions up, and sends again what was not answered. Sessions
+    that the server does not keep are lost with their socket.
 
     Args:
         connection: The first connection.
-        hubs: Those that it is one of, which live as long as any of them.
-        settings: Where its client began, and how to connect to there again.
+        pool: Connections of which it is one, which live as long as any of them.
+        endpoint: Where its client began, and how to connect to there again.
 
     Attributes:
         connection: The connection; during an outage the one that has gone.
         resending: What is sent again on it.
     """
 
-    def __init__(self, connection: Connection, hubs: "Hubs", settings: ConnectionSettings) -> None:
+    def __init__(self, connection: Connection, pool: "ConnectionPool", endpoint: Endpoint) -> None:
         self.connection = connection
-        self.hubs = hubs
-        self._settings = settings
-        self._links: dict[str, V1Link] = {}
+        self.pool = pool
+        self._endpoint = endpoint
+        self._sessions: dict[str, SharedSession] = {}
         # Sessions that were given up, until the server has said that they are closed.
-        self._leaving: dict[str, V1Link] = {}
+        self._leaving: dict[str, SharedSession] = {}
         self._opening: dict[int, _Opening] = {}
         # Numbers of those that nobody waits for any more: the session that the server opens has to be ended.
         self._unwanted: set[int] = set()
@@ -113,22 +113,22 @@ class Hub:
         self.resending = Resending()
         # From a loss until the sessions are taken up; and until there is a connection, the next attempt to make one or
         # the one under way. No task waits for the next one, which a loop that is closed would leave pending.
-        self._outage: Outage | None = None
-        self._reconnecting: asyncio.Task[None] | asyncio.TimerHandle | None = None
-        self._last_outage: Outage | None = None
+        self._reconnect: Reconnect | None = None
+        self._attempt: asyncio.Task[None] | asyncio.TimerHandle | None = None
+        self._last_reconnect: Reconnect | None = None
         self._failure: OpenEnvError | None = None
         self._take_over(connection)
 
     def __len__(self) -> int:
         """Sessions that it has or is opening."""
-        return len(self._links) + len(self._opening)
+        return len(self._sessions) + len(self._opening)
 
     @property
     def lives(self) -> bool:
         """Whether what is asked will be answered: it is connected, connects again, or will soon learn that it must."""
         return self._failure is None and self.connection.usable
 
-    async def open(self, timeout_s: float | None, capacity_wait_s: float = 0.0) -> V1Link:
+    async def open(self, timeout_s: float | None, capacity_wait_s: float = 0.0) -> SharedSession:
         """Open a session, or learn why the server opens none.
 
         Args:
@@ -141,16 +141,16 @@ class Hub:
             InvalidAnswerError: What came is no answer.
         """
         self._last_id = number = self._last_id + 1
-        link: asyncio.Future[V1Link] = self.connection.loop.create_future()
+        session: asyncio.Future[SharedSession] = self.connection.loop.create_future()
         message = self._open_message(number, capacity_wait_s)
-        self._opening[number] = _Opening(message, link, self._outbox)
-        if self.connection.is_open or self._outage is None:  # else it is sent on the next connection
+        self._opening[number] = _Opening(message, session, self._outbox)
+        if self.connection.is_open or self._reconnect is None:  # else it is sent on the next connection
             self.post(message)
         try:
             async with asyncio.timeout(None if timeout_s is None else timeout_s + capacity_wait_s):
-                return await link
+                return await session
         except BaseException as error:
-            self._give_up(number, link)
+            self._give_up(number, session)
             if isinstance(error, TimeoutError):
                 raise ConnectionFailedError(
                     f"The server did not open a session within {timeout_s} s (message_timeout_s)."
@@ -167,7 +167,7 @@ class Hub:
         """Send messages in as few frames as make sense."""
         self._outbox.send(messages)
 
-    def adopt(self, message: dict[str, Any], *, attached: bool) -> list[V1Link]:
+    def adopt(self, message: dict[str, Any], *, attached: bool) -> list[SharedSession]:
         """Take the sessions that a fork has made.
 
         Args:
@@ -181,60 +181,60 @@ class Hub:
         forked = data.get("sessions") if isinstance(data, dict) else None
         if not isinstance(forked, list) or not all(self._is_new_session(one) for one in forked):
             raise invalid_answer(MessageType.FORKED, message)
-        links = [V1Link(self, one["session"], Terms.of(data, one["token"])) for one in forked]
-        for link in links:
-            link.attached = attached
-            link.asked = True  # what was asked of the one that was forked
-            self._links[link.session] = link
+        sessions = [SharedSession(self, one["session"], Terms.of(data, one["token"])) for one in forked]
+        for session in sessions:
+            session.attached = attached
+            session.asked = True  # what was asked of the one that was forked
+            self._sessions[session.id] = session
         if not attached:
-            self._attach(links, self.connection.loop.time() + links[0].terms.window_s)
-        return links
+            self._attach(sessions, self.connection.loop.time() + sessions[0].terms.window_s)
+        return sessions
 
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
         """Take an answer that nobody waits for any more: sessions that it brings are ended."""
         if isinstance(message, dict) and message.get("type") == MessageType.FORKED:
             with suppress(InvalidAnswerError):
-                for link in self.adopt(message, attached=attached):
-                    link.drop()
+                for session in self.adopt(message, attached=attached):
+                    session.drop()
 
-    def drop(self, link: V1Link) -> None:
+    def drop(self, session: SharedSession) -> None:
         """Have a session ended without waiting for it."""
-        self._say_closed(link, Nobody())
-        self.leave(link)
+        self._say_closed(session, Nobody())
+        self.leave(session)
 
-    async def end(self, link: V1Link) -> None:
+    async def end(self, session: SharedSession) -> None:
         """End a session, and the connection with its last one."""
-        reconnecting = self._reconnecting
+        attempt = self._attempt
         try:
             closed: asyncio.Future[Any] = self.connection.loop.create_future()
-            if self._say_closed(link, closed):
+            if self._say_closed(session, closed):
                 with suppress(OpenEnvError, TimeoutError):
                     async with asyncio.timeout(CLOSE_TIMEOUT_S):
                         await closed
-                    self._leaving.pop(link.session, None)
+                    self._leaving.pop(session.id, None)
         finally:
-            self.leave(link)
-        if not self and isinstance(reconnecting, asyncio.Task):
-            await asyncio.wait([reconnecting])
+            self.leave(session)
+        if not self and isinstance(attempt, asyncio.Task):
+            await asyncio.wait([attempt])
         if not self.connection.usable:
             await self.connection.close()
 
-    def abandon(self, link: V1Link) -> None:
+    def abandon(self, session: SharedSession) -> None:
         """End a session whose loop does not run: with the last one the connection, else when the loop runs again."""
-        known = self._links.pop(link.session, None) is not None
+        known = self._sessions.pop(session.id, None) is not None
         if not self or not self.connection.may_go_on:
             self.connection.abandon()
         if known and self.connection.may_go_on:
-            self.connection.loop.call_soon_threadsafe(self._ended, link)
+            self.connection.loop.call_soon_threadsafe(self._ended, session)
 
-    def leave(self, link: V1Link) -> None:
+    def leave(self, session: SharedSession) -> None:
         """Forget a session, telling everybody who waits, and close the connection with the last one."""
-        if self._links.pop(link.session, None) is None:
+        if self._sessions.pop(session.id, None) is None:
             return
-        link.usable = False
-        self.resending.settle(link)
+        session.usable = False
+        self.resending.settle(session)
         self._close_if_unused()
-        fail(link.unanswered(), given_up)
+        fail(session.unanswered(), given_up)
 
     def received(self, message: bytes) -> None:
         """Give the answers of a frame to those who asked."""
@@ -244,7 +244,7 @@ class Hub:
 
     def lost(self) -> None:
         """Learn that the connection has gone: connect again for the sessions that the server keeps."""
-        if self._reconnecting is not None:
+        if self._attempt is not None:
             return
         self.connection.let_go()
         self._outbox.clear()
@@ -254,17 +254,17 @@ class Hub:
         if not self.connection.may_be_replaced:
             self._fail(self.connection.lost_error())
             return
-        for link in list(self._links.values()):
-            if not (link.can_resume and link.usable):  # it ends with its connection, or is being ended
-                self._lose(link, self.connection.lost_error())
-                if link.can_resume:
-                    self._leaving[link.session] = link
-        if not self._links:
+        for session in list(self._sessions.values()):
+            if not (session.can_resume and session.usable):  # it ends with its connection, or is being ended
+                self._lose(session, self.connection.lost_error())
+                if session.can_resume:
+                    self._leaving[session.id] = session
+        if not self._sessions:
             self._fail(self.connection.lost_error())
             return
-        for link in [*self._links.values(), *self._leaving.values()]:
-            link.attached = False
-        self._begin_outage()
+        for session in [*self._sessions.values(), *self._leaving.values()]:
+            session.attached = False
+        self._begin_reconnect()
 
     def lost_error(self) -> OpenEnvError:
         """Make the error for a request that comes after the end."""
@@ -272,87 +272,87 @@ class Hub:
 
     def _take_over(self, connection: Connection) -> None:
         self.connection, self._outbox = connection, Outbox(connection)
-        connection.protocol.max_message_size = self._settings.max_message_bytes + _FURTHER_BYTES
+        connection.protocol.max_message_size = self._endpoint.max_message_bytes + _FURTHER_BYTES
         connection.hand_over(self)
 
     def _open_message(self, number: int, capacity_wait_s: float) -> bytes:
         wait = b',"wait_s":%b' % to_json(capacity_wait_s) if capacity_wait_s > 0 else b""
-        limit = self._settings.max_message_bytes
+        limit = self._endpoint.max_message_bytes
         return b'{"type":"open","id":%d,"data":{"max_message_bytes":%d%b}}' % (number, limit, wait)
 
-    def _begin_outage(self) -> None:
+    def _begin_reconnect(self) -> None:
         now, reason = self.connection.loop.time(), self.connection.end()
-        if self._outage is not None:
-            self._outage.begin_again(reason, now)
+        if self._reconnect is not None:
+            self._reconnect.begin_again(reason, now)
         else:
-            window_s = max(link.terms.window_s for link in self._links.values())
-            self._outage = Outage(reason, window_s, now, self._last_outage)
-            logger.info("%s. Connecting again for %d sessions, for %g s", reason, len(self._links), window_s)
-        self._reconnect_later(self._outage)
+            window_s = max(session.terms.window_s for session in self._sessions.values())
+            self._reconnect = Reconnect(reason, window_s, now, self._last_reconnect)
+            logger.info("%s. Connecting again for %d sessions, for %g s", reason, len(self._sessions), window_s)
+        self._attempt_later(self._reconnect)
 
-    def _reconnect_later(self, outage: Outage) -> None:
+    def _attempt_later(self, reconnect: Reconnect) -> None:
         loop = self.connection.loop
-        pause_s = outage.pause_s(loop.time())
+        pause_s = reconnect.pause_s(loop.time())
         if pause_s is None:
-            self._fail(outage.error())
+            self._fail(reconnect.error())
         else:
-            self._reconnecting = loop.call_later(pause_s, self._begin_to_reconnect, outage)
+            self._attempt = loop.call_later(pause_s, self._begin_attempt, reconnect)
 
-    def _begin_to_reconnect(self, outage: Outage) -> None:
+    def _begin_attempt(self, reconnect: Reconnect) -> None:
         if self.connection.orphaned:  # the process was forked with its loop: the sessions are the parent's
-            self._fail(outage.error())
+            self._fail(reconnect.error())
         else:
-            self._reconnecting = self.connection.loop.create_task(self._reconnect(outage))
+            self._attempt = self.connection.loop.create_task(self._attempt_now(reconnect))
 
-    async def _reconnect(self, outage: Outage) -> None:
+    async def _attempt_now(self, reconnect: Reconnect) -> None:
         try:
-            if self._settings.check_server is not None:
-                self._settings.check_server()
-            connection = await outage.connect(self._ways(), next(iter(self._links), ""), len(self._links))
+            if self._endpoint.check_server is not None:
+                self._endpoint.check_server()
+            connection = await reconnect.connect(self._ways(), next(iter(self._sessions), ""), len(self._sessions))
         except OpenEnvError as error:
             self._fail(error)
         except BaseException:  # the loop ends, or nobody needs the connection any more
-            self._fail(outage.error())
+            self._fail(reconnect.error())
             raise
         else:
             if connection is None:
-                self._reconnect_later(outage)
+                self._attempt_later(reconnect)
             else:
-                self._resume_on(connection, outage)
+                self._resume_on(connection, reconnect)
 
-    def _ways(self) -> list[ConnectionSettings]:
+    def _ways(self) -> list[Endpoint]:
         """Say where to connect to again: to the same server and, in a fleet, to where the client began."""
-        same = self.connection.settings
-        if same.url == self._settings.url:
+        same = self.connection.endpoint
+        if same.url == self._endpoint.url:
             return [same]
-        return [replace(same, connect_timeout_s=min(same.connect_timeout_s, _SAME_SERVER_TIMEOUT_S)), self._settings]
+        return [replace(same, connect_timeout_s=min(same.connect_timeout_s, _SAME_SERVER_TIMEOUT_S)), self._endpoint]
 
-    def _resume_on(self, connection: Connection, outage: Outage) -> None:
+    def _resume_on(self, connection: Connection, reconnect: Reconnect) -> None:
         """Take the sessions up on a new connection, and open those that were being opened."""
-        self._reconnecting = None
+        self._attempt = None
         self._attaching.clear()
         self._take_over(connection)
         if not connection.is_open:  # it has gone already
             return
-        self._attach([*self._links.values(), *self._leaving.values()], outage.deadline_s)
+        self._attach([*self._sessions.values(), *self._leaving.values()], reconnect.deadline_s)
         for number, opening in list(self._opening.items()):
-            self._open_again(number, opening, outage.reason)
-        self._end_outage_when_attached()
+            self._open_again(number, opening, reconnect.reason)
+        self._end_reconnect_when_attached()
 
     def _open_again(self, number: int, opening: _Opening, reason: str) -> None:
         if opening.resends >= MOST_RESENDS:
             del self._opening[number]
-            fail([opening.link], partial(_not_opened, opening.resends + 1, reason))
+            fail([opening.session], partial(_not_opened, opening.resends + 1, reason))
         else:
             opening.outbox = self._outbox
             self.resending.add(opening)
 
-    def _attach(self, links: list[V1Link], deadline_s: float) -> None:
+    def _attach(self, sessions: list[SharedSession], deadline_s: float) -> None:
         messages = []
-        for link in links:
+        for session in sessions:
             self._last_id += 1
-            self._attaching[self._last_id] = _Attaching(link, deadline_s)
-            messages.append(link.attaching(self._last_id, self._settings.max_message_bytes))
+            self._attaching[self._last_id] = _Attaching(session, deadline_s)
+            messages.append(session.attaching(self._last_id, self._endpoint.max_message_bytes))
         self.send(messages)
 
     def _attach_later(self, attaching: _Attaching, delay_s: float) -> None:
@@ -364,38 +364,38 @@ class Hub:
     def _attach_now(self, connection: Connection, number: int) -> None:
         attaching = self._attaching.get(number)
         if attaching is not None and connection is self.connection and connection.is_open:
-            self.post(attaching.link.attaching(number, self._settings.max_message_bytes))
+            self.post(attaching.session.attaching(number, self._endpoint.max_message_bytes))
 
-    def _end_outage_when_attached(self) -> None:
-        outage = self._outage
-        if self._attaching or self._reconnecting is not None:
+    def _end_reconnect_when_attached(self) -> None:
+        reconnect = self._reconnect
+        if self._attaching or self._attempt is not None:
             return
         self.resending.proceed()
-        if outage is None:
+        if reconnect is None:
             return
-        self._outage, self._last_outage = None, outage
-        logger.info("Connected again: %d sessions go on, %d were lost", len(self._links), outage.sessions_lost)
+        self._reconnect, self._last_reconnect = None, reconnect
+        logger.info("Connected again: %d sessions go on, %d were lost", len(self._sessions), reconnect.sessions_lost)
 
     def _deliver(self, message: Any) -> None:
         number = message.get("id") if isinstance(message, dict) else None
         if not isinstance(number, int):
             self._deliver_to_all(message)
             return
-        session = message.get("session")
-        if (session is None or message.get("type") in _OF_THE_CONNECTION) and self._deliver_here(number, message):
+        session_id = message.get("session")
+        if (session_id is None or message.get("type") in _OF_THE_CONNECTION) and self._deliver_here(number, message):
             return
-        link = self._links.get(session) if isinstance(session, str) else None
-        if link is not None:
-            self._last_outage = None  # with which the next one has nothing to do, now that answers come
-            link.take(number, message)
+        session = self._sessions.get(session_id) if isinstance(session_id, str) else None
+        if session is not None:
+            self._last_reconnect = None  # with which the next one has nothing to do, now that answers come
+            session.take(number, message)
         else:
             self._deliver_to_nobody(number, message)
 
     def _deliver_to_nobody(self, number: int, message: dict[str, Any]) -> None:
         """Take an answer of a session that was given up."""
-        for link in list(self._leaving.values()):
-            if link.session == message.get("session") and link.close_id == number:
-                del self._leaving[link.session]
+        for session in list(self._leaving.values()):
+            if session.id == message.get("session") and session.close_id == number:
+                del self._leaving[session.id]
         self.unclaimed(message)
 
     def _deliver_here(self, number: int, message: dict[str, Any]) -> bool:
@@ -403,7 +403,7 @@ class Hub:
         opening = self._opening.pop(number, None)
         if opening is not None:
             self.resending.settle(opening)
-            self._settle(opening.link, message)
+            self._settle(opening.session, message)
         elif number in self._unwanted:
             self._unwanted.remove(number)
             with suppress(InvalidAnswerError):
@@ -416,9 +416,9 @@ class Hub:
 
     def _was_opened_by(self, number: int, message: dict[str, Any]) -> bool:
         """Whether an answer only repeats that a session was opened."""
-        session = message.get("session")
-        link = self._links.get(session) if isinstance(session, str) else None
-        return link is not None and link.opened_by == number
+        session_id = message.get("session")
+        session = self._sessions.get(session_id) if isinstance(session_id, str) else None
+        return session is not None and session.opened_by == number
 
     def _attached(self, attaching: _Attaching, message: dict[str, Any]) -> None:
         """Go on with a session that the server has taken up, or learn why it has not."""
@@ -427,51 +427,51 @@ class Hub:
         if delay_s is not None and remaining_s > 0:
             self._attach_later(attaching, min(delay_s, remaining_s))
         elif message.get("type") == MessageType.ATTACHED:
-            self._go_on(attaching.link, message)
+            self._go_on(attaching.session, message)
         else:
-            self._leaving.pop(attaching.link.session, None)
-            self._lose(attaching.link, refused_error(self._reason, message))
-        self._end_outage_when_attached()
+            self._leaving.pop(attaching.session.id, None)
+            self._lose(attaching.session, refused_error(self._reason, message))
+        self._end_reconnect_when_attached()
         self._close_if_unused()
 
-    def _go_on(self, link: V1Link, message: dict[str, Any]) -> None:
+    def _go_on(self, session: SharedSession, message: dict[str, Any]) -> None:
         """Have sent again what was not answered, or end a session that was given up meanwhile, or is now."""
-        if link.was_resent_too_often:
-            self._lose(link, RequestGivenUpError(MOST_RESENDS + 1, self._reason))
-        if link.session in self._links:
-            link.resume()
-        elif link.closings > MOST_RESENDS:
-            self._leaving.pop(link.session, None)
+        if session.was_resent_too_often:
+            self._lose(session, RequestGivenUpError(MOST_RESENDS + 1, self._reason))
+        if session.id in self._sessions:
+            session.resume()
+        elif session.closings > MOST_RESENDS:
+            self._leaving.pop(session.id, None)
         else:
-            link.attached, self._leaving[link.session] = True, link
+            session.attached, self._leaving[session.id] = True, session
             data = message.get("data")
             last_id = data.get("last_id") if isinstance(data, dict) else None
-            self.post(link.closing(Nobody(), last_id if isinstance(last_id, int) else None))
+            self.post(session.closing(Nobody(), last_id if isinstance(last_id, int) else None))
 
     @property
     def _reason(self) -> str:
         """Why the last connection went, as the beginning of a sentence."""
-        return "The connection was lost" if self._outage is None else self._outage.reason
+        return "The connection was lost" if self._reconnect is None else self._reconnect.reason
 
-    def _lose(self, link: V1Link, error: OpenEnvError) -> None:
+    def _lose(self, session: SharedSession, error: OpenEnvError) -> None:
         """Let go of a session, where it is still there, and tell why."""
-        if self._links.pop(link.session, None) is not None:
-            link.lose(error)
-            if self._outage is not None:
-                self._outage.sessions_lost += 1
+        if self._sessions.pop(session.id, None) is not None:
+            session.lose(error)
+            if self._reconnect is not None:
+                self._reconnect.sessions_lost += 1
 
-    def _settle(self, opening: "asyncio.Future[V1Link]", message: Any) -> None:
+    def _settle(self, opening: "asyncio.Future[SharedSession]", message: Any) -> None:
         try:
-            link = self._opened(message)
+            session = self._opened(message)
         except InvalidAnswerError as error:
             fail([opening], partial(copy, error))
             return
         if opening.done():  # cancelled just now, and whoever waited has not had its turn yet
-            self.drop(link)
+            self.drop(session)
         else:
-            opening.set_result(link)
+            opening.set_result(session)
 
-    def _opened(self, message: Any) -> V1Link:
+    def _opened(self, message: Any) -> SharedSession:
         """Make the session that the server has opened, or the one that says why there is none.
 
         Raises:
@@ -479,21 +479,21 @@ class Hub:
         """
         kind = message.get("type") if isinstance(message, dict) else None
         if kind == MessageType.ERROR:
-            return V1Link(self, "", Terms(), refusal=message)
+            return SharedSession(self, "", Terms(), refusal=message)
         if kind == MessageType.OPENED and isinstance(message.get("id"), int):
-            session = message.get("session")
-            if isinstance(session, str) and session not in self._links:
-                link = self._links[session] = V1Link(self, session, Terms.of(message.get("data")))
-                link.opened_by = message["id"]
-                return link
+            session_id = message.get("session")
+            if isinstance(session_id, str) and session_id not in self._sessions:
+                session = self._sessions[session_id] = SharedSession(self, session_id, Terms.of(message.get("data")))
+                session.opened_by = message["id"]
+                return session
         raise invalid_answer(MessageType.OPENED, message)
 
     def _is_new_session(self, forked: Any) -> bool:
         """Whether an entry of a fork's answer names a session that there is not yet."""
-        session = forked.get("session") if isinstance(forked, dict) else None
-        return isinstance(session, str) and session not in self._links and isinstance(forked.get("token"), str)
+        session_id = forked.get("session") if isinstance(forked, dict) else None
+        return isinstance(session_id, str) and session_id not in self._sessions and isinstance(forked.get("token"), str)
 
-    def _give_up(self, number: int, opening: "asyncio.Future[V1Link]") -> None:
+    def _give_up(self, number: int, opening: "asyncio.Future[SharedSession]") -> None:
         """End the session that nobody waits for any more, now or when the server has opened it."""
         unanswered = self._opening.pop(number, None)
         if unanswered is not None:
@@ -502,55 +502,55 @@ class Hub:
         elif not opening.cancelled() and opening.exception() is None:
             self.drop(opening.result())
 
-    def _say_closed(self, link: V1Link, closed: Answer) -> bool:
+    def _say_closed(self, session: SharedSession, closed: Waiter) -> bool:
         """Tell the server that a session is over, now or when it is taken up; return whether it is told now."""
-        if link.session not in self._links:
+        if session.id not in self._sessions:
             return False
-        self._leaving[link.session] = link
-        told = link.attached and self.connection.is_open
+        self._leaving[session.id] = session
+        told = session.attached and self.connection.is_open
         if told:
-            self.post(link.closing(closed))
-        elif self.resending.settle(link):  # what the server knows of it is seen when it is taken up
-            self._attach([link], self.connection.loop.time() + link.terms.window_s)
+            self.post(session.closing(closed))
+        elif self.resending.settle(session):  # what the server knows of it is seen when it is taken up
+            self._attach([session], self.connection.loop.time() + session.terms.window_s)
         return told
 
-    def _ended(self, link: V1Link) -> None:
+    def _ended(self, session: SharedSession) -> None:
         """Learn, as the loop runs again, that a session was ended meanwhile."""
-        self._leaving[link.session] = link
-        if link.attached and self.connection.is_open:
-            self.post(link.closing(Nobody()))
+        self._leaving[session.id] = session
+        if session.attached and self.connection.is_open:
+            self.post(session.closing(Nobody()))
         self._close_if_unused()
 
     def _fail(self, error: OpenEnvError) -> None:
         """Tell everybody who waits that no answer will come."""
-        self._failure, self._outage, self._reconnecting = error, None, None
-        openings, links = list(self._opening.values()), list(self._links.values())
+        self._failure, self._reconnect, self._attempt = error, None, None
+        openings, sessions = list(self._opening.values()), list(self._sessions.values())
         self._opening.clear()
-        self._links.clear()
+        self._sessions.clear()
         self._leaving.clear()
-        fail([opening.link for opening in openings], partial(copy, error))
-        for link in links:
-            link.lose(error)
+        fail([opening.session for opening in openings], partial(copy, error))
+        for session in sessions:
+            session.lose(error)
 
     def _deliver_to_all(self, message: Any) -> None:
         """A frame that could not be read, by either side: nobody knows whose answer is missing."""
         openings = list(self._opening.values())
         self._opening.clear()
         for opening in openings:
-            self._settle(opening.link, message)
-        for link in list(self._links.values()):
-            for answer in link.unanswered():
+            self._settle(opening.session, message)
+        for session in list(self._sessions.values()):
+            for answer in session.unanswered():
                 if not answer.done():
                     answer.set_result(message)
-                    link.usable = False  # which nobody else needs to be told
+                    session.usable = False  # which nobody else needs to be told
         self._fail(ConnectionLostError(_UNREADABLE))
         self.connection.retire()
 
     def _close_if_unused(self) -> None:
         if self:
             return
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
             self._fail(given_up())
         elif self.connection.usable:
             self.connection.retire()

@@ -14,14 +14,14 @@ from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import Connection
 from openenv.core.client.transport.resending import MOST_RESENDS
-from openenv.core.client.transport.session import RESET, Link, fail, given_up, unsent
-from openenv.core.client.transport.waiter import Answer
+from openenv.core.client.transport.session import RESET, ClientSession, fail, given_up, unsent
+from openenv.core.client.transport.waiter import Waiter
 from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError, OpenEnvError, RequestNotSentError
 from openenv.core.wire.errors import error_data
 from openenv.core.wire.messages import MessageType
 
 if TYPE_CHECKING:
-    from openenv.core.client.transport.shared_connection import Hub
+    from openenv.core.client.transport.shared_connection import SharedConnection
 
 
 class Terms(NamedTuple):
@@ -55,58 +55,58 @@ class Terms(NamedTuple):
 _LONGEST_WINDOW_S = 2_592_000.0
 
 
-class V1Link(Link):
+class SharedSession(ClientSession):
     """A session that shares its connection.
 
     Args:
-        hub: The connection's.
-        session: The session's id; empty where the server has opened none.
+        channel: The connection that it shares.
+        session_id: The session's id; empty where the server has opened none.
         terms: What the server has said of it.
         refusal: What the server said instead; it is the answer to the first request.
 
     Attributes:
-        attached: Whether the connection that the hub has now is the one that the server answers this session on.
+        attached: Whether the server answers this session on the socket that the shared connection has now.
         opened_by: Number of the ``open`` that it is the answer to; 0 where it was forked.
         resends: How often the request under way was sent again, on one connection after another.
         close_id: Number of the message that ends the session, once that was sent.
         closings: How often that was sent.
     """
 
-    def __init__(self, hub: "Hub", session: str, terms: Terms, refusal: Any = None) -> None:
+    def __init__(self, channel: "SharedConnection", session_id: str, terms: Terms, refusal: Any = None) -> None:
         super().__init__()
-        self.hub = hub
-        self.session = session
+        self.channel = channel
+        self.id = session_id
         self.terms = terms
         self.attached = True
         self.opened_by = 0
         self.resends = 0
-        self._encoded_session = to_json(session)
+        self._encoded_id = to_json(session_id)
         self._refusal = refusal
         # Numbers of the requests that were sent and answered last, and who waits for the answer that has not come.
         self._last_id = 0
         self._answered_id = 0
-        self._answer: Answer | None = None
+        self._answer: Waiter | None = None
         self._message = b""
         # What is asked meanwhile.
-        self._queue: deque[tuple[bytes, bytes | None, Answer]] = deque()
+        self._queue: deque[tuple[bytes, bytes | None, Waiter]] = deque()
         self.close_id = 0
         self.closings = 0
-        self._closed: Answer | None = None
+        self._closed: Waiter | None = None
 
     @property
     def connection(self) -> Connection:
-        """The hub's; during an outage the one that has gone."""
-        return self.hub.connection
+        """The shared connection's; during an outage the one that has gone."""
+        return self.channel.connection
 
     @property
     def session_id(self) -> str | None:
         """The session's id; ``None`` where the server has opened none."""
-        return self.session or None
+        return self.id or None
 
     @property
     def answers(self) -> bool:
-        """Whether a request would be answered, perhaps not before the hub has connected again."""
-        return self.usable and (self.hub.lives or self._refusal is not None)
+        """Whether a request would be answered, perhaps not before the shared connection has connected again."""
+        return self.usable and (self.channel.lives or self._refusal is not None)
 
     @property
     def can_resume(self) -> bool:
@@ -117,14 +117,14 @@ class V1Link(Link):
         """Return what the server has said instead of opening the session."""
         return self._refusal
 
-    def ask(self, kind: bytes, data: bytes | None, answer: Answer) -> None:
-        """Send a request; see ``Link.ask``."""
+    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
+        """Send a request; see ``ClientSession.ask``."""
         message = self.prepare(kind, data, answer)
         if message is not None:
-            self.hub.post(message)
+            self.channel.post(message)
 
-    def prepare(self, kind: bytes, data: bytes | None, answer: Answer) -> bytes | None:
-        """Write a request, for the hub to send now; ``None`` where it is answered here, or its turn is to come."""
+    def prepare(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes | None:
+        """Write a request, to be sent now; ``None`` where it is answered here, or its turn is to come."""
         self.asked = True
         if self._refusal is not None:
             self.usable = False
@@ -142,11 +142,11 @@ class V1Link(Link):
             return None
         return self._write(kind, data, answer)
 
-    async def fork(self, count: int, timeout_s: float | None) -> "list[Link] | Any":
-        """Open sessions that continue from the same state; see ``Link.fork``."""
+    async def fork(self, count: int, timeout_s: float | None) -> "list[ClientSession] | Any":
+        """Open sessions that continue from the same state; see ``ClientSession.fork``."""
         return await self.exchange(b"fork", b'{"count":%d}' % count, timeout_s, partial(_Forking, self))
 
-    def closing(self, answer: Answer, last_id: int | None = None) -> bytes:
+    def closing(self, answer: Waiter, last_id: int | None = None) -> bytes:
         """Write the message that ends the session.
 
         Args:
@@ -156,12 +156,12 @@ class V1Link(Link):
         self._closed = answer
         self.closings += 1
         self.close_id = (self._last_id if last_id is None else last_id) + 1
-        return b'{"type":"close","id":%d,"session":%b}' % (self.close_id, self._encoded_session)
+        return b'{"type":"close","id":%d,"session":%b}' % (self.close_id, self._encoded_id)
 
     def attaching(self, number: int, max_message_bytes: int) -> bytes:
         """Write the message that takes the session up on another connection."""
         data = {"token": self.terms.token, "answered": self._answered_id, "max_message_bytes": max_message_bytes}
-        return b'{"type":"attach","id":%d,"session":%b,"data":%b}' % (number, self._encoded_session, to_json(data))
+        return b'{"type":"attach","id":%d,"session":%b,"data":%b}' % (number, self._encoded_id, to_json(data))
 
     @property
     def was_resent_too_often(self) -> bool:
@@ -174,13 +174,13 @@ class V1Link(Link):
             self.attached = True
             self._begin_next()
         else:
-            self.hub.resending.add(self)
+            self.channel.resending.add(self)
 
     def send_again(self) -> None:
         """Send the request under way on the connection that there is now."""
         self.attached = True
         self.resends += 1
-        self.hub.post(self._message)
+        self.channel.post(self._message)
 
     def lose(self, loss: OpenEnvError) -> None:
         """Learn that the session is lost; those who wait are told why, or else whoever asks next."""
@@ -199,15 +199,15 @@ class V1Link(Link):
             return  # else it was answered already
         self._answer, self._answered_id = None, number
         if self.resends:
-            self.hub.resending.settle(self)
+            self.channel.resending.settle(self)
         if answer.done():  # its caller was cancelled
-            self.hub.unclaimed(message, attached=self.resends == 0)
+            self.channel.unclaimed(message, attached=self.resends == 0)
         else:
             answer.set_result(message)
         if self._queue and self.usable:  # else it is being closed, and those who wait are told so
             self._begin_next()
 
-    def unanswered(self) -> list[Answer]:
+    def unanswered(self) -> list[Waiter]:
         """Forget every request that has no answer, and return who waits for them."""
         waiting = [answer for answer in (self._answer, self._closed) if answer is not None]
         waiting += [answer for _, _, answer in self._queue]
@@ -218,26 +218,26 @@ class V1Link(Link):
     def drop(self) -> None:
         """Have the server end the session, whatever it is doing, and tell everybody who waits."""
         self.usable = False
-        self.hub.drop(self)
+        self.channel.drop(self)
 
     def retire(self) -> None:
-        """Leave the hub soon. The server may hold the session, as where it could not make the environment anew."""
+        """Leave the connection soon. The server may hold the session, as where it could not make its environment."""
         self.usable = False
         if self._refusal is None:
-            self.connection.loop.call_soon_threadsafe(self.hub.drop, self)
+            self.connection.loop.call_soon_threadsafe(self.channel.drop, self)
 
     def abandon(self) -> None:
         """Let go of a session whose loop does not run."""
         self.usable = False
-        self.hub.abandon(self)
+        self.channel.abandon(self)
 
     async def _end(self) -> None:
-        await self.hub.end(self)
+        await self.channel.end(self)
 
     def _end_error(self, kind: bytes) -> OpenEnvError:
         """Make the error for a request that comes after the end."""
         if self._loss is None:
-            return given_up() if self.hub.lives else self.hub.lost_error()
+            return given_up() if self.channel.lives else self.channel.lost_error()
         self._loss_is_known = True
         return _unsent(kind, self._loss)
 
@@ -245,20 +245,20 @@ class V1Link(Link):
         while self._queue and self._answer is None and self.attached:
             kind, data, answer = self._queue.popleft()
             if not answer.done():  # else its caller was cancelled before it was sent
-                self.hub.post(self._write(kind, data, answer))
+                self.channel.post(self._write(kind, data, answer))
 
-    def _write(self, kind: bytes, data: bytes | None, answer: Answer) -> bytes:
+    def _write(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes:
         """Write the next request and expect its answer."""
         self._last_id += 1
         self._answer = answer
         self.resends = 0
         if data is None:
-            message = b'{"type":"%b","id":%d,"session":%b}' % (kind, self._last_id, self._encoded_session)
+            message = b'{"type":"%b","id":%d,"session":%b}' % (kind, self._last_id, self._encoded_id)
         else:
             message = b'{"type":"%b","id":%d,"session":%b,"data":%b}' % (
                 kind,
                 self._last_id,
-                self._encoded_session,
+                self._encoded_id,
                 data,
             )
         self._message = message
@@ -266,15 +266,15 @@ class V1Link(Link):
 
 
 class _Forking:
-    """Takes the answer to a fork: the new sessions are the hub's before anything else comes from the server.
+    """Takes the answer to a fork: the connection has the new sessions before anything else comes from the server.
 
     Args:
-        link: The session that is forked.
+        session: The session that is forked.
         result: Who waits for the sessions.
     """
 
-    def __init__(self, link: V1Link, result: "asyncio.Future[Any]") -> None:
-        self._link = link
+    def __init__(self, session: SharedSession, result: "asyncio.Future[Any]") -> None:
+        self._session = session
         self._result = result
 
     def set_result(self, message: Any) -> None:
@@ -283,7 +283,7 @@ class _Forking:
             self._result.set_result(message)
             return
         try:
-            self._result.set_result(self._link.hub.adopt(message, attached=self._link.resends == 0))
+            self._result.set_result(self._session.channel.adopt(message, attached=self._session.resends == 0))
         except InvalidAnswerError as error:
             self._result.set_exception(error)
 

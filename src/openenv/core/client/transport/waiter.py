@@ -9,7 +9,7 @@ from openenv.core.exceptions import InvalidAnswerError
 _LONGEST_QUOTE = 200
 
 
-class Answer(Protocol):
+class Waiter(Protocol):
     """Somebody who waits for the answer to a request; an ``asyncio.Future`` is one."""
 
     def set_result(self, message: Any, /) -> None:
@@ -36,7 +36,7 @@ class Nobody:
         return True
 
 
-class ThreadAnswer:
+class ThreadWaiter:
     """An answer that a thread blocks for. A lock is the cheapest thing that one thread can wait on for another."""
 
     __slots__ = ("_error", "_lock", "_message")
@@ -79,7 +79,7 @@ def invalid_answer(expected: str, message: Any) -> InvalidAnswerError:
 
     Args:
         expected: The ``type`` that was expected.
-        message: What came, as ``Answer.set_result`` takes it.
+        message: What came, as ``Waiter.set_result`` takes it.
     """
     shown = message.decode(errors="replace") if isinstance(message, bytes) else json.dumps(message)
     return InvalidAnswerError(
