@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from openenv.auto import list_environments as list_environments
     from openenv.auto import make as make
     from openenv.core.client.client import EnvClient as EnvClient
-    from openenv.core.client.formats import TypedEnvClient as TypedEnvClient
-    from openenv.core.client.formats import client_for as client_for
     from openenv.core.client.generic import GenericAction as GenericAction
     from openenv.core.client.generic import GenericEnvClient as GenericEnvClient
     from openenv.core.client.results import StepResult as StepResult
     from openenv.core.client.sync import SyncEnvClient as SyncEnvClient
+    from openenv.core.client.typed import TypedEnvClient as TypedEnvClient
+    from openenv.core.client.typed import client_for as client_for
     from openenv.core.client.vector import SyncVectorEnv as SyncVectorEnv
     from openenv.core.client.vector import VectorEnv as VectorEnv
     from openenv.core.env_server.app import create_app as create_app
@@ -42,7 +42,7 @@ else:
             "openenv.core.client.client": ("EnvClient",),
             "openenv.core.client.sync": ("SyncEnvClient",),
             "openenv.core.client.generic": ("GenericAction", "GenericEnvClient"),
-            "openenv.core.client.formats": ("TypedEnvClient", "client_for"),
+            "openenv.core.client.typed": ("TypedEnvClient", "client_for"),
             "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client.results": ("StepResult",),
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),

@@ -7,14 +7,14 @@ from openenv.core import env_server
 
 if TYPE_CHECKING:
     from openenv.core.client.client import EnvClient as EnvClient
-    from openenv.core.client.formats import TypedEnvClient as TypedEnvClient
-    from openenv.core.client.formats import client_for as client_for
     from openenv.core.client.generic import GenericAction as GenericAction
     from openenv.core.client.generic import GenericEnvClient as GenericEnvClient
     from openenv.core.client.mcp import MCPClientBase as MCPClientBase
     from openenv.core.client.mcp import MCPToolClient as MCPToolClient
     from openenv.core.client.results import StepResult as StepResult
     from openenv.core.client.sync import SyncEnvClient as SyncEnvClient
+    from openenv.core.client.typed import TypedEnvClient as TypedEnvClient
+    from openenv.core.client.typed import client_for as client_for
     from openenv.core.client.vector import SyncVectorEnv as SyncVectorEnv
     from openenv.core.client.vector import VectorEnv as VectorEnv
     from openenv.core.env_server import *  # noqa: F403  # its names are listed there
@@ -26,7 +26,7 @@ else:
             "openenv.core.client.sync": ("SyncEnvClient",),
             "openenv.core.client.generic": ("GenericAction", "GenericEnvClient"),
             "openenv.core.client.mcp": ("MCPClientBase", "MCPToolClient"),
-            "openenv.core.client.formats": ("TypedEnvClient", "client_for"),
+            "openenv.core.client.typed": ("TypedEnvClient", "client_for"),
             "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client.results": ("StepResult",),
             "openenv.core.env_server": tuple(env_server.__all__),

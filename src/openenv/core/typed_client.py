@@ -1,5 +1,5 @@
-"""Public import path of ``openenv.core.client.formats``."""
+"""Public import path of ``openenv.core.client.typed``."""
 
-from openenv.core.client.formats import TypedEnvClient, client_for
+from openenv.core.client.typed import TypedEnvClient, client_for
 
 __all__ = ["TypedEnvClient", "client_for"]

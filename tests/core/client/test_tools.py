@@ -8,10 +8,10 @@ import pytest
 from tests.conftest import Serve
 from tests.support.environments.common import Add, Total
 
-from openenv.core.client.formats import TypedEnvClient
 from openenv.core.client.results import StepResult
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.tools import EPISODE_OVER, HiddenMethod, ToolClient, task_columns
+from openenv.core.client.typed import TypedEnvClient
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import ClientModeError, EpisodeOrderError, RequestRejectedError, ServerExecutionError
 

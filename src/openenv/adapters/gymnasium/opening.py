@@ -29,7 +29,8 @@ def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client
         ConfigurationError: The environment's manifest is not as it must be.
     """
     if isinstance(environment, SyncEnvClient):
-        return environment.async_client
+        client: EnvClient[Any, Any, Any] = environment.async_client
+        return client
     if isinstance(environment, EnvClient):
         return environment
     client = _make_client(environment, sessions)

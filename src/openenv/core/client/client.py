@@ -6,11 +6,11 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
-from pydantic_core import ValidationError, to_json
+from pydantic_core import to_json
 
 from openenv.core.addresses import convert_to_ws_url, reachable_url
 from openenv.core.client.blocking import (
@@ -22,44 +22,30 @@ from openenv.core.client.blocking import (
     start_in_thread,
     wait_for,
 )
+from openenv.core.client.formats import WireFormat
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.client.schemas import fetch_schemas
 from openenv.core.client.served_tasks import fetch_tasks
+from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
-from openenv.core.client.transport.session import RESET, ClientSession, given_up, timed_out
-from openenv.core.client.transport.waiter import ThreadWaiter, invalid_answer
+from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
+from openenv.core.client.transport.waiter import ThreadWaiter
+from openenv.core.client.vector import VectorEnv
 from openenv.core.containers.base import Provider, RuntimeProvider
 from openenv.core.exceptions import (
-    ClientModeError,
     ConfigurationError,
     ConnectionFailedError,
-    EpisodeOrderError,
-    InvalidAnswerError,
     RequestNotSentError,
-    ServerCapacityError,
-    ServerError,
-    ServerFactoryError,
-    ServerProductionModeError,
-    ServerSessionError,
-    ServerSessionLostError,
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.results import Picture
 
-if TYPE_CHECKING:
-    from openenv.core.client.sync import SyncEnvClient
-    from openenv.core.client.vector import VectorEnv
-
 _MODES = ("simulation", "production")
-# With these the server says that there is no session (any more), and closes the connection.
-_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
 _TOKEN = re.compile("[!-~]+")
 ResultT = TypeVar("ResultT")
-# Whose hooks keep nothing, so that all slots of a vector may share them.
-_STATELESS = ("openenv.core.client.formats", "openenv.core.client.generic")
 # What is no subclass's own.
 _OF_EVERY_CLIENT = frozenset(
     {
@@ -281,11 +267,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         if count < 1:
             raise ConfigurationError(f"Expected at least 1 session, got {count}.")
         session = await self._ensure_session()
-        forked = await session.fork(count, self._message_timeout_s)
-        if isinstance(forked, list):
-            return [self._forked_child(child) for child in forked]
-        _answer_data(forked, MessageType.FORKED)  # raises the error that it carries; none of them ends this session
-        raise invalid_answer(MessageType.FORKED, forked)
+        return [self._forked_child(forked) for forked in await session.fork(count, self._message_timeout_s)]
 
     def _child(self, session: ClientSession | None = None) -> Self:
         """Make a client of another session on the same server, to be closed with this one."""
@@ -309,14 +291,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
         return other
 
-    def _for_slots(self, count: int) -> list[Self]:
-        """Return what writes the actions and reads the answers of each slot of a vector."""
-        hooks = (type(self)._step_payload, type(self)._parse_result)
-        if all(hook.__module__ in _STATELESS for hook in hooks):
-            return [self] * count
-        return [self._another() for _ in range(count)]
+    def _slot_formats(self, count: int) -> Sequence[WireFormat[ActT, ObsT, StateT]]:
+        """Return how each slot of a vector writes its actions and reads its answers: by hooks of its own."""
+        return [_Hooks(self._another()) for _ in range(count)]
 
-    def vector(self, count: int, *, autoreset: bool = False) -> "Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]":
+    def vector(self, count: int, *, autoreset: bool = False) -> Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]:
         """Open many sessions on the server, to be stepped together; they are closed with this client.
 
         A session of the client's own that has not been used yet gives its place back; the next call opens it again. One
@@ -344,10 +323,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         blocking = self.sync().vector(count, autoreset=autoreset)
         return cast("Coroutine[Any, Any, VectorEnv[ActT, ObsT, StateT]]", blocking)
 
-    async def _open_vector(self, count: int, autoreset: bool) -> "VectorEnv[ActT, ObsT, StateT]":
-        from openenv.core.client.vector import VectorEnv  # it imports this module
-
-        vector = VectorEnv(self, count, autoreset=autoreset)
+    async def _open_vector(self, count: int, autoreset: bool) -> VectorEnv[ActT, ObsT, StateT]:
+        if count < 1:
+            raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
+        formats = self._slot_formats(count)
+        vector = VectorEnv(formats, self._message_timeout_s, self._capacity_wait_s, autoreset=autoreset)
         self._vectors.append(vector)  # now: close() ends those that are being opened, too
         try:
             async with self._connecting.here():
@@ -466,10 +446,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """
         return self._exchange(b"render", None, MessageType.PICTURE, _read_picture)
 
-    def sync(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
+    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
         """Return a facade with the same methods, blocking and typed so."""
-        from openenv.core.client.sync import SyncEnvClient  # it imports this module
-
         if self._facade is None:
             self._facade = SyncEnvClient(self)
         return self._facade
@@ -602,6 +580,51 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         )
 
 
+class FormattedClient(EnvClient[ActT, ObsT, StateT]):
+    """A client whose three hooks are those of a format without state."""
+
+    @property
+    @abstractmethod
+    def _wire_format(self) -> WireFormat[ActT, ObsT, StateT]:
+        """How actions, results and states look on the wire."""
+
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        return self._wire_format.step_payload(action)
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        return self._wire_format.parse_result(payload)
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        return self._wire_format.parse_state(payload)
+
+    def _slot_formats(self, count: int) -> Sequence[WireFormat[ActT, ObsT, StateT]]:
+        cls = type(self)
+        hooks = (cls._step_payload, cls._parse_result)
+        if hooks == (FormattedClient._step_payload, FormattedClient._parse_result):
+            return [self._wire_format] * count
+        return super()._slot_formats(count)  # a subclass's hooks may keep what they have seen
+
+
+class _Hooks(WireFormat[ActT, ObsT, StateT]):
+    """The format of one session of a client whose hooks may keep state.
+
+    Args:
+        client: A client that is used for nothing else.
+    """
+
+    def __init__(self, client: EnvClient[ActT, ObsT, StateT]) -> None:
+        self._client = client
+
+    def step_payload(self, action: ActT) -> dict[str, Any]:
+        return self._client._step_payload(action)
+
+    def parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        return self._client._parse_result(payload)
+
+    def parse_state(self, payload: dict[str, Any]) -> StateT:
+        return self._client._parse_state(payload)
+
+
 def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> dict[str, str]:
     """Return a client's headers with what authorizes it.
 
@@ -624,60 +647,8 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
     return {**given, "Authorization": f"Bearer {token}"}
 
 
-def session_here(session: ClientSession | None, user: str) -> ClientSession | None:
-    """Return a session if it answers in this loop, and let go of one whose loop has ended.
-
-    Args:
-        session: The session.
-        user: What uses it.
-
-    Raises:
-        ClientModeError: It is another loop's.
-    """
-    if session is None or not session.answers:
-        return None
-    if session.connection.loop is asyncio.get_running_loop():
-        return session
-    if session.connection.orphaned:
-        session.abandon()
-        return None
-    way = "sync" if session.connection.loop is background_loop().loop else "async"
-    raise ClientModeError(
-        f"{user} is already being used in {way} mode. "
-        "Create a separate client instance when mixing sync and async code."
-    )
-
-
-def read_answer(
-    session: ClientSession, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]
-) -> ResultT:
-    """Parse an answer, or raise the error that it carries."""
-    try:
-        return parse(_answer_data(message, expected))
-    except ValidationError as error:
-        raise InvalidAnswerError(
-            f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
-        ) from error
-    except _LAST_WORDS as error:
-        if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
-            session.retire()
-        raise
-
-
 def _read_picture(data: dict[str, Any]) -> Picture | None:
     return Picture.model_validate(data) if data else None
-
-
-def _answer_data(message: Any, expected: str) -> dict[str, Any]:
-    """Return an answer's ``data``, or raise the error that it carries."""
-    if isinstance(message, dict):
-        kind, data = message.get("type"), message.get("data")
-        if isinstance(data, dict):
-            if kind == expected:
-                return data
-            if kind == MessageType.ERROR:
-                raise ServerError.from_frame(data)
-    raise invalid_answer(expected, message)
 
 
 def _copied(value: Any) -> Any:

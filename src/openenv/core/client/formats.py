@@ -1,61 +1,98 @@
-"""Clients that are made from an environment's classes, without a line of parsing by hand."""
+"""How actions, results and states look on the wire, without state of its own: sessions may share a format."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
-from openenv.core.client.client import EnvClient
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
-from openenv.core.environment_types import environment_types, generic_arguments
-from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
+from openenv.core.exceptions import InvalidAnswerError
 from openenv.core.plain_values import plain_value
-from openenv.core.wire.actions import action_model
 from openenv.core.wire.mcp_types import CallToolObservation, GenericMCPObservation, tool_observation_class
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
-    """A client whose three hooks follow from its type parameters.
+class WireFormat(ABC, Generic[ActT, ObsT, StateT]):
+    """Writes the actions of a session and reads its answers."""
 
-    Example:
-        >>> class EchoEnv(TypedEnvClient[EchoAction, EchoObservation, State]):  # doctest: +SKIP
-        ...     '''A session with an echo server.'''
+    @abstractmethod
+    def step_payload(self, action: ActT) -> dict[str, Any]:
+        """Return the fields that go on the wire for an action."""
+
+    @abstractmethod
+    def parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Make a result from ``{"observation", "reward", "done"[, "metadata"]}``."""
+
+    @abstractmethod
+    def parse_state(self, payload: dict[str, Any]) -> StateT:
+        """Make a state from its fields."""
+
+
+class GenericFormat(WireFormat[Any, dict[str, Any], dict[str, Any]]):
+    """Plain dictionaries."""
+
+    def step_payload(self, action: Any) -> dict[str, Any]:
+        """Take a mapping, a pydantic model, or any object with attributes."""
+        if isinstance(action, Mapping):
+            return dict(action)
+        if isinstance(action, BaseModel):
+            fields: dict[str, Any] = action.model_dump(mode="json", by_alias=True, fallback=plain_value)
+            return fields
+        attributes: dict[str, Any] = vars(action)
+        return attributes
+
+    def parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
+        """Hand the observation out as it came."""
+        return StepResult(
+            payload.get("observation", {}), payload.get("reward"), payload.get("done", False), payload.get("metadata")
+        )
+
+    def parse_state(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Hand the state out as it came."""
+        return payload
+
+
+class TypedFormat(WireFormat[ActT, ObsT, StateT]):
+    """Pydantic models.
+
+    Args:
+        action: The class of actions.
+        observation: The class of observations.
+        state: The class of states.
     """
 
-    action_class: ClassVar[type[BaseModel]]
-    observation_class: ClassVar[type[BaseModel]]
-    state_class: ClassVar[type[BaseModel]]
+    def __init__(self, action: type[BaseModel], observation: type[BaseModel], state: type[BaseModel]) -> None:
+        self._action_class = action
+        self._observation_class = observation
+        self._state_class = state
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Note the classes that a subclass names; a generic one may leave some of them open.
+    def step_payload(self, action: ActT) -> dict[str, Any]:
+        """Write an action.
 
         Raises:
-            ConfigurationError: One of them is no pydantic model.
+            TypeError: It is no model.
         """
-        super().__init_subclass__(**kwargs)
-        named = generic_arguments(cls, TypedEnvClient) or ()
-        for name, parameter in zip(("action_class", "observation_class", "state_class"), named, strict=False):
-            if not isinstance(parameter, TypeVar):
-                model = (action_model(parameter) or parameter) if name == "action_class" else parameter
-                _check_model(cls, model)
-                setattr(cls, name, model)
-
-    def _step_payload(self, action: ActT) -> dict[str, Any]:
         if not isinstance(action, BaseModel):
-            raise TypeError(f"Expected {self.action_class.__name__}, got {type(action).__name__}: {action!r}.")
+            raise TypeError(f"Expected {self._action_class.__name__}, got {type(action).__name__}: {action!r}.")
         # A server takes the names that its schema shows, which are the aliases.
         payload = action.model_dump(mode="json", by_alias=True, fallback=plain_value)
         if not payload.get("metadata", True):  # an older server's action may not have this field
             del payload["metadata"]
         return payload
 
-    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+    def parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """Make the observation's model; one of tools where the answer is a tool's.
+
+        Raises:
+            InvalidAnswerError: There is no observation.
+            pydantic.ValidationError: It does not fit the class.
+        """
         reward, done, shown = payload.get("reward"), payload.get("done", False), payload.get("observation")
         if not isinstance(shown, dict):
             raise InvalidAnswerError(f"Expected an observation in the server's answer, got {shown!r}.")
-        observation_class = self.observation_class
+        observation_class = self._observation_class
         known = observation_class.model_fields
         if "result" in known or "tool_name" in shown or "tools" in shown:
             observation_class = _with_tools(observation_class, shown)
@@ -64,37 +101,13 @@ class TypedEnvClient(EnvClient[ActT, ObsT, StateT]):
         observation = cast("ObsT", _from_wire(observation_class, shown | beside))
         return StepResult(observation, reward, done, payload.get("metadata"))
 
-    def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        return cast("StateT", _from_wire(self.state_class, payload))
+    def parse_state(self, payload: dict[str, Any]) -> StateT:
+        """Make the state's model.
 
-
-def client_for(environment: type, name: str | None = None) -> type[TypedEnvClient[Any, Any, Any]]:
-    """Make the client class of an environment.
-
-    Args:
-        environment: The environment's class.
-        name: Name of the client; by default ``XEnvironment`` gives ``XEnv``.
-
-    Raises:
-        ConfigurationError: The class does not say what its actions and observations are.
-
-    Example:
-        >>> CatchEnv = client_for(CatchEnvironment)  # doctest: +SKIP
-        >>> env = CatchEnv(base_url="http://localhost:8000")  # doctest: +SKIP
-    """
-    types = environment_types(environment)
-    members = {
-        "__doc__": f"A session with a {environment.__name__}.",
-        "__module__": environment.__module__,
-        "action_class": types.action,
-        "observation_class": types.observation,
-        "state_class": types.state,
-    }
-    return type(name or _client_name(environment.__name__), (TypedEnvClient,), members)
-
-
-def _client_name(environment: str) -> str:
-    return environment.removesuffix("ironment") if environment.endswith("Environment") else f"{environment}Env"
+        Raises:
+            pydantic.ValidationError: It does not fit the class.
+        """
+        return cast("StateT", _from_wire(self._state_class, payload))
 
 
 def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseModel]:
@@ -103,11 +116,6 @@ def _with_tools(own: type[BaseModel], shown: Mapping[str, Any]) -> type[BaseMode
     if own is CallToolObservation:
         return found
     return own if found is GenericMCPObservation or shown.keys() <= own.model_fields.keys() else found
-
-
-def _check_model(client: type, parameter: Any) -> None:
-    if not (isinstance(parameter, type) and issubclass(parameter, BaseModel)):
-        raise ConfigurationError(f"Expected {client.__name__} to name three pydantic models, got {parameter!r}.")
 
 
 def _from_wire(model: type[ModelT], fields: Mapping[str, Any]) -> ModelT:

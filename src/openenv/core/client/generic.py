@@ -1,13 +1,9 @@
 """A client for any environment, in plain dictionaries."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
-from openenv.core.client.client import EnvClient
-from openenv.core.client.results import StepResult
-from openenv.core.plain_values import plain_value
+from openenv.core.client.client import FormattedClient
+from openenv.core.client.formats import GenericFormat, WireFormat
 
 
 class GenericAction(dict[str, Any]):
@@ -24,25 +20,15 @@ class GenericAction(dict[str, Any]):
         return f"GenericAction({fields})"
 
 
-class GenericEnvClient(EnvClient[Any, dict[str, Any], dict[str, Any]]):
+_FORMAT = GenericFormat()
+
+
+class GenericEnvClient(FormattedClient[Any, dict[str, Any], dict[str, Any]]):
     """A client that needs no classes: observations and states are dictionaries.
 
     An action may be a mapping, a pydantic model, or any object with attributes.
     """
 
-    def _step_payload(self, action: Any) -> dict[str, Any]:
-        if isinstance(action, Mapping):
-            return dict(action)
-        if isinstance(action, BaseModel):
-            fields: dict[str, Any] = action.model_dump(mode="json", by_alias=True, fallback=plain_value)
-            return fields
-        attributes: dict[str, Any] = vars(action)
-        return attributes
-
-    def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
-        return StepResult(
-            payload.get("observation", {}), payload.get("reward"), payload.get("done", False), payload.get("metadata")
-        )
-
-    def _parse_state(self, payload: dict[str, Any]) -> dict[str, Any]:
-        return payload
+    @property
+    def _wire_format(self) -> WireFormat[Any, dict[str, Any], dict[str, Any]]:
+        return _FORMAT

@@ -9,17 +9,15 @@ from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import partial
 from inspect import CORO_CLOSED, Parameter, getcoroutinestate, isawaitable, signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from openenv.core.client.blocking import LoopLock, in_event_loop, start_in_thread, wait_for
+from openenv.core.client.sync import SyncEnvClient
 from openenv.core.containers import runtime
 from openenv.core.containers.base import ContainerProvider, Provider, RuntimeProvider
 from openenv.core.containers.git_clone import without_login
 from openenv.core.containers.spaces import space_image, space_repository
 from openenv.core.exceptions import ConfigurationError, HandleUsedError
-
-if TYPE_CHECKING:
-    from openenv.core.client.sync import SyncEnvClient
 
 ClientT = TypeVar("ClientT", bound="Bootstrapping")
 
@@ -54,7 +52,7 @@ class Bootstrapping(ABC):
         """End the session, and stop the server."""
 
     @abstractmethod
-    def sync(self) -> "SyncEnvClient[Any, Any, Any]":
+    def sync(self) -> SyncEnvClient[Any, Any, Any]:
         """Return the blocking facade."""
 
     @classmethod
@@ -190,7 +188,7 @@ class ClientHandle(Coroutine[Any, Any, ClientT], Generic[ClientT]):
             raise
         return client
 
-    def sync(self) -> "SyncEnvClient[Any, Any, Any]":
+    def sync(self) -> SyncEnvClient[Any, Any, Any]:
         """Start the server and return its client's blocking facade, connected."""
         return (self._client or self.resolve()).sync()
 

@@ -11,8 +11,8 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, cast
 
-from openenv.core.client.formats import TypedEnvClient
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
+from openenv.core.client.typed import TypedEnvClient
 from openenv.core.exceptions import InvalidRequestError, RequestRejectedError
 from openenv.core.reset_check import without_unknown
 from openenv.core.schema.generator import faults_text

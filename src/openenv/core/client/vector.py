@@ -5,18 +5,17 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias
 
 from pydantic_core import to_json
 
 from openenv.core.client.blocking import LoopLock, background_loop
-from openenv.core.client.client import read_answer, session_here
+from openenv.core.client.formats import WireFormat
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session
-from openenv.core.client.transport.session import RESET, ClientSession, given_up, timed_out
-from openenv.core.client.transport.shared_connection import SharedConnection
-from openenv.core.client.transport.shared_session import SharedSession
+from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
+from openenv.core.client.transport.shared_session import Channel, SharedSession
 from openenv.core.exceptions import (
     ConfigurationError,
     InvalidAnswerError,
@@ -26,9 +25,6 @@ from openenv.core.exceptions import (
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.messages import MessageType
-
-if TYPE_CHECKING:
-    from openenv.core.client.client import EnvClient
 
 SlotResult: TypeAlias = StepResult[ObsT] | OpenEnvError | None
 """What a slot gave: a result, its error, or ``None`` where it was left out."""
@@ -56,28 +52,31 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         results = await games.step(actions)
 
     Args:
-        client: Says how actions and results look on the wire.
-        count: How many slots.
+        formats: How actions and results look on the wire, for each slot.
+        timeout_s: Seconds that an answer may take; ``None`` for no limit.
+        capacity_wait_s: Seconds to wait in the queue for a session.
         autoreset: Whether a step resets a slot whose episode has ended, instead of stepping it.
 
     Attributes:
         num_envs: How many slots there are.
         closed: Whether it was closed; it can't be used again then.
-
-    Raises:
-        ConfigurationError: ``count`` is below 1.
     """
 
-    def __init__(self, client: "EnvClient[ActT, ObsT, StateT]", count: int, *, autoreset: bool) -> None:
-        if count < 1:
-            raise ConfigurationError(f"Expected at least 1 slot, got {count}.")
-        self.num_envs = count
+    def __init__(
+        self,
+        formats: Sequence[WireFormat[ActT, ObsT, StateT]],
+        timeout_s: float | None,
+        capacity_wait_s: float,
+        *,
+        autoreset: bool,
+    ) -> None:
+        self.num_envs = count = len(formats)
         self.closed = False
-        self._clients = client._for_slots(count)
-        self._parsers = [each._parse_result for each in self._clients]
-        self._capacity_wait_s = client.capacity_wait_s
+        self._formats = formats
+        self._parsers = [each.parse_result for each in formats]
+        self._capacity_wait_s = capacity_wait_s
         self._endpoint: Endpoint | None = None
-        self._timeout_s = client.message_timeout_s
+        self._timeout_s = timeout_s
         self._patience_s = _PATIENCE_S if self._timeout_s is None else min(_PATIENCE_S, self._timeout_s / 2)
         self._autoreset = autoreset
         self._sessions: list[ClientSession | None] = [None] * count
@@ -170,7 +169,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 if self._autoreset and self._ended[slot]:
                     requests[slot] = (RESET, self._tasks[slot])
                 else:
-                    requests[slot] = (b"step", to_json(self._clients[slot]._step_payload(action), fallback=plain_value))
+                    requests[slot] = (b"step", to_json(self._formats[slot].step_payload(action), fallback=plain_value))
             return await self._exchange(requests)
 
     async def close(self) -> None:
@@ -272,7 +271,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return session is not None and session.answers
 
     def _send(self, requests: Mapping[int, _Request], batch: "_Batch[ObsT]") -> None:
-        outboxes: dict[SharedConnection, list[bytes]] = {}
+        outboxes: dict[Channel, list[bytes]] = {}
         for slot, (kind, data) in requests.items():
             session = self._sessions[slot]
             if batch.results[slot] is not None:  # it was lost, or could not be opened

@@ -18,10 +18,10 @@ from tests.support.servers import answering
 from tests.support.vectors import HELD, ONE, make_server, total
 from websockets.sync.server import ServerConnection
 
-from openenv.core.client.formats import TypedEnvClient
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.shared_session import Terms
+from openenv.core.client.typed import TypedEnvClient
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import (
     ConfigurationError,

@@ -10,9 +10,9 @@ from tests.support.environments.common import GOAL, Add, Do, InlineMischievousEn
 from tests.support.servers import RunningServer
 from tests.support.vectors import BREAKING, ONE, REFUSED, make_server, play, shown, total
 
-from openenv.core.client.formats import TypedEnvClient
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.results import StepResult
+from openenv.core.client.typed import TypedEnvClient
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import (
     ConfigurationError,

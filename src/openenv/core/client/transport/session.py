@@ -7,22 +7,36 @@ one and outlives it, see ``shared_session.py`` and ``pool.py``.
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from pydantic_core import from_json
+from pydantic_core import ValidationError, from_json
 
+from openenv.core.client.blocking import background_loop
 from openenv.core.client.transport.connection import Connection
-from openenv.core.client.transport.waiter import Waiter
+from openenv.core.client.transport.waiter import Waiter, invalid_answer
 from openenv.core.exceptions import (
+    ClientModeError,
     ConfigurationError,
     ConnectionLostError,
+    EpisodeOrderError,
+    InvalidAnswerError,
     OpenEnvError,
     RequestNotSentError,
     ResponseTimeoutError,
+    ServerCapacityError,
+    ServerError,
+    ServerFactoryError,
+    ServerProductionModeError,
+    ServerSessionError,
+    ServerSessionLostError,
 )
+from openenv.core.wire.messages import MessageType
 
+ResultT = TypeVar("ResultT")
+# With these the server says that there is no session (any more), and closes the connection.
+_LAST_WORDS = (ServerCapacityError, ServerFactoryError, ServerSessionError, ServerSessionLostError)
 RESET = b"reset"
 """The request that starts an episode, and so minds no lost session."""
 
@@ -68,7 +82,7 @@ class ClientSession(ABC):
         """
 
     @abstractmethod
-    async def fork(self, count: int, timeout_s: float | None) -> "list[ClientSession] | Any":
+    async def fork(self, count: int, timeout_s: float | None) -> "Sequence[ClientSession]":
         """Open sessions that continue from the same state.
 
         Args:
@@ -76,10 +90,11 @@ class ClientSession(ABC):
             timeout_s: Seconds that the server may take; ``None`` for no limit.
 
         Returns:
-            The sessions, or the server's message that says why there are none.
+            The sessions.
 
         Raises:
             ConfigurationError: The server does not speak v1.
+            ServerError: The server has made none; the message says why. This session goes on.
             OpenEnvError: As ``exchange`` raises.
         """
 
@@ -235,6 +250,58 @@ class LegacySession(ClientSession):
             told = fail(self._waiting, self.connection.lost_error)
             self._loss_is_known = told or bool(self._unasked) or not self.usable
             self._waiting.clear()
+
+
+def session_here(session: ClientSession | None, user: str) -> ClientSession | None:
+    """Return a session if it answers in this loop, and let go of one whose loop has ended.
+
+    Args:
+        session: The session.
+        user: What uses it.
+
+    Raises:
+        ClientModeError: It is another loop's.
+    """
+    if session is None or not session.answers:
+        return None
+    if session.connection.loop is asyncio.get_running_loop():
+        return session
+    if session.connection.orphaned:
+        session.abandon()
+        return None
+    way = "sync" if session.connection.loop is background_loop().loop else "async"
+    raise ClientModeError(
+        f"{user} is already being used in {way} mode. "
+        "Create a separate client instance when mixing sync and async code."
+    )
+
+
+def read_answer(
+    session: ClientSession, message: Any, expected: str, parse: Callable[[dict[str, Any]], ResultT]
+) -> ResultT:
+    """Parse an answer, or raise the error that it carries."""
+    try:
+        return parse(answer_data(message, expected))
+    except ValidationError as error:
+        raise InvalidAnswerError(
+            f"The server's answer does not fit the client's {error.title}; are both of the same version? {error}"
+        ) from error
+    except _LAST_WORDS as error:
+        if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
+            session.retire()
+        raise
+
+
+def answer_data(message: Any, expected: str) -> dict[str, Any]:
+    """Return an answer's ``data``, or raise the error that it carries."""
+    if isinstance(message, dict):
+        kind, data = message.get("type"), message.get("data")
+        if isinstance(data, dict):
+            if kind == expected:
+                return data
+            if kind == MessageType.ERROR:
+                raise ServerError.from_frame(data)
+    raise invalid_answer(expected, message)
 
 
 def timed_out(timeout_s: float | None) -> ResponseTimeoutError:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
@@ -28,9 +28,6 @@ from openenv.core.exceptions import (
     RequestGivenUpError,
 )
 from openenv.core.wire.messages import MessageType
-
-if TYPE_CHECKING:
-    from openenv.core.client.transport.pool import ConnectionPool
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +86,8 @@ class SharedConnection:
 
     Args:
         connection: The first connection.
-        pool: Connections of which it is one, which live as long as any of them.
+        pool: The pool that it belongs to, which lives as long as any of its connections: they refer to it, and only
+            endpoints lead to it otherwise.
         endpoint: Where its client began, and how to connect to there again.
 
     Attributes:
@@ -97,9 +95,9 @@ class SharedConnection:
         resending: What is sent again on it.
     """
 
-    def __init__(self, connection: Connection, pool: "ConnectionPool", endpoint: Endpoint) -> None:
+    def __init__(self, connection: Connection, pool: object, endpoint: Endpoint) -> None:
         self.connection = connection
-        self.pool = pool
+        self._pool = pool
         self._endpoint = endpoint
         self._sessions: dict[str, SharedSession] = {}
         # Sessions that were given up, until the server has said that they are closed.

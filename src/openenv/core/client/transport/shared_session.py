@@ -6,22 +6,20 @@ sent again under the same number, which the server carries out once.
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import Connection
-from openenv.core.client.transport.resending import MOST_RESENDS
-from openenv.core.client.transport.session import RESET, ClientSession, fail, given_up, unsent
+from openenv.core.client.transport.resending import MOST_RESENDS, Resending
+from openenv.core.client.transport.session import RESET, ClientSession, answer_data, fail, given_up, unsent
 from openenv.core.client.transport.waiter import Waiter
-from openenv.core.exceptions import InvalidAnswerError, MessageTooLargeError, OpenEnvError, RequestNotSentError
+from openenv.core.exceptions import MessageTooLargeError, OpenEnvError, RequestNotSentError
 from openenv.core.wire.errors import error_data
 from openenv.core.wire.messages import MessageType
-
-if TYPE_CHECKING:
-    from openenv.core.client.transport.shared_connection import SharedConnection
 
 
 class Terms(NamedTuple):
@@ -55,6 +53,46 @@ class Terms(NamedTuple):
 _LONGEST_WINDOW_S = 2_592_000.0
 
 
+class Channel(Protocol):
+    """What carries the requests of sessions that share it; see ``SharedConnection``, which is one."""
+
+    @property
+    def connection(self) -> Connection:
+        """The socket; during an outage the one that has gone."""
+
+    @property
+    def resending(self) -> Resending:
+        """What is sent again on it."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether requests will be answered, perhaps not before there is another socket."""
+
+    def post(self, message: bytes) -> None:
+        """Send a message."""
+
+    def send(self, messages: list[bytes]) -> None:
+        """Send messages in as few frames as make sense."""
+
+    def adopt(self, message: dict[str, Any], *, attached: bool) -> "list[SharedSession]":
+        """Take the sessions that a fork has made."""
+
+    def unclaimed(self, message: Any, *, attached: bool = True) -> None:
+        """Take an answer that nobody waits for any more."""
+
+    def drop(self, session: "SharedSession") -> None:
+        """Have a session ended without waiting for it."""
+
+    def abandon(self, session: "SharedSession") -> None:
+        """End a session whose loop does not run."""
+
+    async def end(self, session: "SharedSession") -> None:
+        """End a session, and the connection with its last one."""
+
+    def lost_error(self) -> OpenEnvError:
+        """Make the error for a request that comes after the end."""
+
+
 class SharedSession(ClientSession):
     """A session that shares its connection.
 
@@ -72,7 +110,7 @@ class SharedSession(ClientSession):
         closings: How often that was sent.
     """
 
-    def __init__(self, channel: "SharedConnection", session_id: str, terms: Terms, refusal: Any = None) -> None:
+    def __init__(self, channel: Channel, session_id: str, terms: Terms, refusal: Any = None) -> None:
         super().__init__()
         self.channel = channel
         self.id = session_id
@@ -142,9 +180,12 @@ class SharedSession(ClientSession):
             return None
         return self._write(kind, data, answer)
 
-    async def fork(self, count: int, timeout_s: float | None) -> "list[ClientSession] | Any":
+    async def fork(self, count: int, timeout_s: float | None) -> "Sequence[SharedSession]":
         """Open sessions that continue from the same state; see ``ClientSession.fork``."""
-        return await self.exchange(b"fork", b'{"count":%d}' % count, timeout_s, partial(_Forking, self))
+        forked: list[SharedSession] = await self.exchange(
+            b"fork", b'{"count":%d}' % count, timeout_s, partial(_Forking, self)
+        )
+        return forked
 
     def closing(self, answer: Waiter, last_id: int | None = None) -> bytes:
         """Write the message that ends the session.
@@ -278,13 +319,11 @@ class _Forking:
         self._result = result
 
     def set_result(self, message: Any) -> None:
-        """Take the sessions, or the message that says why there are none."""
-        if not isinstance(message, dict) or message.get("type") != MessageType.FORKED:
-            self._result.set_result(message)
-            return
+        """Take the sessions, or the error that says why there are none."""
         try:
+            answer_data(message, MessageType.FORKED)
             self._result.set_result(self._session.channel.adopt(message, attached=self._session.resends == 0))
-        except InvalidAnswerError as error:
+        except OpenEnvError as error:
             self._result.set_exception(error)
 
     def set_exception(self, error: BaseException) -> None:

@@ -20,7 +20,7 @@ from tests.support.environments.common import (
 )
 from tests.support.servers import RunningServer
 
-from openenv.core.client.formats import TypedEnvClient, client_for
+from openenv.core.client.typed import TypedEnvClient, client_for
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError
