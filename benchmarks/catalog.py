@@ -26,9 +26,9 @@ from openenv.auto.catalog import load_catalog
 from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client_types import StepResult
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import EnvironmentNotFoundError, OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.players import RandomPlayer

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from openenv import GenericEnvClient
-from openenv.core.containers.base import Provider
 from openenv.core.containers.runtime import DockerPool, LocalDockerProvider
+from openenv.core.providers.base import Provider
 
 ROUNDS = 5
 STEPS = 300

@@ -12,7 +12,13 @@ import pytest
 
 from openenv._lazy import lazy_exports
 
-PACKAGES = ["openenv", "openenv.core", "openenv.core.containers.runtime", "openenv.core.env_server"]
+PACKAGES = [
+    "openenv",
+    "openenv.core",
+    "openenv.core.containers.runtime",
+    "openenv.core.providers",
+    "openenv.core.env_server",
+]
 
 
 def shown_to_type_checkers(package: ModuleType) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.containers.health import wait_until_healthy
+from openenv.core.providers.health import wait_until_healthy
 
 ENVIRONMENTS = Path(__file__).parents[1]
 DISTRIBUTIONS = sorted(file.parent for file in ENVIRONMENTS.glob("*/pyproject.toml"))

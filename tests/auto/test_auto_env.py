@@ -16,9 +16,9 @@ import openenv
 from echo_env import EchoAction, EchoEnv
 from openenv import AutoAction, AutoEnv, EnvClient, GenericAction, GenericEnvClient
 from openenv.auto.running import PROBE_S
-from openenv.core.containers.base import ContainerProvider
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, EnvironmentNotFoundError, ProviderError
+from openenv.core.providers.base import ContainerProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 NOBODY = "http://127.0.0.1:9"
 NOBODY_ELSEWHERE = "http://nobody.invalid:9"
@@ -210,7 +210,7 @@ def test_a_client_that_can_not_be_made_leaves_no_container() -> None:
 
 def test_an_image_alone_is_for_this_machine_s_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     containers = Containers()
-    monkeypatch.setattr("openenv.core.containers.runtime.LocalDockerProvider", lambda: containers, raising=False)
+    monkeypatch.setattr("openenv.core.providers.LocalDockerProvider", lambda: containers, raising=False)
     client = AutoEnv.from_env("echo", docker_image="mine:1", skip_install=True)
     assert type(client) is GenericEnvClient
     assert says_hi(client, {"message": "hi"})["message_length"] == 2

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from openenv.core.containers.health import wait_until_healthy
+from openenv.core.providers.health import wait_until_healthy
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

@@ -9,7 +9,7 @@ import pytest
 from tests.support.snippets import Block, Walkthrough, blocks_of
 
 from openenv.cli.__main__ import COMMANDS
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

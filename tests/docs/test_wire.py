@@ -11,7 +11,7 @@ from tests.support.snippets import blocks_of
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 EXCHANGE = re.compile(r"^> (?P<request>.*)\n< (?P<answer>.*)$", re.MULTILINE)

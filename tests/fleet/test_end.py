@@ -22,7 +22,7 @@ OWN_FOLDER = re.compile(r"/\S*/oe-\w+(?=/)")
 
 IN_A_RAY_OF_THE_PROGRAM = """
 import ray
-from openenv.core.containers.resources import Resources
+from openenv.core.providers.resources import Resources
 from openenv.fleet import Fleet
 from tests.chaos.environments import ChainEnvironment
 

@@ -18,9 +18,9 @@ from tests.support.servers import V1Wire, Wire, eventually
 from tests.support.services.postgres import running_postgres
 
 from openenv import GenericEnvClient
-from openenv.core.containers.resources import Resources
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerCapacityError, ServerUnauthorizedError
+from openenv.core.providers.resources import Resources
 from openenv.fleet import Autoscaling, Fleet, ReplicaStatus
 
 REPLICAS = 4

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.chaos.environments import ChainEnvironment
 
-from openenv.core.containers.resources import Resources
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.resources import Resources
 from openenv.fleet.plan import ServerPlan, environment_of, name_of, server_variables
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import yaml
 from tests.support.environment_folders import scaffold
 from tests.support.needs import require
 
-from openenv.core.containers.docker.labels import ImageLabels
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.docker.labels import ImageLabels
 from openenv.images.builder import BuiltImage
 from openenv.images.compose import write_compose_file
 

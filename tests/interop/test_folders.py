@@ -16,8 +16,8 @@ from tests.interop.conftest import Interpreters
 from tests.support.public_folders import PUBLIC_FOLDERS
 from websockets.sync.client import connect
 
-from openenv.core.containers.health import wait_until_healthy
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.health import wait_until_healthy
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.validation.report import validate_folder
 
 # What each is told, frame by frame. Steps before the first reset are not among them: ours refuses them.

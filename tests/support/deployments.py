@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from openenv.core.containers.resources import Resources
+from openenv.core.providers.resources import Resources
 from openenv.deploy.settings import Affinity, Autoscaler, DeploymentSettings, Egress
 
 _NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8})?", fullmatch=True)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openenv.core.containers.health import wait_until_healthy
+from openenv.core.providers.health import wait_until_healthy
 
 _BLOCK = re.compile(
     r"(?:^<!--[ ](?P<note>[^\n]*?)[ ]-->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL

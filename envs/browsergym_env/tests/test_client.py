@@ -4,9 +4,9 @@ from collections.abc import Iterator
 import pytest
 
 from browsergym_env import BrowserGymAction, BrowserGymEnv, BrowserGymState
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import ServerError
 from openenv.core.mcp_client import MCPToolClient
+from openenv.core.providers.local_process import LocalProcessProvider
 
 pytestmark = pytest.mark.needs("browser")
 

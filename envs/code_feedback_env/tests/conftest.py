@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from code_feedback_env.server.code_feedback_environment import CodeFeedbackEnvironment
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,9 @@ from random import Random
 
 import pytest
 
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import EpisodeOrderError, ProviderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielObservation
 
 

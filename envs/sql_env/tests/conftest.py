@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 from sql_env.server.workers import Workers, shared_workers
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 from terminal_env.server.terminal_environment import TerminalEnvironment
 
 Make = Callable[[str], TerminalEnvironment]

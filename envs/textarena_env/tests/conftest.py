@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 
 @pytest.fixture(scope="session")

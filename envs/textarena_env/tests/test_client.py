@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from textarena_env import TextArenaAction, TextArenaEnv, TextArenaMessage
 from textarena_env.rewards import extract_feedback_counts, extract_guess, extract_wordle_feedback
 

@@ -13,14 +13,14 @@ from openenv.auto.making import is_adapted, is_url, make
 from openenv.auto.names import environment_key, space_id
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.running import answers_at, running_space
+from openenv.core import providers
 from openenv.core.client.launch import make_client
-from openenv.core.containers import runtime
-from openenv.core.containers.base import ContainerProvider
-from openenv.core.containers.local_process import LocalProcessProvider
-from openenv.core.containers.spaces import space_image
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, EnvironmentNotFoundError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.providers.base import ContainerProvider
+from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.core.providers.spaces import space_image
 
 
 class AutoEnv:
@@ -89,7 +89,7 @@ class AutoEnv:
         port = None if base_url is None else urlsplit(base_url).port
         if in_container:
             client_class = _client_class(name, skip_install, trust_remote_code)
-            provider = container_provider or runtime.LocalDockerProvider()
+            provider = container_provider or providers.LocalDockerProvider()
             image = docker_image or (_image(name) if repo_id is None else space_image(repo_id))
             url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
             return make_client(client_class, provider, url, client_kwargs)

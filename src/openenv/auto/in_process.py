@@ -6,9 +6,9 @@ from collections.abc import Callable
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.containers.base import RuntimeProvider
 from openenv.core.exceptions import ProviderError
 from openenv.core.import_guard import refuse_while_importing
+from openenv.core.providers.base import RuntimeProvider
 
 if TYPE_CHECKING:
     import uvicorn

@@ -11,12 +11,12 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.in_process import InProcessProvider
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
-from openenv.core.containers.base import RuntimeProvider
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.base import RuntimeProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from openenv.core.containers.spaces import SPACE_ID
+from openenv.core.providers.spaces import SPACE_ID
 
 _SPACE = re.compile(rf"(https?://(www\.)?huggingface\.co/(spaces/)?)?(?P<id>{SPACE_ID})/?", re.ASCII)
 

@@ -3,9 +3,9 @@
 import logging
 
 from openenv.core.addresses import is_on_this_machine
-from openenv.core.containers.health import is_up, wait_until_healthy
-from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConnectionFailedError
+from openenv.core.providers.health import is_up, wait_until_healthy
+from openenv.core.providers.spaces import space_url
 
 PROBE_S = 2.0
 """Seconds within which a server at a given address must answer."""

@@ -15,10 +15,10 @@ from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
-from openenv.core.containers.resources import Resources
 from openenv.core.env_server.access.policy import TOKEN_VARIABLE
 from openenv.core.env_server.serving import RunOptions
 from openenv.core.exceptions import OpenEnvError
+from openenv.core.providers.resources import Resources
 from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.cluster import ADDRESS_VARIABLE
 from openenv.fleet.fleet import Fleet

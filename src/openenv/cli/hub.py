@@ -7,8 +7,8 @@ import typer
 
 from openenv.auto.installing import TRUST_VARIABLE
 from openenv.auto.names import space_id
-from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.spaces import space_url
 from openenv.hub.names import RepoName, is_hub_address, read_repo_name
 
 

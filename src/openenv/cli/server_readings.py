@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from openenv.core.client.client import authorized_headers
 from openenv.core.client.transport.connection import server_sentence, unauthorized
-from openenv.core.containers.health import opener_for
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
+from openenv.core.providers.health import opener_for
 
 _TIMEOUT_S = 5.0
 _STARTED = "process_start_time_seconds"

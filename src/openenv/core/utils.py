@@ -2,6 +2,6 @@
 
 from openenv.core.addresses import convert_to_ws_url
 from openenv.core.client.blocking import run_async_safely
-from openenv.core.containers.spaces import hf_space_subdomain
+from openenv.core.providers.spaces import hf_space_subdomain
 
 __all__ = ["convert_to_ws_url", "hf_space_subdomain", "run_async_safely"]

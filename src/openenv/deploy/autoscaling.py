@@ -1,6 +1,6 @@
 """What adds servers when their sessions get many, and removes them slowly: each removal ends sessions."""
 
-from openenv.core.containers.kubernetes.parts import Manifest
+from openenv.core.providers.kubernetes.manifests import Manifest
 from openenv.deploy.settings import Autoscaler, DeploymentSettings
 
 METRIC = "openenv_sessions"

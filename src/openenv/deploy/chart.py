@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv._version import __version__
-from openenv.core.containers.kubernetes.parts import resources_of
+from openenv.core.providers.kubernetes.manifests import resources_of
 from openenv.deploy.settings import Affinity, DeploymentSettings, Egress
 from openenv.deploy.yaml_text import yaml_text
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from openenv.core.containers.kubernetes.parts import Manifest
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.kubernetes.manifests import Manifest
 from openenv.deploy.autoscaling import adapter_rules
 from openenv.deploy.chart import write_chart
 from openenv.deploy.manifests import manifests

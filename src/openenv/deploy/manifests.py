@@ -1,6 +1,6 @@
 """The objects of a deployment: servers, an address for them, and who may reach what."""
 
-from openenv.core.containers.kubernetes.parts import (
+from openenv.core.providers.kubernetes.manifests import (
     CONTAINER_PORT,
     SCRATCH,
     Manifest,

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from openenv.core.containers.kubernetes.parts import USER, check_name
-from openenv.core.containers.resources import Resources
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.kubernetes.manifests import USER, check_name
+from openenv.core.providers.resources import Resources
 
 PRE_STOP_S = 5
 """Seconds before a pod is told to end, for everybody to learn that no new connections are to go to it."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.containers.requirements import read_requirements
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.venv.requirements import read_requirements
 from openenv.doctor.checkup import Probe, probes
 from openenv.doctor.finding import Finding, Status
 from openenv.doctor.packages import missing

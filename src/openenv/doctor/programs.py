@@ -4,8 +4,8 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from openenv.core.containers.docker.unavailable import advice
-from openenv.core.containers.installer import find_uv
+from openenv.core.providers.docker.diagnosis import advice
+from openenv.core.providers.venv.installer import find_uv
 from openenv.doctor.finding import Finding, Status
 
 TIMEOUT_S = 1.6

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from openenv.core.addresses import is_loopback, url_of
-from openenv.core.containers.resources import Resources
 from openenv.core.env_server.access.policy import AccessPolicy, AuthRequirement, new_token
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.serving import listen
@@ -20,6 +19,7 @@ from openenv.core.env_server.settings import SETTINGS, ServerConfig, ServerSetti
 from openenv.core.env_server.tls import TLS
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.resources import Resources
 from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.cluster import Cluster
 from openenv.fleet.plan import ServerPlan, environment_of, name_of, server_variables

@@ -11,13 +11,13 @@ from fastapi import FastAPI
 from openenv.adapters.targets import AdaptedEnvironment, find_target
 from openenv.auto.files import find_file, is_file
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.containers.resources import Resources
 from openenv.core.env_server.app import create_app
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.settings import SETTINGS, ServerSettings, environment_variables
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.resources import Resources
 
 FOUND = (EnvironmentPackage, AdaptedEnvironment)
 """What ``find_target`` finds by a name."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from openenv.core.containers.cache import cache_folder
 from openenv.core.exceptions import ConfigurationError, HubError
+from openenv.core.providers.cache import cache_folder
 from openenv.hub.client import Hub
 from openenv.hub.library import LocalEntryNotFoundError
 from openenv.hub.names import RepoName, read_repo_name

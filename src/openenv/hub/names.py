@@ -5,8 +5,8 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from openenv.core.containers.spaces import HUB_VARIABLE
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.spaces import HUB_VARIABLE
 
 HUB_HOSTS = frozenset({"huggingface.co", "www.huggingface.co", "hf.co"})
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?")

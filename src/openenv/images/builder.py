@@ -11,9 +11,9 @@ from typing import Any
 
 from openenv.auto.manifest import Manifest, load_manifest
 from openenv.auto.names import environment_key
-from openenv.core.containers.docker.labels import NETWORK, ImageLabels
-from openenv.core.containers.docker.unavailable import why_unavailable
 from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.docker.diagnosis import why_unavailable
+from openenv.core.providers.docker.labels import NETWORK, ImageLabels
 from openenv.images.context import LOCK_FILE, build_context
 from openenv.images.dockerfile import Dockerfile
 

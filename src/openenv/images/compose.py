@@ -7,9 +7,9 @@ import yaml
 
 from openenv.auto.manifest import load_manifest
 from openenv.auto.names import environment_key
-from openenv.core.containers.docker.confinement import MOST_PROCESSES, WRITABLE_FOLDER
-from openenv.core.containers.docker.labels import ImageLabels
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.docker.confinement import MOST_PROCESSES, WRITABLE_FOLDER
+from openenv.core.providers.docker.labels import ImageLabels
 from openenv.images.builder import BuiltImage
 
 COMPOSE_FILE = "compose.yaml"

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from openenv.core.containers.own_wheel import pack_openenv
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.venv.wheel import pack_openenv
 from openenv.images.dockerfile import Dockerfile
 
 WHEELS = "wheels"

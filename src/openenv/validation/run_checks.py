@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client_types import StepResult
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import OpenEnvError, ProviderError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.report import CheckResult, run_check

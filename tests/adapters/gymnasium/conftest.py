@@ -16,8 +16,8 @@ from tests.support.environments.gymnasium import (
 )
 from tests.support.servers import RunningServer
 
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.providers.local_process import LocalProcessProvider
 
 CARTPOLE = Path(__file__).parents[3] / "examples" / "cartpole_env"
 

@@ -19,9 +19,9 @@ from tests.support.environments.gymnasium import LENGTH
 from tests.support.servers import RunningServer
 
 from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.exceptions import ConfigurationError, ConnectionLostError, ServerExecutionError, SlotError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.environment_folders import scaffold
 from tests.support.public_folders import PUBLIC_FOLDERS
 
-from openenv.core.containers.local_process import LocalProcessProvider
+from openenv.core.providers.local_process import LocalProcessProvider
 
 
 def test_an_environment_is_told_from_its_name(openenv: Any) -> None:

@@ -30,7 +30,6 @@ from openenv.core.client.client import EnvClient
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.results import StepResult
 from openenv.core.client.sync import SyncEnvClient
-from openenv.core.containers.base import ContainerProvider, RuntimeProvider
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.exceptions import (
@@ -47,6 +46,7 @@ from openenv.core.exceptions import (
     ServerSessionError,
     ServerTimeoutError,
 )
+from openenv.core.providers.base import ContainerProvider, RuntimeProvider
 
 ONE = {"amount": 1}
 HELD = {"amount": 9}

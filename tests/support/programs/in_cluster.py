@@ -3,8 +3,8 @@
 import json
 import sys
 
-from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.runtime import KubernetesProvider
+from openenv.core.providers.kubernetes.cluster import Cluster
 
 if __name__ == "__main__":
     provider = KubernetesProvider("echo:1")

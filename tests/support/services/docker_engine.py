@@ -20,7 +20,7 @@ from filelock import FileLock
 from tests.support.needs import require, skip_without
 from tests.support.servers import eventually
 
-from openenv.core.containers.own_wheel import pack_openenv
+from openenv.core.providers.venv.wheel import pack_openenv
 from openenv.images.builder import Build, build_image
 
 ROOT = Path(__file__).resolve().parents[3]

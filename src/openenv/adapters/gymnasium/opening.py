@@ -6,9 +6,9 @@ from typing import Any
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
 Client = EnvClient[Any, Any, Any]

@@ -15,10 +15,10 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.making import is_adapted, is_url
 from openenv.core.client.schemas import fetch_schemas
 from openenv.core.client_types import StepResult
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.mcp_types import ListToolsAction
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
 __all__ = ["ServedTextEnv"]

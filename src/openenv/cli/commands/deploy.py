@@ -8,9 +8,9 @@ import typer
 from openenv.auto.discovery import find_environment
 from openenv.cli.key_values import read_variables
 from openenv.cli.options import environment_argument, variable_option
-from openenv.core.containers.base import token_for
-from openenv.core.containers.kubernetes.parts import name_from
-from openenv.core.containers.resources import Resources
+from openenv.core.providers.base import token_for
+from openenv.core.providers.kubernetes.manifests import name_from
+from openenv.core.providers.resources import Resources
 from openenv.deploy.files import write_deployment
 from openenv.deploy.settings import Affinity, Autoscaler, DeploymentSettings, Egress
 from openenv.deploy.steps import next_steps

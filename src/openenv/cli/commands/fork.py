@@ -7,8 +7,8 @@ import typer
 from openenv.cli.hub import is_interactive
 from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
-from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.spaces import space_url
 from openenv.hub.client import Hub
 from openenv.hub.forking import DEFAULT_HARDWARE, Fork, fork_space
 from openenv.hub.names import checked_repo_id, read_repo_name

@@ -22,10 +22,10 @@ from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
 from openenv.cli.views.picture import Pictures
 from openenv.core.client_types import StepResult
-from openenv.core.containers.local_process import LocalProcessProvider
 from openenv.core.env_server.pictures import TEXT
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
 Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]

@@ -14,9 +14,9 @@ from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
-from openenv.core.containers.own_wheel import DISTRIBUTION, pack_openenv
-from openenv.core.containers.spaces import space_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+from openenv.core.providers.spaces import space_url
+from openenv.core.providers.venv.wheel import DISTRIBUTION, pack_openenv
 from openenv.hub.ignoring import read_patterns
 from openenv.hub.names import checked_repo_id
 from openenv.hub.staging import ROOT_DOCKERFILE, Look, missing_files, sizes_of, stage

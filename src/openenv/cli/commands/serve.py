@@ -20,13 +20,13 @@ from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argum
 from openenv.cli.server_settings import with_settings
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
-from openenv.core.containers.venv_cache import environment_for, variables_of
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
 from openenv.core.env_server.history.stores.choice import is_address
 from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app, run_workers
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.venv.environment import environment_for, variables_of
 
 STOP_GRACE_S = 10.0
 HERE = "."

@@ -33,13 +33,13 @@ from openenv.core.client.transport.pool import open_session
 from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
 from openenv.core.client.transport.waiter import ThreadWaiter
 from openenv.core.client.vector import VectorEnv
-from openenv.core.containers.base import Provider, RuntimeProvider
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     RequestNotSentError,
 )
 from openenv.core.plain_values import plain_value
+from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.results import Picture
 

@@ -11,13 +11,13 @@ from inspect import CORO_CLOSED, Parameter, getcoroutinestate, isawaitable, sign
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+from openenv.core import providers
 from openenv.core.client.blocking import LoopLock, in_event_loop, start_in_thread, wait_for
 from openenv.core.client.sync import SyncEnvClient
-from openenv.core.containers import runtime
-from openenv.core.containers.base import ContainerProvider, Provider, RuntimeProvider
-from openenv.core.containers.git_clone import without_login
-from openenv.core.containers.spaces import space_image, space_repository
 from openenv.core.exceptions import ConfigurationError, HandleUsedError
+from openenv.core.providers.base import ContainerProvider, Provider, RuntimeProvider
+from openenv.core.providers.spaces import space_image, space_repository
+from openenv.core.providers.venv.git import without_login
 
 ClientT = TypeVar("ClientT", bound="Bootstrapping")
 
@@ -319,7 +319,7 @@ def _image_start(image: str, provider: Provider | None, timeout_s: float | None,
 
 
 def _this_or_docker(provider: ContainerProvider | None) -> ContainerProvider:
-    return runtime.LocalDockerProvider() if provider is None else provider
+    return providers.LocalDockerProvider() if provider is None else provider
 
 
 def _launch_image(image: str, timeout_s: float | None, options: Mapping[str, Any], provider: ContainerProvider) -> str:
@@ -341,7 +341,7 @@ def _project_start(
 
 
 def _this_or_uv(provider: RuntimeProvider | None, project: Mapping[str, Any]) -> RuntimeProvider:
-    return runtime.UVProvider(**project) if provider is None else provider
+    return providers.UVProvider(**project) if provider is None else provider
 
 
 def _launch_project(timeout_s: float | None, options: Mapping[str, Any], provider: RuntimeProvider) -> str:

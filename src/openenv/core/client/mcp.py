@@ -15,8 +15,8 @@ from pydantic_core import to_json
 from openenv.core.client.blocking import blocks_outside_loop
 from openenv.core.client.client import EnvClient
 from openenv.core.client.results import StepResult
-from openenv.core.containers.base import Provider
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError, RequestRejectedError, ToolCallError
+from openenv.core.providers.base import Provider
 from openenv.core.wire.mcp_types import (
     ACTION_KEY,
     CallToolObservation,

@@ -7,9 +7,9 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 from openenv.core.client.transport.connection import failure_text, server_sentence, unauthorized
-from openenv.core.containers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
+from openenv.core.providers.health import opener_for
 
 TIMEOUT_S = 10.0
 _UNAUTHORIZED = 401

@@ -10,9 +10,9 @@ from urllib.request import Request
 
 from openenv.core.client.schemas import http_address
 from openenv.core.client.transport.connection import failure_text, server_sentence, unauthorized
-from openenv.core.containers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ErrorCode, ServerExecutionError
+from openenv.core.providers.health import opener_for
 from openenv.core.reset_check import unknown_split_text
 
 _TIMEOUT_S = 60.0

@@ -1,1 +1,1 @@
-"""Providers: what starts a server somewhere."""
+"""Public import paths of what lives in ``openenv.core.providers``."""

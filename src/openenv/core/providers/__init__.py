@@ -1,0 +1,28 @@
+"""Providers: what starts and ends the server of an environment, each in its own way."""
+
+from typing import TYPE_CHECKING
+
+from openenv._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from openenv.core.providers.base import ContainerProvider as ContainerProvider
+    from openenv.core.providers.base import RuntimeProvider as RuntimeProvider
+    from openenv.core.providers.docker.pool import DockerPool as DockerPool
+    from openenv.core.providers.docker.provider import LocalDockerProvider as LocalDockerProvider
+    from openenv.core.providers.kubernetes.provider import KubernetesProvider as KubernetesProvider
+    from openenv.core.providers.local_process import LocalProcessProvider as LocalProcessProvider
+    from openenv.core.providers.resources import Resources as Resources
+    from openenv.core.providers.uv import UVProvider as UVProvider
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "openenv.core.providers.base": ("ContainerProvider", "RuntimeProvider"),
+            "openenv.core.providers.docker.pool": ("DockerPool",),
+            "openenv.core.providers.docker.provider": ("LocalDockerProvider",),
+            "openenv.core.providers.kubernetes.provider": ("KubernetesProvider",),
+            "openenv.core.providers.local_process": ("LocalProcessProvider",),
+            "openenv.core.providers.resources": ("Resources",),
+            "openenv.core.providers.uv": ("UVProvider",),
+        },
+    )

@@ -1,0 +1,1 @@
+"""Python environments with what an environment's folder asks for."""

@@ -1,0 +1,174 @@
+"""What folders say that they need, in each of the forms that they say it in."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from tests.support.environment_folders import write_files
+
+from openenv.core.providers.venv.requirements import read_requirements
+from openenv.core.exceptions import ConfigurationError
+
+LOCK = """
+version = 1
+
+[[package]]
+name = "my-env"
+version = "0.1.0"
+source = { virtual = "." }
+dependencies = [{ name = "openenv-core" }, { name = "direct" }, { name = "from-git" }, { name = "by-platform" }]
+
+[package.optional-dependencies]
+more = [{ name = "optional" }]
+
+[[package]]
+name = "openenv-core"
+version = "0.2.0"
+source = { registry = "https://example.invalid/simple" }
+dependencies = [{ name = "only-of-openenv" }, { name = "shared" }]
+
+[[package]]
+name = "direct"
+version = "1.2"
+source = { registry = "https://example.invalid/simple" }
+dependencies = [{ name = "shared" }, { name = "direct" }]
+
+[[package]]
+name = "shared"
+version = "3.4"
+source = { registry = "https://example.invalid/simple" }
+
+[[package]]
+name = "only-of-openenv"
+version = "9"
+source = { registry = "https://example.invalid/simple" }
+
+[[package]]
+name = "optional"
+version = "5"
+source = { registry = "https://example.invalid/simple" }
+
+[[package]]
+name = "from-git"
+version = "7"
+source = { git = "https://example.invalid/x" }
+
+[[package]]
+name = "by-platform"
+version = "1"
+source = { registry = "https://example.invalid/simple" }
+
+[[package]]
+name = "by-platform"
+version = "2"
+source = { registry = "https://example.invalid/simple" }
+"""
+
+
+def project(folder: Path, *dependencies: str, more: str = "") -> Path:
+    text = f"[project]\nname = 'my-env'\nversion = '0.1'\ndependencies = {list(dependencies)}\n{dedent(more)}"
+    return write_files(folder, {"pyproject.toml": text})
+
+
+def test_a_project_lists_what_it_needs_beside_openenv(tmp_path: Path) -> None:
+    folder = project(
+        tmp_path,
+        "openenv-core[train,ors]>=0.2",
+        "OpenEnv[core] @ git+https://example.invalid/x",
+        "openenv_core",
+        "openenv-echo-env",
+        "numpy>=2; python_version > '3'",
+        more="requires-python = '>=3.11'",
+    )
+    found = read_requirements(folder)
+    assert found.lines == ("openenv-echo-env", "numpy>=2; python_version > '3'")
+    assert found.extras == {"train", "ors", "core"}
+    assert (found.file, found.python, found.pins) == (folder / "pyproject.toml", ">=3.11", ())
+
+
+def test_a_lock_pins_what_is_not_openenv_s_own(tmp_path: Path) -> None:
+    folder = write_files(project(tmp_path, "direct"), {"uv.lock": LOCK})
+    assert read_requirements(folder).pins == ("direct==1.2", "optional==5", "shared==3.4")
+
+
+def test_a_list_is_read_where_there_is_no_project(tmp_path: Path) -> None:
+    listed = """
+        # what it needs
+        numpy>=2  # for arrays
+        openenv-core[train]>=0.2
+        torch \\
+            >=2
+        --extra-index-url https://example.invalid/#egg
+        -r more/lists.txt
+        --constraint=pins.txt
+        -e ../library
+        git+https://example.invalid/x@main
+        """
+    more = "scipy\nopenenv[ors]\n-r ../requirements.txt\n-c pins.txt\n"  # the one that names it is not read again
+    files = {"requirements.txt": listed, "pins.txt": "", "more/lists.txt": more, "more/pins.txt": ""}
+    folder = write_files(tmp_path, {**files, "pyproject.toml": "[tool.ruff]\n"})
+    found = read_requirements(folder)
+    assert found.lines == (
+        "numpy>=2",
+        "torch >=2",
+        "--extra-index-url https://example.invalid/#egg",
+        "scipy",
+        f"-c {folder}/more/pins.txt",
+        f"--constraint {folder}/pins.txt",
+        f"-e {folder}/../library",
+        "git+https://example.invalid/x@main",
+    )
+    assert found.extras == {"train", "ors"}
+
+
+def test_the_server_s_list_will_do(tmp_path: Path) -> None:
+    files = {"server/requirements.txt": "numpy\n-r ../more.txt\n", "more.txt": "scipy\n"}
+    assert read_requirements(write_files(tmp_path, files)).lines == ("numpy", "scipy")
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "more.txt", "pins.txt"])
+def test_what_a_list_names_matters_as_the_list_does(tmp_path: Path, file: str) -> None:
+    files = {"requirements.txt": "-r more.txt\n-c pins.txt\n", "more.txt": "scipy\n", "pins.txt": "numpy<3\n"}
+    here, there = (read_requirements(write_files(tmp_path / name, files)) for name in ("here", "there"))
+    assert here.content == there.content
+    changed = write_files(tmp_path / "there", {file: f"{files[file]}numpy<2\n"})
+    assert read_requirements(changed).content != here.content
+
+
+@pytest.mark.parametrize("option", ["-r", "-c"])
+def test_a_list_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"more\.txt: can't be read"):
+        read_requirements(write_files(tmp_path, {"requirements.txt": f"{option} more.txt\n"}))
+
+
+def test_all_that_matters_is_in_the_content_and_nothing_else(tmp_path: Path) -> None:
+    folder = project(tmp_path, "direct")
+    plain = read_requirements(folder).content
+    write_files(folder, {"server/app.py": "app = 1\n"})
+    assert read_requirements(folder).content == plain
+    write_files(folder, {"uv.lock": LOCK})
+    locked = read_requirements(folder).content
+    assert locked != plain
+    project(folder, "other")
+    assert read_requirements(folder).content not in (plain, locked)
+
+
+def test_a_folder_that_says_nothing_is_told_what_to_add(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"neither a pyproject\.toml with a \[project\] nor a requirements\.txt"
+    ):
+        read_requirements(tmp_path)
+
+
+def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"pyproject\.toml: is not valid TOML"):
+        read_requirements(write_files(tmp_path / "a", {"pyproject.toml": "[project\n"}))
+    with pytest.raises(ConfigurationError, match=r"uv\.lock: is not valid TOML"):
+        read_requirements(write_files(project(tmp_path / "b"), {"uv.lock": "[[package"}))
+    folder = project(tmp_path / "d")
+    (folder / "uv.lock").write_bytes(b"\xff")
+    with pytest.raises(ConfigurationError, match=r"uv\.lock: can't be read"):
+        read_requirements(folder)
+    dynamic = {"pyproject.toml": "[project]\nname = 'x'\ndynamic = ['dependencies']\n"}
+    with pytest.raises(ConfigurationError, match="its dependencies are dynamic"):
+        read_requirements(write_files(tmp_path / "c", dynamic))
