@@ -402,7 +402,7 @@ class Journal:
         if self._retention is not None:
             logger.error(
                 "the journal %s has been removed or replaced while the server runs: what it held of the sessions that "
-                "are open is gone. It is made anew.",
+                "are open is gone. It is created again.",
                 self.name,
             )
             self.metrics.journal_replaced += 1

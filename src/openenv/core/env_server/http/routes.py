@@ -217,7 +217,7 @@ class HTTPTransport:
 
         Raises:
             SessionNotFoundError: The session has ended. A step of a fresh environment instead would silently play
-                another episode; only a reset may start anew from an old cookie.
+                another episode; only a reset may start a session with an old cookie.
         """
         header = request.headers.get(SESSION_HEADER)
         session_id = header or request.cookies.get(SESSION_COOKIE)

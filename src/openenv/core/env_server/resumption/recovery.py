@@ -105,7 +105,7 @@ class Recovery:
                 last_id=last_id,
                 first_id=last_id + 1,
             )
-            self._journal.end(row.number, "it was taken up again")
+            self._journal.end(row.number, "it was recovered")
             await self._journal.commit()
             if self._journal.is_acquired(record.number):
                 raise AcquiredElsewhereError

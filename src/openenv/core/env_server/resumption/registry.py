@@ -299,7 +299,7 @@ class ResumableSessions:
             )
 
     def _record_again(self) -> None:
-        """Record the open sessions again, after the journal could not be written or was created anew."""
+        """Record the open sessions again, after the journal could not be written or was created again."""
         assert self.journal is not None
         for resumable in self._resumable.values():
             if isinstance(resumable.record, JournalRecord) and self._environment is not None:

@@ -72,7 +72,7 @@ def refuse_unrepeatable(requests: Sequence[HistoryEntry]) -> None:
             )
         if _timed_out(recorded):
             raise SessionLostError(
-                f"request {request.id} ({request.type}) ran into its timeout, so nobody knows how far it went.",
+                f"request {request.id} ({request.type}) ran into its timeout, so its effect is unknown.",
                 "unrepeatable",
             )
 

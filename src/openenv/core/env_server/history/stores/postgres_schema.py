@@ -80,7 +80,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock_shared({_OF_RUN}, its_run);
     IF EXISTS (SELECT FROM claim WHERE claim.run = its_run AND claim.number > known) THEN
-        RAISE EXCEPTION 'sessions of run % were taken up', its_run USING ERRCODE = '{ACQUIRED}';
+        RAISE EXCEPTION 'sessions of run % were acquired', its_run USING ERRCODE = '{ACQUIRED}';
     END IF;
     INSERT INTO batch (run, sequence, at, size, notes, answers)
     VALUES (its_run, its_sequence, its_at, length(its_notes) + length(its_answers), its_notes, its_answers)
