@@ -204,6 +204,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ConfigurationError: The address or a header is none.
             ConnectionFailedError: There is no server, or it refused.
             ProviderError: The provider could not start one.
+            ServerError: The server opens no session; the subclass says why. The legacy wire tells it with the first
+                answer only.
             ServerUnauthorizedError: The server asks for a token, or for another one.
         """
         await self._ensure_session()
@@ -238,7 +240,11 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """Open a further session on the same server; it is closed with this one."""
         await self._ensure_session()
         child = self._child()
-        await child._ensure_session()
+        try:
+            await child._ensure_session()
+        except BaseException:
+            self._children.discard(child)
+            raise
         return child
 
     @blocks_outside_loop

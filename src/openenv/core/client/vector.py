@@ -218,9 +218,6 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             session = await open_session(self._endpoint, self._timeout_s, self._capacity_wait_s)
         except OpenEnvError as error:
             return error
-        refusal = session.refusal()
-        if refusal is not None:
-            return _error_of(session, refusal)
         if self.closed:  # meanwhile
             await session.end()
             return given_up()
@@ -462,14 +459,6 @@ class SyncVectorEnv(Generic[ActT, ObsT, StateT]):
     ) -> None:
         """End the sessions."""
         self.close()
-
-
-def _error_of(session: ClientSession, refusal: Any) -> OpenEnvError | None:
-    try:
-        read_answer(session, refusal, MessageType.OPENED, dict)
-    except OpenEnvError as error:
-        return error
-    return None
 
 
 def _as_many(name: str, values: Sequence[Any] | None, count: int) -> Sequence[Any]:

@@ -22,7 +22,7 @@ from openenv.core.client.transport.connection import (
 )
 from openenv.core.client.transport.session import ClientSession, LegacySession
 from openenv.core.client.transport.shared_connection import SharedConnection
-from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, ErrorCode, OpenEnvError
+from openenv.core.exceptions import ConnectionFailedError, ConnectionLostError, OpenEnvError, ServerCapacityError
 from openenv.core.wire.names import V1, WORKERS_HEADER
 
 _WORKERS = re.compile(r"[1-9]\d{0,3}", re.ASCII)
@@ -92,6 +92,7 @@ class ConnectionPool:
             ConnectionFailedError: There is no server, or it refused.
             ConnectionLostError: The connection went meanwhile.
             InvalidAnswerError: The server sent something that is no answer.
+            ServerError: The server opens none; the message says why.
             ServerUnauthorizedError: It asks for a token, or for another one.
         """
         loop = asyncio.get_running_loop()
@@ -99,13 +100,15 @@ class ConnectionPool:
         wait_s = capacity_wait_s
         refusals = 0
         while True:
-            session = await self._open_anew(timeout_s, wait_s)
-            if not (self._is_fleet and _was_refused_for_now(session)):
-                return session
-            refusals += 1
-            self._grant = None
-            if loop.time() >= deadline_s and (self._fleet_is_full or refusals == _MOST_REFUSALS):
-                return session
+            try:
+                return await self._open_anew(timeout_s, wait_s)
+            except ServerCapacityError as error:
+                if not self._is_fleet or error.of_client:
+                    raise
+                refusals += 1
+                self._grant = None
+                if loop.time() >= deadline_s and (self._fleet_is_full or refusals == _MOST_REFUSALS):
+                    raise
             await asyncio.sleep(_FLEET_LOOKS_AFTER_S)
             wait_s = max(0.0, deadline_s - loop.time())
 
@@ -253,10 +256,3 @@ def _worker_count(connection: Connection) -> int:
 def _cost(shared: SharedConnection) -> tuple[bool, int]:
     """Say how ill a connection serves for one session more: one that is lost worst, else the fuller the worse."""
     return not shared.connection.is_open, len(shared)
-
-
-def _was_refused_for_now(session: ClientSession) -> bool:
-    """Whether a server has had no place, or was about to end: another one of its fleet may have one."""
-    refusal = session.refusal()
-    data = refusal.get("data") if isinstance(refusal, dict) else None
-    return isinstance(data, dict) and data.get("code") == ErrorCode.CAPACITY_REACHED and data.get("scope") != "client"

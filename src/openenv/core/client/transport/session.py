@@ -69,7 +69,7 @@ class ClientSession(ABC):
     @property
     @abstractmethod
     def answers(self) -> bool:
-        """Whether a request would be answered, if only with what the server has said already."""
+        """Whether a request would be answered, if only with what the server has said before."""
 
     @abstractmethod
     def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
@@ -127,10 +127,6 @@ class ClientSession(ABC):
             return await answer
         finally:
             timer.cancel()
-
-    def refusal(self) -> Any:
-        """Return what the server has said instead of opening a session, or ``None``."""
-        return None
 
     def untold_loss(self) -> OpenEnvError | None:
         """Return why the session was lost where nobody has been told, which is so no more; ``None`` otherwise.

@@ -17,7 +17,7 @@ from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection
 from openenv.core.client.transport.outbox import FULL_FRAME, Outbox
 from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
 from openenv.core.client.transport.resending import MOST_RESENDS, Resending
-from openenv.core.client.transport.session import fail, given_up, parsed
+from openenv.core.client.transport.session import answer_data, fail, given_up, parsed
 from openenv.core.client.transport.shared_session import SharedSession, Terms
 from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
 from openenv.core.exceptions import (
@@ -127,7 +127,7 @@ class SharedConnection:
         return self._failure is None and self.connection.usable
 
     async def open(self, timeout_s: float | None, capacity_wait_s: float = 0.0) -> SharedSession:
-        """Open a session, or learn why the server opens none.
+        """Open a session.
 
         Args:
             timeout_s: Seconds that the server may take, which has to make an environment; ``None`` for no limit.
@@ -137,6 +137,7 @@ class SharedConnection:
             ConnectionFailedError: The server did not answer.
             ConnectionLostError: The connection went.
             InvalidAnswerError: What came is no answer.
+            ServerError: The server opens none; the message says why.
         """
         self._last_id = number = self._last_id + 1
         session: asyncio.Future[SharedSession] = self.connection.loop.create_future()
@@ -404,7 +405,7 @@ class SharedConnection:
             self._settle(opening.session, message)
         elif number in self._unwanted:
             self._unwanted.remove(number)
-            with suppress(InvalidAnswerError):
+            with suppress(OpenEnvError):
                 self.drop(self._opened(message))
         elif number in self._attaching:
             self._attached(self._attaching.pop(number), message)
@@ -461,8 +462,9 @@ class SharedConnection:
     def _settle(self, opening: "asyncio.Future[SharedSession]", message: Any) -> None:
         try:
             session = self._opened(message)
-        except InvalidAnswerError as error:
-            fail([opening], partial(copy, error))
+        except OpenEnvError as error:
+            if not opening.done():
+                opening.set_exception(error)
             return
         if opening.done():  # cancelled just now, and whoever waited has not had its turn yet
             self.drop(session)
@@ -470,20 +472,20 @@ class SharedConnection:
             opening.set_result(session)
 
     def _opened(self, message: Any) -> SharedSession:
-        """Make the session that the server has opened, or the one that says why there is none.
+        """Make the session that the server has opened.
 
         Raises:
-            InvalidAnswerError: It is neither.
+            InvalidAnswerError: The message is no answer.
+            ServerError: The server has opened none.
         """
-        kind = message.get("type") if isinstance(message, dict) else None
-        if kind == MessageType.ERROR:
-            return SharedSession(self, "", Terms(), refusal=message)
-        if kind == MessageType.OPENED and isinstance(message.get("id"), int):
-            session_id = message.get("session")
-            if isinstance(session_id, str) and session_id not in self._sessions:
+        if isinstance(message, dict) and message.get("type") == MessageType.OPENED:
+            number, session_id = message.get("id"), message.get("session")
+            if isinstance(number, int) and isinstance(session_id, str) and session_id not in self._sessions:
                 session = self._sessions[session_id] = SharedSession(self, session_id, Terms.of(message.get("data")))
-                session.opened_by = message["id"]
+                session.opened_by = number
                 return session
+            raise invalid_answer(MessageType.OPENED, message)
+        answer_data(message, MessageType.OPENED)  # raises the error that it carries, or that it is no answer
         raise invalid_answer(MessageType.OPENED, message)
 
     def _is_new_session(self, forked: Any) -> bool:

@@ -98,9 +98,8 @@ class SharedSession(ClientSession):
 
     Args:
         channel: The connection that it shares.
-        session_id: The session's id; empty where the server has opened none.
+        session_id: The session's id.
         terms: What the server has said of it.
-        refusal: What the server said instead; it is the answer to the first request.
 
     Attributes:
         attached: Whether the server answers this session on the socket that the shared connection has now.
@@ -110,7 +109,7 @@ class SharedSession(ClientSession):
         closings: How often that was sent.
     """
 
-    def __init__(self, channel: Channel, session_id: str, terms: Terms, refusal: Any = None) -> None:
+    def __init__(self, channel: Channel, session_id: str, terms: Terms) -> None:
         super().__init__()
         self.channel = channel
         self.id = session_id
@@ -119,7 +118,6 @@ class SharedSession(ClientSession):
         self.opened_by = 0
         self.resends = 0
         self._encoded_id = to_json(session_id)
-        self._refusal = refusal
         # Numbers of the requests that were sent and answered last, and who waits for the answer that has not come.
         self._last_id = 0
         self._answered_id = 0
@@ -138,22 +136,18 @@ class SharedSession(ClientSession):
 
     @property
     def session_id(self) -> str | None:
-        """The session's id; ``None`` where the server has opened none."""
-        return self.id or None
+        """The session's id."""
+        return self.id
 
     @property
     def answers(self) -> bool:
         """Whether a request would be answered, perhaps not before the shared connection has connected again."""
-        return self.usable and (self.channel.lives or self._refusal is not None)
+        return self.usable and self.channel.lives
 
     @property
     def can_resume(self) -> bool:
         """Whether the server keeps the session when its connection goes."""
         return self.terms.window_s > 0 and self.terms.token is not None
-
-    def refusal(self) -> Any:
-        """Return what the server has said instead of opening the session."""
-        return self._refusal
 
     def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
         """Send a request; see ``ClientSession.ask``."""
@@ -164,10 +158,6 @@ class SharedSession(ClientSession):
     def prepare(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes | None:
         """Write a request, to be sent now; ``None`` where it is answered here, or its turn is to come."""
         self.asked = True
-        if self._refusal is not None:
-            self.usable = False
-            answer.set_result(self._refusal)
-            return None
         if not self.usable:  # since its caller looked, which may have been in another thread
             answer.set_exception(self._end_error(kind))
             return None
@@ -264,8 +254,7 @@ class SharedSession(ClientSession):
     def retire(self) -> None:
         """Leave the connection soon. The server may hold the session, as where it could not make its environment."""
         self.usable = False
-        if self._refusal is None:
-            self.connection.loop.call_soon_threadsafe(self.channel.drop, self)
+        self.connection.loop.call_soon_threadsafe(self.channel.drop, self)
 
     def abandon(self) -> None:
         """Let go of a session whose loop does not run."""
