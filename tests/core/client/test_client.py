@@ -243,9 +243,9 @@ class TestRule:
             return [total(await client.step(ONE)) for _ in range(9)]
 
         assert await asyncio.gather(*(play(client) for client in clients[:64])) == [list(range(1, 10))] * 64
-        await clients[64].connect()
-        with pytest.raises(ServerCapacityError, match="64/64") as refused:
-            await clients[64].reset()
+        for attempt in (clients[64].connect, clients[64].reset):
+            with pytest.raises(ServerCapacityError, match="64/64") as refused:
+                await attempt()
         assert (refused.value.active_sessions, refused.value.max_sessions) == (64, 64)
         await clients[0].close()
         await asyncio.to_thread(server.wait_for_sessions, 63)
@@ -283,8 +283,10 @@ class TestErrors:
                 raise RuntimeError("no licence")
 
         server = serve(BadEnvironment)
-        with GenericEnvClient(base_url=server.url).sync() as client, pytest.raises(ServerFactoryError) as failed:
-            client.reset()
+        client = GenericEnvClient(base_url=server.url).sync()
+        for attempt in (client.connect, client.reset):
+            with pytest.raises(ServerFactoryError) as failed:
+                attempt()
         assert failed.value.details == {"factory_name": "BadEnvironment"}
 
     def test_a_message_above_the_server_s_limit(self, serve: Serve) -> None:

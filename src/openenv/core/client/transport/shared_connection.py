@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, Endpoint
-from openenv.core.client.transport.outbox import FULL_FRAME, Outbox
 from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
-from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import answer_data, fail, given_up, parsed
-from openenv.core.client.transport.shared_session import SharedSession, Terms
+from openenv.core.client.transport.shared_session import MOST_RESENDS, SharedSession, Terms
 from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
 from openenv.core.exceptions import (
     ConnectionFailedError,
@@ -31,6 +29,8 @@ from openenv.core.wire.messages import MessageType
 
 logger = logging.getLogger(__name__)
 
+# Bytes after which no further message is put into a frame, so that the server begins while the rest is being sent.
+FULL_FRAME = 64 * 1024
 # How much longer than the longest answer a frame may be: what the wire allows, and more for a server that counts a full
 # frame in characters, of up to 4 bytes.
 _FURTHER_BYTES = 5 * FULL_FRAME
@@ -51,19 +51,12 @@ class _Opening:
     Attributes:
         message: What asks the server for it.
         session: Who waits for it.
-        outbox: What it leaves by, on the connection that there is now.
         resends: How often it was sent again, on one connection after another.
     """
 
     message: bytes
     session: "asyncio.Future[SharedSession]"
-    outbox: Outbox
     resends: int = 0
-
-    def send_again(self) -> None:
-        """Send the message on the connection that there is now."""
-        self.resends += 1
-        self.outbox.post(self.message)
 
 
 class _Attaching(NamedTuple):
@@ -92,7 +85,6 @@ class SharedConnection:
 
     Attributes:
         connection: The connection; during an outage the one that has gone.
-        resending: What is sent again on it.
     """
 
     def __init__(self, connection: Connection, pool: object, endpoint: Endpoint) -> None:
@@ -107,8 +99,8 @@ class SharedConnection:
         self._unwanted: set[int] = set()
         self._attaching: dict[int, _Attaching] = {}
         self._last_id = 0
-        self._outbox = Outbox(connection)
-        self.resending = Resending()
+        self._messages: list[bytes] = []
+        self._turn_is_noted = False
         # From a loss until the sessions are taken up; and until there is a connection, the next attempt to make one or
         # the one under way. No task waits for the next one, which a loop that is closed would leave pending.
         self._reconnect: Reconnect | None = None
@@ -142,7 +134,7 @@ class SharedConnection:
         self._last_id = number = self._last_id + 1
         session: asyncio.Future[SharedSession] = self.connection.loop.create_future()
         message = self._open_message(number, capacity_wait_s)
-        self._opening[number] = _Opening(message, session, self._outbox)
+        self._opening[number] = _Opening(message, session)
         if self.connection.is_open or self._reconnect is None:  # else it is sent on the next connection
             self.post(message)
         try:
@@ -160,11 +152,27 @@ class SharedConnection:
 
     def post(self, message: bytes) -> None:
         """Send a message: at once where it is the first in the loop's turn, else with the turn's others."""
-        self._outbox.post(message)
+        if self._turn_is_noted:
+            self._messages.append(message)
+            return
+        self._turn_is_noted = True
+        self.connection.loop.call_soon(self._end_turn)
+        self.send([message])
 
     def send(self, messages: list[bytes]) -> None:
-        """Send messages in as few frames as make sense."""
-        self._outbox.send(messages)
+        """Send messages now, in as few frames as make sense."""
+        connection = self.connection
+        try:
+            for frame in _frames(messages):
+                connection.send_message(frame)
+        except OpenEnvError:
+            connection.tell_lost()
+
+    def _end_turn(self) -> None:
+        self._turn_is_noted = False
+        if self._messages:
+            messages, self._messages = self._messages, []
+            self.send(messages)
 
     def adopt(self, message: dict[str, Any], *, attached: bool) -> list[SharedSession]:
         """Take the sessions that a fork has made.
@@ -231,7 +239,6 @@ class SharedConnection:
         if self._sessions.pop(session.id, None) is None:
             return
         session.usable = False
-        self.resending.settle(session)
         self._close_if_unused()
         fail(session.unanswered(), given_up)
 
@@ -246,8 +253,7 @@ class SharedConnection:
         if self._attempt is not None:
             return
         self.connection.let_go()
-        self._outbox.clear()
-        self.resending.clear()
+        self._messages.clear()
         self._attaching.clear()
         self._unwanted.clear()
         if not self.connection.may_be_replaced:
@@ -270,7 +276,7 @@ class SharedConnection:
         return self.connection.lost_error() if self._failure is None else copy(self._failure)
 
     def _take_over(self, connection: Connection) -> None:
-        self.connection, self._outbox = connection, Outbox(connection)
+        self.connection = connection
         connection.protocol.max_message_size = self._endpoint.max_message_bytes + _FURTHER_BYTES
         connection.hand_over(self)
 
@@ -343,8 +349,8 @@ class SharedConnection:
             del self._opening[number]
             fail([opening.session], partial(_not_opened, opening.resends + 1, reason))
         else:
-            opening.outbox = self._outbox
-            self.resending.add(opening)
+            opening.resends += 1
+            self.post(opening.message)
 
     def _attach(self, sessions: list[SharedSession], deadline_s: float) -> None:
         messages = []
@@ -369,7 +375,6 @@ class SharedConnection:
         reconnect = self._reconnect
         if self._attaching or self._attempt is not None:
             return
-        self.resending.proceed()
         if reconnect is None:
             return
         self._reconnect, self._last_reconnect = None, reconnect
@@ -401,7 +406,6 @@ class SharedConnection:
         """Give an answer to whoever opens or takes up a session, if somebody does or did by this number."""
         opening = self._opening.pop(number, None)
         if opening is not None:
-            self.resending.settle(opening)
             self._settle(opening.session, message)
         elif number in self._unwanted:
             self._unwanted.remove(number)
@@ -495,9 +499,7 @@ class SharedConnection:
 
     def _give_up(self, number: int, opening: "asyncio.Future[SharedSession]") -> None:
         """End the session that nobody waits for any more, now or when the server has opened it."""
-        unanswered = self._opening.pop(number, None)
-        if unanswered is not None:
-            self.resending.settle(unanswered)
+        if self._opening.pop(number, None) is not None:
             self._unwanted.add(number)
         elif not opening.cancelled() and opening.exception() is None:
             self.drop(opening.result())
@@ -510,8 +512,6 @@ class SharedConnection:
         told = session.attached and self.connection.is_open
         if told:
             self.post(session.closing(closed))
-        elif self.resending.settle(session):  # what the server knows of it is seen when it is taken up
-            self._attach([session], self.connection.loop.time() + session.terms.window_s)
         return told
 
     def _ended(self, session: SharedSession) -> None:
@@ -561,3 +561,16 @@ def _not_opened(sent: int, reason: str) -> ConnectionFailedError:
         f"The server did not open a session: it was asked on {sent} connections, and each went before the answer came. "
         f"The last time: {reason}."
     )
+
+
+def _frames(messages: list[bytes]) -> list[bytes]:
+    """Put messages into frames, of several an array."""
+    if len(messages) == 1:
+        return messages
+    frames, start, size = [], 0, 0
+    for end, message in enumerate(messages, 1):
+        size += len(message)
+        if size >= FULL_FRAME or end == len(messages):
+            frames.append(b"[" + b",".join(messages[start:end]) + b"]")
+            start, size = end, 0
+    return frames
