@@ -25,8 +25,7 @@ from openenv.core.client.blocking import (
 from openenv.core.client.formats import WireFormat
 from openenv.core.client.launch import Bootstrapping
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
-from openenv.core.client.schemas import fetch_schemas
-from openenv.core.client.served_tasks import fetch_tasks
+from openenv.core.client.server_api import fetch_schemas, fetch_tasks
 from openenv.core.client.sync import SyncEnvClient
 from openenv.core.client.transport.connection import Endpoint
 from openenv.core.client.transport.pool import open_session

@@ -13,7 +13,7 @@ from tests.support.environments.tasked import AsyncListingEnvironment, ListingEn
 from tests.support.servers import RunningServer
 
 from openenv import GenericEnvClient
-from openenv.core.client.served_tasks import fetch_tasks
+from openenv.core.client.server_api import fetch_tasks
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import (
     ConfigurationError,

@@ -13,7 +13,7 @@ from tests.support.environments.common import Add, Total
 from tests.support.servers import RunningServer
 
 from openenv.core.client.generic import GenericEnvClient
-from openenv.core.client.schemas import fetch_schemas
+from openenv.core.client.server_api import fetch_schemas
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError
 
 
