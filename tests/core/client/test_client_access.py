@@ -196,7 +196,7 @@ class TestWaitingForAPlace:
         with answering(noting(seen), subprotocols=["openenv.v1"]) as url:
             settings = await GenericEnvClient(base_url=url)._endpoint()
             for wait_s in (0.0, 2.5):
-                await (await open_session(settings, 5, wait_s)).end()
+                await (await open_session(settings, 5, wait_s)).close()
         opened = [message["data"] for message in seen if message["type"] == "open"]
         assert ["wait_s" in data for data in opened] == [False, True]
         assert opened[1]["wait_s"] == 2.5

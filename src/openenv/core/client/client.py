@@ -216,7 +216,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._endings += 1
         session, self._client_session = self._client_session, None
         if session is not None:
-            await session.end()
+            await session.close()
 
     @blocks_outside_loop
     async def close(self) -> None:
@@ -522,7 +522,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         message = answer.wait(self._message_timeout_s)
         if message is None:
             session.usable = False  # at once: this thread's next call must not find it
-            background.call(session.drop)
+            background.call(session.abort)
             raise timed_out(self._message_timeout_s)
         return session, message
 
@@ -558,7 +558,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         except ConnectionFailedError as error:
             raise error.with_traceback(None) from None  # its sentence says all; the frames are of sockets
         if self._endings != endings:  # by close() or disconnect(), which saw no session
-            await session.end()
+            await session.close()
             raise given_up()
         return session
 

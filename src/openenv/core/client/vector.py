@@ -176,7 +176,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         """End the sessions. The vector can't be used again."""
         self.closed = True
         sessions, self._sessions = self._sessions, [None] * self.num_envs
-        await asyncio.gather(*(session.end() for session in sessions if session is not None))
+        await asyncio.gather(*(session.close() for session in sessions if session is not None))
 
     async def __aenter__(self) -> Self:
         """Return the vector; its sessions are open."""
@@ -219,7 +219,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         except OpenEnvError as error:
             return error
         if self.closed:  # meanwhile
-            await session.end()
+            await session.close()
             return given_up()
         self._sessions[slot] = session
         return None
@@ -304,7 +304,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 self._say_who_is_waited_for(batch, waited_s)
         for answer in batch.missing():
             answer.set_exception(timed_out(self._timeout_s))
-            answer.session.drop()
+            answer.session.abort()
 
     def _say_who_is_waited_for(self, batch: "_Batch[ObsT]", waited_s: float) -> None:
         slots = ", ".join(str(answer.slot) for answer in batch.missing()[:_MOST_NAMED])

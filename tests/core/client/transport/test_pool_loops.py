@@ -122,5 +122,5 @@ async def test_open_link_is_what_clients_use(serve: Serve) -> None:
     assert first.connection is second.connection
     answer = json.loads(json.dumps(await first.exchange(b"reset", b"{}", 5)))
     assert (answer["type"], answer["data"]["observation"]["total"]) == ("observation", 0)
-    await asyncio.gather(first.end(), second.end())
+    await asyncio.gather(first.close(), second.close())
     assert first.connection.usable is False

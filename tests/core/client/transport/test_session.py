@@ -99,7 +99,7 @@ class TestExchange:
             client.reset()
             link = link_of(client)
             if how == "end":
-                background_loop().run(link.end())
+                background_loop().run(link.close())
             elif how == "lose":
                 background_loop().run(lose(link))
             else:
@@ -159,7 +159,7 @@ class TestEnd:
         server = serve_on()
         client: Any = GenericEnvClient(base_url=server.url)
         client.reset()
-        asyncio.run(link_of(client).end())
+        asyncio.run(link_of(client).close())
         server.wait_for_sessions(0)
         assert total(client.reset()) == 0
         client.close()

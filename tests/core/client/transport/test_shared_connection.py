@@ -228,7 +228,7 @@ class TestLostWhileNobodyWaits:
             first, second = vector._sessions
             assert first is not None
             assert second is not None
-            first.drop()
+            first.abort()
 
             def lose_the_second(connection: Any, message: dict[str, Any]) -> Any:
                 if keeper.instead["attach"] is not LOST:

@@ -233,7 +233,7 @@ class TestLifetime:
                 vector = await client.vector(8)
                 for link in vector._sessions:  # what a network does
                     assert link is not None
-                    link.drop()
+                    link.abort()
                 resetting = asyncio.ensure_future(vector.reset())
                 for _ in range(delay):
                     await asyncio.sleep(0)

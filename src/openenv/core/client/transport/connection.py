@@ -165,7 +165,7 @@ class Connection(ClientConnection):
         if self.protocol.state is State.CLOSED:
             receiver.lost()
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Tell the receiver nothing more, and end what may be left of a connection that has gone."""
         self._receiver = _NO_RECEIVER
         if self.protocol.state is not State.CLOSED:
@@ -188,17 +188,17 @@ class Connection(ClientConnection):
         except (InvalidState, OSError, RuntimeError):  # the last one is uvloop's for a transport that is closed
             raise self.lost_error() from None
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Close at once, without the closing handshake. Only the connection's own loop may call this."""
         self.usable = False
         self.transport.abort()
 
-    def retire(self) -> None:
+    def close_soon(self) -> None:
         """Let nothing be asked any more, and close soon. Any thread may call this."""
         self.usable = False
         asyncio.run_coroutine_threadsafe(self.close(), self.loop)
 
-    def abandon(self) -> None:
+    def abort_orphaned(self) -> None:
         """Let go of an orphaned connection. The server learns of it, unless the parent process goes on using it."""
         self.usable = False
         if self._process != os.getpid():
@@ -245,9 +245,9 @@ class Connection(ClientConnection):
                 f"The server's answer is longer than the client's max_message_size_mb allows: {too_long}. Make the "
                 "client with a larger one. The connection was dropped; the next call opens a new session."
             )
-        return ConnectionLostError(f"{self.end()}, and the session is lost. The next call opens a new session.")
+        return ConnectionLostError(f"{self.end_text()}, and the session is lost. The next call opens a new session.")
 
-    def end(self) -> str:
+    def end_text(self) -> str:
         """Say which side ended the connection and why, as the beginning of a sentence."""
         received = self.protocol.close_rcvd
         if received is not None and self.protocol.close_rcvd_then_sent:
@@ -289,7 +289,7 @@ def _say_goodbye() -> None:
     closing: list[Future[None]] = []
     for connection in list(_connections):
         if connection.is_open and connection.orphaned:
-            connection.abandon()
+            connection.abort_orphaned()
         elif connection.is_open:  # in the background loop, whose thread runs on until the interpreter has ended
             connection.usable = False
             closing.append(asyncio.run_coroutine_threadsafe(connection.close(), connection.loop))

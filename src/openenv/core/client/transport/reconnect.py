@@ -95,7 +95,7 @@ class Reconnect:
         if connection.subprotocol == V1:
             self._connected_s = asyncio.get_running_loop().time()
             return connection
-        connection.retire()
+        connection.close_soon()
         raise ConnectionLostError(
             f"{self.reason}, and the server at {endpoint.url} does not speak v1 any more, "
             "which it takes to take a session up. The next call opens a new session."

@@ -42,7 +42,7 @@ RESET = b"reset"
 
 
 class ClientSession(ABC):
-    """One session with a server. Everything but ``retire`` is for the connection's own loop.
+    """One session with a server. Everything but ``close_soon`` is for the connection's own loop.
 
     Attributes:
         usable: Cleared, by any thread, once the session is over or given up.
@@ -139,37 +139,37 @@ class ClientSession(ABC):
         return unsent(self._loss)
 
     @abstractmethod
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Give the session up at once."""
 
     @abstractmethod
-    def retire(self) -> None:
+    def close_soon(self) -> None:
         """Let nothing be asked any more, and leave soon: the server said the last word. Any thread may call this."""
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """End the session, from whichever loop this is called in."""
         self.usable = False
         loop = self.connection.loop
         if loop is asyncio.get_running_loop():
-            await self._end()
+            await self._close()
         elif self.connection.orphaned:
-            self.abandon()
+            self.abort_orphaned()
         else:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(), loop))
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._close(), loop))
 
-    def abandon(self) -> None:
+    def abort_orphaned(self) -> None:
         """Let go of a session whose loop does not run."""
         self.usable = False
-        self.connection.abandon()
+        self.connection.abort_orphaned()
 
     @abstractmethod
-    async def _end(self) -> None:
+    async def _close(self) -> None:
         """End the session, in its own loop."""
 
     def _time_out(self, answer: "asyncio.Future[Any]", timeout_s: float) -> None:
         if not answer.done():
             answer.set_exception(timed_out(timeout_s))
-            self.drop()
+            self.abort()
 
 
 class LegacySession(ClientSession):
@@ -215,17 +215,17 @@ class LegacySession(ClientSession):
             "with the same seed."
         )
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Drop the connection."""
         self.usable = False
-        self.connection.drop()
+        self.connection.abort()
 
-    def retire(self) -> None:
+    def close_soon(self) -> None:
         """Close the connection soon."""
         self.usable = False
-        self.connection.retire()
+        self.connection.close_soon()
 
-    async def _end(self) -> None:
+    async def _close(self) -> None:
         self.connection.usable = False
         await self.connection.close()
 
@@ -243,7 +243,7 @@ class LegacySession(ClientSession):
         """Tell everybody who waits that no answer will come."""
         if self._loss is None:
             self._loss = self.connection.lost_error()
-            told = fail(self._waiting, self.connection.lost_error)
+            told = fail_waiters(self._waiting, self.connection.lost_error)
             self._loss_is_known = told or bool(self._unasked) or not self.usable
             self._waiting.clear()
 
@@ -263,7 +263,7 @@ def session_here(session: ClientSession | None, user: str) -> ClientSession | No
     if session.connection.loop is asyncio.get_running_loop():
         return session
     if session.connection.orphaned:
-        session.abandon()
+        session.abort_orphaned()
         return None
     way = "sync" if session.connection.loop is background_loop().loop else "async"
     raise ClientModeError(
@@ -284,7 +284,7 @@ def read_answer(
         ) from error
     except _LAST_WORDS as error:
         if not isinstance(error, EpisodeOrderError | ServerProductionModeError):
-            session.retire()
+            session.close_soon()
         raise
 
 
@@ -318,7 +318,7 @@ def parsed(message: bytes) -> Any:
     return document if isinstance(document, dict | list) else message
 
 
-def fail(waiting: Iterable[Waiter], make_error: Callable[[], OpenEnvError]) -> bool:
+def fail_waiters(waiting: Iterable[Waiter], make_error: Callable[[], OpenEnvError]) -> bool:
     """Tell everybody who waits, each with an error of its own: it takes the traceback of where it is raised.
 
     Returns:

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, Endpoint
 from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
-from openenv.core.client.transport.session import answer_data, fail, given_up, parsed
+from openenv.core.client.transport.session import answer_data, fail_waiters, given_up, parsed
 from openenv.core.client.transport.shared_session import MOST_RESENDS, SharedSession, Terms
 from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
 from openenv.core.exceptions import (
@@ -202,14 +202,14 @@ class SharedConnection:
         if isinstance(message, dict) and message.get("type") == MessageType.FORKED:
             with suppress(InvalidAnswerError):
                 for session in self.adopt(message, attached=attached):
-                    session.drop()
+                    session.abort()
 
-    def drop(self, session: SharedSession) -> None:
+    def abort_session(self, session: SharedSession) -> None:
         """Have a session ended without waiting for it."""
         self._say_closed(session, Nobody())
-        self.leave(session)
+        self._remove(session)
 
-    async def end(self, session: SharedSession) -> None:
+    async def close_session(self, session: SharedSession) -> None:
         """End a session, and the connection with its last one."""
         attempt = self._attempt
         try:
@@ -220,27 +220,27 @@ class SharedConnection:
                         await closed
                     self._leaving.pop(session.id, None)
         finally:
-            self.leave(session)
+            self._remove(session)
         if not self and isinstance(attempt, asyncio.Task):
             await asyncio.wait([attempt])
         if not self.connection.usable:
             await self.connection.close()
 
-    def abandon(self, session: SharedSession) -> None:
+    def abort_orphaned(self, session: SharedSession) -> None:
         """End a session whose loop does not run: with the last one the connection, else when the loop runs again."""
         known = self._sessions.pop(session.id, None) is not None
         if not self or not self.connection.may_go_on:
-            self.connection.abandon()
+            self.connection.abort_orphaned()
         if known and self.connection.may_go_on:
             self.connection.loop.call_soon_threadsafe(self._ended, session)
 
-    def leave(self, session: SharedSession) -> None:
+    def _remove(self, session: SharedSession) -> None:
         """Forget a session, telling everybody who waits, and close the connection with the last one."""
         if self._sessions.pop(session.id, None) is None:
             return
         session.usable = False
         self._close_if_unused()
-        fail(session.unanswered(), given_up)
+        fail_waiters(session.unanswered(), given_up)
 
     def received(self, message: bytes) -> None:
         """Give the answers of a frame to those who asked."""
@@ -252,7 +252,7 @@ class SharedConnection:
         """Learn that the connection has gone: connect again for the sessions that the server keeps."""
         if self._attempt is not None:
             return
-        self.connection.let_go()
+        self.connection.detach()
         self._messages.clear()
         self._attaching.clear()
         self._unwanted.clear()
@@ -261,7 +261,7 @@ class SharedConnection:
             return
         for session in list(self._sessions.values()):
             if not (session.can_resume and session.usable):  # it ends with its connection, or is being ended
-                self._lose(session, self.connection.lost_error())
+                self._fail_session(session, self.connection.lost_error())
                 if session.can_resume:
                     self._leaving[session.id] = session
         if not self._sessions:
@@ -286,7 +286,7 @@ class SharedConnection:
         return b'{"type":"open","id":%d,"data":{"max_message_bytes":%d%b}}' % (number, limit, wait)
 
     def _begin_reconnect(self) -> None:
-        now, reason = self.connection.loop.time(), self.connection.end()
+        now, reason = self.connection.loop.time(), self.connection.end_text()
         if self._reconnect is not None:
             self._reconnect.begin_again(reason, now)
         else:
@@ -347,7 +347,7 @@ class SharedConnection:
     def _open_again(self, number: int, opening: _Opening, reason: str) -> None:
         if opening.resends >= MOST_RESENDS:
             del self._opening[number]
-            fail([opening.session], partial(_not_opened, opening.resends + 1, reason))
+            fail_waiters([opening.session], partial(_not_opened, opening.resends + 1, reason))
         else:
             opening.resends += 1
             self.post(opening.message)
@@ -410,7 +410,7 @@ class SharedConnection:
         elif number in self._unwanted:
             self._unwanted.remove(number)
             with suppress(OpenEnvError):
-                self.drop(self._opened(message))
+                self.abort_session(self._opened(message))
         elif number in self._attaching:
             self._attached(self._attaching.pop(number), message)
         else:
@@ -433,14 +433,14 @@ class SharedConnection:
             self._go_on(attaching.session, message)
         else:
             self._leaving.pop(attaching.session.id, None)
-            self._lose(attaching.session, refused_error(self._reason, message))
+            self._fail_session(attaching.session, refused_error(self._reason, message))
         self._end_reconnect_when_attached()
         self._close_if_unused()
 
     def _go_on(self, session: SharedSession, message: dict[str, Any]) -> None:
         """Have sent again what was not answered, or end a session that was given up meanwhile, or is now."""
         if session.was_resent_too_often:
-            self._lose(session, RequestGivenUpError(MOST_RESENDS + 1, self._reason))
+            self._fail_session(session, RequestGivenUpError(MOST_RESENDS + 1, self._reason))
         if session.id in self._sessions:
             session.resume()
         elif session.closings > MOST_RESENDS:
@@ -456,10 +456,10 @@ class SharedConnection:
         """Why the last connection went, as the beginning of a sentence."""
         return "The connection was lost" if self._reconnect is None else self._reconnect.reason
 
-    def _lose(self, session: SharedSession, error: OpenEnvError) -> None:
+    def _fail_session(self, session: SharedSession, error: OpenEnvError) -> None:
         """Let go of a session, where it is still there, and tell why."""
         if self._sessions.pop(session.id, None) is not None:
-            session.lose(error)
+            session.fail(error)
             if self._reconnect is not None:
                 self._reconnect.sessions_lost += 1
 
@@ -471,7 +471,7 @@ class SharedConnection:
                 opening.set_exception(error)
             return
         if opening.done():  # cancelled just now, and whoever waited has not had its turn yet
-            self.drop(session)
+            self.abort_session(session)
         else:
             opening.set_result(session)
 
@@ -502,7 +502,7 @@ class SharedConnection:
         if self._opening.pop(number, None) is not None:
             self._unwanted.add(number)
         elif not opening.cancelled() and opening.exception() is None:
-            self.drop(opening.result())
+            self.abort_session(opening.result())
 
     def _say_closed(self, session: SharedSession, closed: Waiter) -> bool:
         """Tell the server that a session is over, now or when it is taken up; return whether it is told now."""
@@ -528,9 +528,9 @@ class SharedConnection:
         self._opening.clear()
         self._sessions.clear()
         self._leaving.clear()
-        fail([opening.session for opening in openings], partial(copy, error))
+        fail_waiters([opening.session for opening in openings], partial(copy, error))
         for session in sessions:
-            session.lose(error)
+            session.fail(error)
 
     def _deliver_to_all(self, message: Any) -> None:
         """A frame that could not be read, by either side: nobody knows whose answer is missing."""
@@ -544,7 +544,7 @@ class SharedConnection:
                     answer.set_result(message)
                     session.usable = False  # which nobody else needs to be told
         self._fail(ConnectionLostError(_UNREADABLE))
-        self.connection.retire()
+        self.connection.close_soon()
 
     def _close_if_unused(self) -> None:
         if self:
@@ -553,7 +553,7 @@ class SharedConnection:
             self._attempt.cancel()
             self._fail(given_up())
         elif self.connection.usable:
-            self.connection.retire()
+            self.connection.close_soon()
 
 
 def _not_opened(sent: int, reason: str) -> ConnectionFailedError:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import Connection
-from openenv.core.client.transport.session import RESET, ClientSession, answer_data, fail, given_up, unsent
+from openenv.core.client.transport.session import RESET, ClientSession, answer_data, fail_waiters, given_up, unsent
 from openenv.core.client.transport.waiter import Waiter
 from openenv.core.exceptions import MessageTooLargeError, OpenEnvError, RequestNotSentError
 from openenv.core.wire.errors import error_data
@@ -77,13 +77,13 @@ class Channel(Protocol):
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
         """Take an answer that nobody waits for any more."""
 
-    def drop(self, session: "SharedSession") -> None:
+    def abort_session(self, session: "SharedSession") -> None:
         """Have a session ended without waiting for it."""
 
-    def abandon(self, session: "SharedSession") -> None:
+    def abort_orphaned(self, session: "SharedSession") -> None:
         """End a session whose loop does not run."""
 
-    async def end(self, session: "SharedSession") -> None:
+    async def close_session(self, session: "SharedSession") -> None:
         """End a session, and the connection with its last one."""
 
     def lost_error(self) -> OpenEnvError:
@@ -205,11 +205,11 @@ class SharedSession(ClientSession):
         self.resends += 1
         self.channel.post(self._message)
 
-    def lose(self, loss: OpenEnvError) -> None:
+    def fail(self, loss: OpenEnvError) -> None:
         """Learn that the session is lost; those who wait are told why, or else whoever asks next."""
         queue, self._queue = self._queue, deque()
-        told = [fail([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
-        told.append(fail(self.unanswered(), partial(copy, loss)))
+        told = [fail_waiters([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
+        told.append(fail_waiters(self.unanswered(), partial(copy, loss)))
         self._loss, self._loss_is_known = loss, any(told) or not self.usable
         self.usable = False
 
@@ -236,23 +236,23 @@ class SharedSession(ClientSession):
         self._queue.clear()
         return waiting
 
-    def drop(self) -> None:
+    def abort(self) -> None:
         """Have the server end the session, whatever it is doing, and tell everybody who waits."""
         self.usable = False
-        self.channel.drop(self)
+        self.channel.abort_session(self)
 
-    def retire(self) -> None:
+    def close_soon(self) -> None:
         """Leave the connection soon. The server may hold the session, as where it could not make its environment."""
         self.usable = False
-        self.connection.loop.call_soon_threadsafe(self.channel.drop, self)
+        self.connection.loop.call_soon_threadsafe(self.channel.abort_session, self)
 
-    def abandon(self) -> None:
+    def abort_orphaned(self) -> None:
         """Let go of a session whose loop does not run."""
         self.usable = False
-        self.channel.abandon(self)
+        self.channel.abort_orphaned(self)
 
-    async def _end(self) -> None:
-        await self.channel.end(self)
+    async def _close(self) -> None:
+        await self.channel.close_session(self)
 
     def _end_error(self, kind: bytes) -> OpenEnvError:
         """Make the error for a request that comes after the end."""
