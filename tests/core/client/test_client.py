@@ -288,6 +288,7 @@ class TestErrors:
             with pytest.raises(ServerFactoryError) as failed:
                 attempt()
         assert failed.value.details == {"factory_name": "BadEnvironment"}
+        client.close()
 
     def test_a_message_above_the_server_s_limit(self, serve: Serve) -> None:
         server = serve(max_message_size_mb=0.01)

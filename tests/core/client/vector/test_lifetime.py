@@ -95,7 +95,8 @@ class TestOpening:
                 raise RuntimeError("no licence")
 
         server = serve(Broken)
-        with GenericEnvClient(base_url=server.url).sync() as client, pytest.raises(ServerFactoryError):
+        client = GenericEnvClient(base_url=server.url).sync()
+        with pytest.raises(ServerFactoryError):
             client.vector(3)
         server.wait_for_sessions(0)
 
