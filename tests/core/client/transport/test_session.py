@@ -94,11 +94,11 @@ class TestExchange:
     def test_a_request_that_comes_too_late_fails_at_once(self, serve_on: Serve) -> None:
         """The thread that asks may have looked before the connection went."""
         server = serve_on(resume_window_s=0)
-        for how in ("drop", "lose", "retire", "end"):
+        for how in ("abort", "lose", "close_soon", "close"):
             client: Any = GenericEnvClient(base_url=server.url)
             client.reset()
             link = link_of(client)
-            if how == "end":
+            if how == "close":
                 background_loop().run(link.close())
             elif how == "lose":
                 background_loop().run(lose(link))
