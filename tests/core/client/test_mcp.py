@@ -266,7 +266,8 @@ def test_hostile_values_arrive_unchanged(shop: RunningServer) -> None:
 
 def test_a_full_server_says_so(serve_on: Serve) -> None:
     server = serve_on(ShopEnvironment, CallToolAction, CallToolObservation, max_concurrent_envs=1)
-    with MCPToolClient(base_url=server.url).sync() as env, MCPToolClient(base_url=server.url).sync() as late:
+    late = MCPToolClient(base_url=server.url).sync()
+    with MCPToolClient(base_url=server.url).sync() as env:
         env.call_tool("nothing")
         with pytest.raises(ServerCapacityError):
             late.call_tool("nothing")

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from urllib.request import Request
 
 from openenv.core.client.transport.connection import failure_text, server_sentence, unauthorized
-from openenv.core.providers.health import opener_for
 from openenv.core.documents import MAX_JSON_BYTES, parse_json
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -18,6 +17,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerExecutionError,
 )
+from openenv.core.providers.health import opener_for
 from openenv.core.reset_check import unknown_split_text
 
 _SCHEMAS_TIMEOUT_S = 10.0

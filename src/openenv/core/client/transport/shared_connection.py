@@ -15,8 +15,9 @@ from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, Endpoint
 from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
+from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import answer_data, fail_waiters, given_up, parsed
-from openenv.core.client.transport.shared_session import MOST_RESENDS, SharedSession, Terms
+from openenv.core.client.transport.shared_session import SharedSession, Terms
 from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
 from openenv.core.exceptions import (
     ConnectionFailedError,
@@ -51,12 +52,19 @@ class _Opening:
     Attributes:
         message: What asks the server for it.
         session: Who waits for it.
+        channel: What it is sent over.
         resends: How often it was sent again, on one connection after another.
     """
 
     message: bytes
     session: "asyncio.Future[SharedSession]"
+    channel: "SharedConnection"
     resends: int = 0
+
+    def send_again(self) -> None:
+        """Send the message on the connection that there is now."""
+        self.resends += 1
+        self.channel.post(self.message)
 
 
 class _Attaching(NamedTuple):
@@ -85,6 +93,7 @@ class SharedConnection:
 
     Attributes:
         connection: The connection; during an outage the one that has gone.
+        resending: What is sent again on it.
     """
 
     def __init__(self, connection: Connection, pool: object, endpoint: Endpoint) -> None:
@@ -101,6 +110,7 @@ class SharedConnection:
         self._last_id = 0
         self._messages: list[bytes] = []
         self._turn_is_noted = False
+        self.resending = Resending()
         # From a loss until the sessions are taken up; and until there is a connection, the next attempt to make one or
         # the one under way. No task waits for the next one, which a loop that is closed would leave pending.
         self._reconnect: Reconnect | None = None
@@ -134,7 +144,7 @@ class SharedConnection:
         self._last_id = number = self._last_id + 1
         session: asyncio.Future[SharedSession] = self.connection.loop.create_future()
         message = self._open_message(number, capacity_wait_s)
-        self._opening[number] = _Opening(message, session)
+        self._opening[number] = _Opening(message, session, self)
         if self.connection.is_open or self._reconnect is None:  # else it is sent on the next connection
             self.post(message)
         try:
@@ -239,6 +249,7 @@ class SharedConnection:
         if self._sessions.pop(session.id, None) is None:
             return
         session.usable = False
+        self.resending.settle(session)
         self._close_if_unused()
         fail_waiters(session.unanswered(), given_up)
 
@@ -254,6 +265,7 @@ class SharedConnection:
             return
         self.connection.detach()
         self._messages.clear()
+        self.resending.clear()
         self._attaching.clear()
         self._unwanted.clear()
         if not self.connection.may_be_replaced:
@@ -349,8 +361,7 @@ class SharedConnection:
             del self._opening[number]
             fail_waiters([opening.session], partial(_not_opened, opening.resends + 1, reason))
         else:
-            opening.resends += 1
-            self.post(opening.message)
+            self.resending.add(opening)
 
     def _attach(self, sessions: list[SharedSession], deadline_s: float) -> None:
         messages = []
@@ -375,6 +386,7 @@ class SharedConnection:
         reconnect = self._reconnect
         if self._attaching or self._attempt is not None:
             return
+        self.resending.proceed()
         if reconnect is None:
             return
         self._reconnect, self._last_reconnect = None, reconnect
@@ -406,6 +418,7 @@ class SharedConnection:
         """Give an answer to whoever opens or takes up a session, if somebody does or did by this number."""
         opening = self._opening.pop(number, None)
         if opening is not None:
+            self.resending.settle(opening)
             self._settle(opening.session, message)
         elif number in self._unwanted:
             self._unwanted.remove(number)
@@ -499,7 +512,9 @@ class SharedConnection:
 
     def _give_up(self, number: int, opening: "asyncio.Future[SharedSession]") -> None:
         """End the session that nobody waits for any more, now or when the server has opened it."""
-        if self._opening.pop(number, None) is not None:
+        unanswered = self._opening.pop(number, None)
+        if unanswered is not None:
+            self.resending.settle(unanswered)
             self._unwanted.add(number)
         elif not opening.cancelled() and opening.exception() is None:
             self.abort_session(opening.result())
@@ -512,6 +527,8 @@ class SharedConnection:
         told = session.attached and self.connection.is_open
         if told:
             self.post(session.closing(closed))
+        elif self.resending.settle(session):  # what the server knows of it is seen when it is taken up
+            self._attach([session], self.connection.loop.time() + session.terms.window_s)
         return told
 
     def _ended(self, session: SharedSession) -> None:

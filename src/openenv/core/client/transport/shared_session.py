@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import Connection
+from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import RESET, ClientSession, answer_data, fail_waiters, given_up, unsent
 from openenv.core.client.transport.waiter import Waiter
 from openenv.core.exceptions import MessageTooLargeError, OpenEnvError, RequestNotSentError
@@ -48,8 +49,6 @@ class Terms(NamedTuple):
         )
 
 
-# How often a request is sent again at most: what has ended so many connections would end the next one too.
-MOST_RESENDS = 5
 # A month, as good as for ever; what is no number does not pass it.
 _LONGEST_WINDOW_S = 2_592_000.0
 
@@ -60,6 +59,10 @@ class Channel(Protocol):
     @property
     def connection(self) -> Connection:
         """The socket; during an outage the one that has gone."""
+
+    @property
+    def resending(self) -> Resending:
+        """What is sent again on it."""
 
     @property
     def lives(self) -> bool:
@@ -198,10 +201,15 @@ class SharedSession(ClientSession):
 
     def resume(self) -> None:
         """Have sent again what was not answered, or send what has waited."""
-        self.attached = True
         if self._answer is None:
+            self.attached = True
             self._begin_next()
-            return
+        else:
+            self.channel.resending.add(self)
+
+    def send_again(self) -> None:
+        """Send the request under way on the connection that there is now."""
+        self.attached = True
         self.resends += 1
         self.channel.post(self._message)
 
@@ -221,6 +229,8 @@ class SharedSession(ClientSession):
                 self._closed.set_result(message)
             return  # else it was answered already
         self._answer, self._answered_id = None, number
+        if self.resends:
+            self.channel.resending.settle(self)
         if answer.done():  # its caller was cancelled
             self.channel.unclaimed(message, attached=self.resends == 0)
         else:
