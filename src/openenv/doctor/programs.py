@@ -29,10 +29,10 @@ def docker() -> Finding:
 
 def uv() -> Finding:
     """Look for uv."""
-    used_for = "an environment's packages, in seconds instead of minutes"
+    used_for = "Python environments of folders (--venv), packages of Spaces"
     command = find_uv()
     if command is None:
-        return Finding("uv", Status.MISSING, "not found; pip does it, more slowly", used_for, "pip install uv")
+        return Finding("uv", Status.MISSING, "not found", used_for, "pip install uv")
     asked = said_by(command, "--version")
     return Finding("uv", Status.READY, asked.stdout.strip(), used_for)
 

@@ -26,7 +26,7 @@ from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.venv.environment import environment_for, variables_of
+from openenv.core.providers.venv.environment import hold_environment
 
 STOP_GRACE_S = 10.0
 HERE = "."
@@ -250,9 +250,10 @@ def _check_reload(fd: int | None, workers: int) -> None:
 
 def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
     """Become the same command in the folder's own Python environment, which is built first where there is none."""
-    venv = environment_for(folder)
-    os.environ.update(variables_of(venv))
-    python = str(venv / "bin" / "python")
+    venv = hold_environment(folder)
+    os.set_inheritable(venv.descriptor, True)  # the server holds it, until it ends
+    os.environ.update(venv.variables)
+    python = str(venv.path / "bin" / "python")
     # A Space is in the folder by now, and what downloads Spaces may not be in the venv.
     arguments = [str(folder) if argument == given else argument for argument in sys.argv[1:] if argument != "--venv"]
     os.execv(python, [python, "-P", "-m", "openenv.cli", *arguments])  # noqa: S606  # no shell is the point

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +17,7 @@ from openenv.core.import_guard import refuse_while_importing
 from openenv.core.process_end import how_ended
 from openenv.core.providers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.providers.log_echo import LogEcho
-from openenv.core.providers.venv.environment import environment_for, variables_of
+from openenv.core.providers.venv.environment import HeldEnvironment, hold_environment
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
@@ -52,7 +52,7 @@ class LocalProcessProvider(RuntimeProvider):
         log_file: Where to append what the server prints, in place of standard error.
         grace_s: Seconds that ``stop`` leaves the server to end by itself.
         venv: Whether to run it in a Python environment of its own with what the folder asks for, which is built on the
-            first start and kept; see ``venv_cache.environment_for``. It needs a folder.
+            first start and kept; see ``venv.environment``. It needs a folder.
 
     Example::
 
@@ -123,19 +123,11 @@ class LocalProcessProvider(RuntimeProvider):
         refuse_while_importing()
         if self._process is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
-        venv = environment_for(Path(self.environment)) if self.venv else None
         variables = {**self.env_vars, **env_vars}
         if not is_loopback(self._host):
             variables[TOKEN_VARIABLE] = token_for({**os.environ, **variables})
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        self._log = self._open_log()
-        try:
-            with socket.create_server((self._host, port or 0), family=family, backlog=BACKLOG) as listener:
-                self._process = self._spawn(listener, venv, variables, options)
-                bound_port = listener.getsockname()[1]
-        except OSError as error:
-            self._close_log()
-            raise ProviderError(f"The server for {self.environment!r} could not be started: {error}") from error
+        with hold_environment(Path(self.environment)) if self.venv else nullcontext() as venv:
+            bound_port = self._start_process(port or 0, venv, variables, options)
         self._stop_at_exit()
         self._token = variables.get(TOKEN_VARIABLE)
         self._base_url = url_of(reachable(self._host), bound_port)
@@ -192,6 +184,21 @@ class LocalProcessProvider(RuntimeProvider):
         written = os.fstat(self._log.fileno()).st_size
         return os.pread(self._log.fileno(), size, max(0, written - size)).decode(errors="replace").strip()
 
+    def _start_process(
+        self, port: int, venv: HeldEnvironment | None, variables: Mapping[str, str], options: list[str]
+    ) -> int:
+        """Start the process, and return the port that it serves."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        self._log = self._open_log()
+        try:
+            with socket.create_server((self._host, port), family=family, backlog=BACKLOG) as listener:
+                self._process = self._spawn(listener, venv, variables, options)
+                bound: int = listener.getsockname()[1]
+                return bound
+        except OSError as error:
+            self._close_log()
+            raise ProviderError(f"The server for {self.environment!r} could not be started: {error}") from error
+
     def _open_log(self) -> BinaryIO:
         if self.log_file is None:
             return tempfile.TemporaryFile("a+b", prefix="openenv-server-")
@@ -207,9 +214,9 @@ class LocalProcessProvider(RuntimeProvider):
             self._log = None
 
     def _spawn(
-        self, listener: socket.socket, venv: Path | None, variables: Mapping[str, str], options: list[str]
+        self, listener: socket.socket, venv: HeldEnvironment | None, variables: Mapping[str, str], options: list[str]
     ) -> subprocess.Popen[bytes]:
-        python = sys.executable if venv is None else str(venv / "bin" / "python")
+        python = sys.executable if venv is None else str(venv.path / "bin" / "python")
         # -P: the working directory's files must not shadow the modules that the server imports.
         command = [python, "-P", "-m", "openenv.cli", "serve", self.environment, "--stop-on-eof", "--quiet", *options]
         host, port = listener.getsockname()[:2]
@@ -219,14 +226,15 @@ class LocalProcessProvider(RuntimeProvider):
             command.append("--debug")
         if self.max_sessions is not None:
             command += ["--max-sessions", str(self.max_sessions)]
-        own = {} if venv is None else variables_of(venv)
+        own = {} if venv is None else venv.variables
+        held = [] if venv is None else [venv.descriptor]  # by the server, until it ends
         return subprocess.Popen(  # noqa: S603  # our own command; the environment is the caller's choice
             command,
             env={"PYTHONBREAKPOINT": _BREAKPOINT, **os.environ, "PYTHONUNBUFFERED": "1", **own, **variables},
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            pass_fds=inherited,
+            pass_fds=[*inherited, *held],
             # Ctrl-C in the terminal is for this process, which then stops the server in order.
             start_new_session=True,
         )

@@ -15,7 +15,7 @@ from openenv.core.providers.venv.installer import find_uv
 class UVProvider(LocalProcessProvider):
     """Runs a project's server in a child process, with the project's dependencies in an environment of its own.
 
-    The environment is built by uv on the first start and kept, see ``venv_cache.environment_for``; the child is a
+    The environment is built by uv on the first start and kept, see ``venv.environment``; the child is a
     ``LocalProcessProvider``'s in all else. What a repository holds is run as it is: name those only that you trust.
 
     Args:

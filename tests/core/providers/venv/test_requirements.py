@@ -9,60 +9,7 @@ from tests.support.environment_folders import write_files
 from openenv.core.providers.venv.requirements import read_requirements
 from openenv.core.exceptions import ConfigurationError
 
-LOCK = """
-version = 1
-
-[[package]]
-name = "my-env"
-version = "0.1.0"
-source = { virtual = "." }
-dependencies = [{ name = "openenv-core" }, { name = "direct" }, { name = "from-git" }, { name = "by-platform" }]
-
-[package.optional-dependencies]
-more = [{ name = "optional" }]
-
-[[package]]
-name = "openenv-core"
-version = "0.2.0"
-source = { registry = "https://example.invalid/simple" }
-dependencies = [{ name = "only-of-openenv" }, { name = "shared" }]
-
-[[package]]
-name = "direct"
-version = "1.2"
-source = { registry = "https://example.invalid/simple" }
-dependencies = [{ name = "shared" }, { name = "direct" }]
-
-[[package]]
-name = "shared"
-version = "3.4"
-source = { registry = "https://example.invalid/simple" }
-
-[[package]]
-name = "only-of-openenv"
-version = "9"
-source = { registry = "https://example.invalid/simple" }
-
-[[package]]
-name = "optional"
-version = "5"
-source = { registry = "https://example.invalid/simple" }
-
-[[package]]
-name = "from-git"
-version = "7"
-source = { git = "https://example.invalid/x" }
-
-[[package]]
-name = "by-platform"
-version = "1"
-source = { registry = "https://example.invalid/simple" }
-
-[[package]]
-name = "by-platform"
-version = "2"
-source = { registry = "https://example.invalid/simple" }
-"""
+LOCK = "version = 1\n"
 
 
 def project(folder: Path, *dependencies: str, more: str = "") -> Path:
@@ -83,12 +30,7 @@ def test_a_project_lists_what_it_needs_beside_openenv(tmp_path: Path) -> None:
     found = read_requirements(folder)
     assert found.lines == ("openenv-echo-env", "numpy>=2; python_version > '3'")
     assert found.extras == {"train", "ors", "core"}
-    assert (found.file, found.python, found.pins) == (folder / "pyproject.toml", ">=3.11", ())
-
-
-def test_a_lock_pins_what_is_not_openenv_s_own(tmp_path: Path) -> None:
-    folder = write_files(project(tmp_path, "direct"), {"uv.lock": LOCK})
-    assert read_requirements(folder).pins == ("direct==1.2", "optional==5", "shared==3.4")
+    assert (found.file, found.python, found.is_locked) == (folder / "pyproject.toml", ">=3.11", False)
 
 
 def test_a_list_is_read_where_there_is_no_project(tmp_path: Path) -> None:
@@ -147,10 +89,11 @@ def test_all_that_matters_is_in_the_content_and_nothing_else(tmp_path: Path) -> 
     write_files(folder, {"server/app.py": "app = 1\n"})
     assert read_requirements(folder).content == plain
     write_files(folder, {"uv.lock": LOCK})
-    locked = read_requirements(folder).content
-    assert locked != plain
+    locked = read_requirements(folder)
+    assert locked.is_locked
+    assert locked.content != plain
     project(folder, "other")
-    assert read_requirements(folder).content not in (plain, locked)
+    assert read_requirements(folder).content not in (plain, locked.content)
 
 
 def test_a_folder_that_says_nothing_is_told_what_to_add(tmp_path: Path) -> None:
@@ -163,8 +106,6 @@ def test_a_folder_that_says_nothing_is_told_what_to_add(tmp_path: Path) -> None:
 def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"pyproject\.toml: is not valid TOML"):
         read_requirements(write_files(tmp_path / "a", {"pyproject.toml": "[project\n"}))
-    with pytest.raises(ConfigurationError, match=r"uv\.lock: is not valid TOML"):
-        read_requirements(write_files(project(tmp_path / "b"), {"uv.lock": "[[package"}))
     folder = project(tmp_path / "d")
     (folder / "uv.lock").write_bytes(b"\xff")
     with pytest.raises(ConfigurationError, match=r"uv\.lock: can't be read"):

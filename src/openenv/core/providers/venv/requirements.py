@@ -39,7 +39,7 @@ class Requirements:
         file: The file that says so.
         lines: What it lists, as pip takes it, without OpenEnv itself.
         extras: Those of OpenEnv's extras that it asks for.
-        pins: What the lock has chosen, as ``name==version``.
+        is_locked: Whether there is a lock beside it, in which uv has chosen versions.
         python: Which Pythons it is made for, as in ``>=3.11``; empty for any.
         content: All that its environment depends on.
     """
@@ -47,7 +47,7 @@ class Requirements:
     file: Path
     lines: tuple[str, ...]
     extras: frozenset[str]
-    pins: tuple[str, ...]
+    is_locked: bool
     python: str
     content: bytes
 
@@ -68,10 +68,9 @@ def read_requirements(folder: Path) -> Requirements:
         )
     lines, extras = _without_ours(project.get("dependencies", ()))
     lock = folder / LOCK_FILE
-    locked = _read(lock) if lock.is_file() else ""
-    pins = _pins(locked, project["name"], lock) if locked else ()
-    content = f"{_read(file)}{locked}".encode()
-    return Requirements(file, lines, extras, pins, project.get("requires-python", ""), content)
+    is_locked = lock.is_file()
+    content = f"{_read(file)}{_read(lock) if is_locked else ''}".encode()
+    return Requirements(file, lines, extras, is_locked, project.get("requires-python", ""), content)
 
 
 def _project(file: Path) -> Mapping[str, Any] | None:
@@ -89,7 +88,7 @@ def _from_list(folder: Path) -> Requirements:
         )
     listed = list(_listed(file))
     lines, extras = _without_ours(line.text for line in listed)
-    return Requirements(file, lines, extras, (), "", "\n".join(line.content for line in listed).encode())
+    return Requirements(file, lines, extras, False, "", "\n".join(line.content for line in listed).encode())
 
 
 def _listed(file: Path, above: tuple[Path, ...] = ()) -> Iterator[_Line]:
@@ -137,35 +136,6 @@ def _ours(line: str) -> Requirement | None:
     except InvalidRequirement:  # an option or a path, which pip reads
         return None
     return requirement if canonicalize_name(requirement.name) in OURS else None
-
-
-def _pins(lock: str, root: str, file: Path) -> tuple[str, ...]:
-    """Read what a lock has chosen for a project, but for what only OpenEnv needs: that follows the one that runs here.
-
-    What was chosen by platform, or comes from elsewhere than an index, is left to be chosen again.
-    """
-    packages: dict[str, list[dict[str, Any]]] = {}
-    for package in _toml(lock, file).get("package", ()):
-        packages.setdefault(package["name"], []).append(package)
-    reached = _reachable(packages, canonicalize_name(root))
-    chosen = [packages[name][0] for name in sorted(reached) if len(packages[name]) == 1]
-    return tuple(f"{each['name']}=={each['version']}" for each in chosen if "registry" in each.get("source", {}))
-
-
-def _reachable(packages: Mapping[str, list[dict[str, Any]]], root: str) -> set[str]:
-    reached, waiting = set[str](), [root]
-    while waiting:
-        name = waiting.pop()
-        if name in packages and name not in reached and name not in OURS:
-            reached.add(name)
-            waiting += _needed(packages[name])
-    return reached
-
-
-def _needed(versions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for package in versions:
-        lists = [package.get("dependencies", ()), *package.get("optional-dependencies", {}).values()]
-        yield from (dependency["name"] for listed in lists for dependency in listed)
 
 
 def _toml(text: str, file: Path) -> dict[str, Any]:

@@ -5,8 +5,9 @@ Whether it was installed from an index or from a checkout, nothing has to be dow
 
 import base64
 import hashlib
+import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from openenv.core.exceptions import ProviderError
 
 DISTRIBUTION = "openenv-core"
 
+_HOME = PACKAGE_FOLDER.parent
 _PACKAGES = ("openenv", "openenv_core")
+_PATH_FILE = "_openenv_core.pth"
 _METADATA = ("METADATA", "entry_points.txt")
 _WHEEL = "Wheel-Version: 1.0\nGenerator: openenv\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same content is the same wheel
@@ -33,12 +36,39 @@ def pack_openenv(folder: Path) -> Path:
     Raises:
         ProviderError: OpenEnv runs from a folder that was not installed.
     """
+    return _pack(folder, ((path, file.read_bytes()) for path, file in _files()))
+
+
+def pack_for_venv(folder: Path) -> Path:
+    """Write a wheel for an environment on this machine.
+
+    Of an editable install it names the folder of the code, as that install does, so that an edit needs no other wheel.
+
+    Args:
+        folder: Where to; made if it is not there.
+
+    Returns:
+        The wheel.
+
+    Raises:
+        ProviderError: OpenEnv runs from a folder that was not installed.
+    """
+    return _pack(folder, [(_PATH_FILE, f"{_HOME}\n".encode())]) if is_editable() else pack_openenv(folder)
+
+
+def is_editable() -> bool:
+    """Say whether OpenEnv was installed as ``pip install --editable`` does it."""
+    origin = json.loads(_installed().read_text("direct_url.json") or "{}")
+    return bool(origin.get("dir_info", {}).get("editable"))
+
+
+def _pack(folder: Path, files: Iterable[tuple[str, bytes]]) -> Path:
     installed = _installed()
     name = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}"
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{name}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
-        record = "".join(_add(archive, path, file.read_bytes()) for path, file in _files())
+        record = "".join(_add(archive, path, content) for path, content in files)
         for part in _METADATA:
             record += _add(archive, f"{name}.dist-info/{part}", (installed.read_text(part) or "").encode())
         record += _add(archive, f"{name}.dist-info/WHEEL", _WHEEL.encode())
@@ -48,12 +78,15 @@ def pack_openenv(folder: Path) -> Path:
 
 
 def fingerprint() -> str:
-    """Return a hash of what the wheel would have in it.
+    """Return a hash of what the wheel for an environment on this machine would have in it.
 
     Raises:
         ProviderError: OpenEnv runs from a folder that was not installed.
     """
     digest = hashlib.sha256((_installed().read_text("METADATA") or "").encode())
+    if is_editable():
+        digest.update(f"{_HOME}\0".encode())
+        return digest.hexdigest()
     for path, file in _files():
         digest.update(f"{path}\0".encode())
         digest.update(file.read_bytes())
@@ -77,11 +110,10 @@ def _installed() -> Distribution:
 
 def _files() -> Iterator[tuple[str, Path]]:
     """Give each file of the packages, in order, with its path in the wheel."""
-    home = PACKAGE_FOLDER.parent
     for package in _PACKAGES:
-        for file in sorted((home / package).rglob("*")):
+        for file in sorted((_HOME / package).rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
-                yield file.relative_to(home).as_posix(), file
+                yield file.relative_to(_HOME).as_posix(), file
 
 
 def _add(archive: zipfile.ZipFile, path: str, content: bytes) -> str:
