@@ -4,8 +4,9 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import TypeAlias
+
+from openenv.core.seeding import rng
 
 from .models import BrowserGymAction, BrowserGymObservation
 
@@ -89,7 +90,7 @@ class BrowserGymPlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
         self._plan: Plan | None = None
 
     def __call__(self, observation: BrowserGymObservation) -> BrowserGymAction:

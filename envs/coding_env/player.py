@@ -1,7 +1,8 @@
 """A player that writes short, harmless and correct code."""
 
 from collections.abc import Callable
-from random import Random
+
+from openenv.core.seeding import rng
 
 from .models import CodeAction, CodeObservation
 
@@ -22,7 +23,7 @@ class CodingPlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
 
     def __call__(self, observation: CodeObservation) -> CodeAction:
         """Write the next piece of code.

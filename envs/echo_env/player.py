@@ -1,7 +1,8 @@
 """A player that has more to say than a random one."""
 
 from collections.abc import Callable
-from random import Random
+
+from openenv.core.seeding import rng
 
 from .models import EchoAction, EchoObservation
 
@@ -21,7 +22,7 @@ class EchoPlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
 
     def __call__(self, observation: EchoObservation) -> EchoAction:
         """Choose what to say.

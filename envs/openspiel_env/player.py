@@ -1,7 +1,8 @@
 """A player for any game: it plays a few well, and takes a legal action at random in the others."""
 
 import re
-from random import Random
+
+from openenv.core.seeding import rng
 
 from .models import OpenSpielAction, OpenSpielObservation
 from .strategies import STRATEGIES
@@ -17,7 +18,7 @@ class OpenSpielPlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
 
     def __call__(self, observation: OpenSpielObservation) -> OpenSpielAction:
         """Choose an action.

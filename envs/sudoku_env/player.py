@@ -1,7 +1,8 @@
 """A player that solves the puzzle and writes down what it found."""
 
 from collections.abc import Callable
-from random import Random
+
+from openenv.core.seeding import rng
 
 from .game import grid_of, place_of
 from .models import SudokuAction, SudokuObservation
@@ -16,7 +17,7 @@ class SudokuPlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
         self._solution: tuple[int, ...] = ()
 
     def __call__(self, observation: SudokuObservation) -> SudokuAction:

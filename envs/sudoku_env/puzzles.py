@@ -10,6 +10,8 @@ from functools import lru_cache
 from random import Random
 from typing import Literal
 
+from openenv.core.seeding import rng
+
 from .grid import CELLS, EMPTY, Grid, candidates, digits, is_single
 from .solver import solutions
 
@@ -46,13 +48,13 @@ def make_puzzle(seed: int | None, difficulty: Difficulty) -> Puzzle:
         >>> sum(digit > 0 for digit in puzzle.clues)
         45
     """
-    return _drawn(Random(), difficulty) if seed is None else _of_seed(seed, difficulty)  # noqa: S311  # a game, not a key
+    return _drawn(rng(None), difficulty) if seed is None else _of_seed(seed, difficulty)
 
 
 # Trainers start a group of episodes with one seed.
 @lru_cache(maxsize=256)
 def _of_seed(seed: int, difficulty: Difficulty) -> Puzzle:
-    return _drawn(Random(f"{seed}/{difficulty}"), difficulty)  # noqa: S311  # a game, not a key
+    return _drawn(rng(seed, difficulty), difficulty)
 
 
 def _drawn(random: Random, difficulty: Difficulty) -> Puzzle:

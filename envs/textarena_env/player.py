@@ -6,6 +6,8 @@ from functools import cache
 from random import Random
 from typing import Protocol
 
+from openenv.core.seeding import rng
+
 from .models import TextArenaAction, TextArenaObservation
 from .words import common_words, nouns
 
@@ -29,8 +31,8 @@ class TextArenaPlayer:
         seed: The same seed makes the same choices.
     """
 
-    def __init__(self, seed: object) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+    def __init__(self, seed: int | str) -> None:
+        self._random = rng(seed, "player")
         self._strategy: _Strategy | None = None
 
     def __call__(self, observation: TextArenaObservation) -> TextArenaAction:
@@ -164,7 +166,7 @@ def _strategy(env_id: str, random: Random) -> _Strategy:
     return _BracketStrategy(random)
 
 
-def make_player(seed: object) -> Callable[[TextArenaObservation], TextArenaAction]:
+def make_player(seed: int | str) -> Callable[[TextArenaObservation], TextArenaAction]:
     """Make a player for one episode.
 
     Args:

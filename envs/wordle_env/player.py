@@ -1,7 +1,8 @@
 """A player that uses the feedback: it guesses only words that could still be the secret."""
 
 from collections.abc import Callable
-from random import Random
+
+from openenv.core.seeding import rng
 
 from .models import WordleAction, WordleObservation
 from .rules import feedback
@@ -16,7 +17,7 @@ class WordlePlayer:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(f"{seed}/player")  # noqa: S311  # a game, not a key
+        self._random = rng(seed, "player")
 
     def __call__(self, observation: WordleObservation) -> WordleAction:
         """Choose the next guess.

@@ -7,10 +7,11 @@ word of ``pyspellchecker``'s English dictionary may be guessed.
 
 from dataclasses import dataclass
 from functools import cache
-from random import Random
 
 from spellchecker import SpellChecker
 from wonderwords import RandomWord, is_profanity
+
+from openenv.core.seeding import rng
 
 SHORTEST, LONGEST = 3, 9
 
@@ -40,7 +41,7 @@ class WordList:
             One of ``secrets``.
         """
         # Not seeded like a player's own generator: a player with the same seed must not draw the same word.
-        chance = Random(None if seed is None else f"{seed}/secret")  # noqa: S311  # a game, not a key
+        chance = rng(seed, "secret")
         return chance.choice(self.secrets)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from openenv.core.env_server.types import State as State
     from openenv.core.exceptions import IllegalActionError as IllegalActionError
     from openenv.core.exceptions import OpenEnvError as OpenEnvError
+    from openenv.core.seeding import rng as rng
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -46,6 +47,7 @@ else:
             "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client.results": ("StepResult",),
             "openenv.core.exceptions": ("IllegalActionError", "OpenEnvError"),
+            "openenv.core.seeding": ("rng",),
             "openenv.core.env_server.app": ("create_app", "serve"),
             "openenv.core.env_server.interfaces": ("Environment", "Transform"),
             "openenv.core.env_server.tools": ("ToolResult", "tool"),

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Self
 
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.seeding import rng
 from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DIFFICULTIES
@@ -79,7 +80,7 @@ class GeneratedTasks(TaskSource):
         if difficulty is not None and difficulty not in DIFFICULTIES:
             known = ", ".join(DIFFICULTIES)
             raise InvalidRequestError(f"Expected difficulty to be one of {known}, got {difficulty!r:.100}.")
-        chance = Random(f"code_feedback/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        chance = rng("code_feedback", place.split, place.index)
         problem = chance.choice([one for one in PROBLEMS if difficulty in (None, one.difficulty)])
         values = problem.parameters(chance)
         namespace: dict[str, Any] = {}

@@ -1,7 +1,8 @@
 """One play of a game, in which chance and the other players move by themselves."""
 
-from random import Random
 from typing import Any
+
+from openenv.core.seeding import rng
 
 from ..models import Phase
 from .games import legal_actions, moves_are_public
@@ -26,7 +27,7 @@ class Episode:
         opponent_last_action: The latest move of another player since the client's last one, where the rules show it.
     """
 
-    def __init__(self, game: Any, agent_player: int, policy: OpponentPolicy, seed: object) -> None:
+    def __init__(self, game: Any, agent_player: int, policy: OpponentPolicy, seed: int | str) -> None:
         self.num_players: int = game.num_players()
         self.moves = 0
         self.opponent_last_action: int | None = None
@@ -34,8 +35,8 @@ class Episode:
         self._moves_are_public = moves_are_public(game)
         self._kind = game.get_type()
         self._state = game.new_initial_state()
-        self._chance = Random(f"{seed}/chance")  # noqa: S311  # games, not keys
-        self._opponent = opponent(policy, Random(f"{seed}/opponent"))  # noqa: S311
+        self._chance = rng(seed, "chance")
+        self._opponent = opponent(policy, rng(seed, "opponent"))
         self._chosen: list[int] = []  # by the first players of a node where all move at once
         self._play_others()
 

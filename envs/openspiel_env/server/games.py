@@ -3,12 +3,12 @@
 import json
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from random import Random
 from typing import Any
 
 import pyspiel
 
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.seeding import rng
 
 from .trial import try_game
 
@@ -53,7 +53,7 @@ def unknown_game(name: object) -> str:
     return f"{str(name)[:40]!r} is no game that can be played here; {meant}"
 
 
-def load_game(name: str, params: Params, seed: object) -> Any:
+def load_game(name: str, params: Params, seed: int | str) -> Any:
     """Load a game.
 
     Parameters that differ from the defaults are tried in a process of their own first: OpenSpiel does not check them
@@ -76,7 +76,7 @@ def load_game(name: str, params: Params, seed: object) -> Any:
     draws_itself = "rng_seed" in game_type(name).parameter_specification
     if draws_itself and "rng_seed" not in params:
         # One that is shared between episodes would draw on where the last one ended.
-        return _load(name, {**params, "rng_seed": Random(f"{seed}/game").getrandbits(31)})  # noqa: S311
+        return _load(name, {**params, "rng_seed": rng(seed, "game").getrandbits(31)})
     return _load(name, params) if draws_itself else _shared(name, _key(params))
 
 

@@ -4,10 +4,10 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Self
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
+from openenv.core.seeding import rng
 from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DATABASES, DIFFICULTIES
@@ -71,7 +71,7 @@ class GeneratedTasks(TaskSource):
         """Make a task; what is ``None`` is left to chance."""
         _check("database", database, DATABASES)
         _check("difficulty", difficulty, DIFFICULTIES)
-        chance = Random(f"sql/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        chance = rng("sql", place.split, place.index)
         database = chance.choice(DATABASES) if database is None else database
         difficulty = chance.choice(DIFFICULTIES) if difficulty is None else difficulty
         kinds = [kind for kind in QUESTIONS if (kind.database, kind.difficulty) == (database, difficulty)]

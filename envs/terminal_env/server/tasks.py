@@ -4,12 +4,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any, Self
 
 from pydantic import ValidationError
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
+from openenv.core.seeding import rng
 from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
 
 from ..models import DIFFICULTIES
@@ -52,7 +52,7 @@ class GeneratedTasks(TaskSource):
         """Make a task; what is ``None`` is left to chance."""
         _check_known("family", family, tuple(FAMILIES))
         _check_known("difficulty", difficulty, DIFFICULTIES)
-        chance = Random(f"terminal/{place.split}/{place.index}")  # noqa: S311  # a game, not a key
+        chance = rng("terminal", place.split, place.index)
         chosen = chance.choice(tuple(FAMILIES)), chance.choice(DIFFICULTIES)
         return FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
 

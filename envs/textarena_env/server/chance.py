@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy
 
+from openenv.core.seeding import rng
+
 _in_use: ContextVar["Chance | None"] = ContextVar("_in_use", default=None)
 
 
@@ -23,8 +25,8 @@ class Chance:
         seed: The same seed gives the same numbers.
     """
 
-    def __init__(self, seed: object) -> None:
-        self.python = random.Random(f"{seed}/game")  # noqa: S311  # games, not keys
+    def __init__(self, seed: int | str) -> None:
+        self.python = rng(seed, "game")
         self.numpy = numpy.random.RandomState(self.python.getrandbits(32))
 
     @contextmanager

@@ -46,7 +46,7 @@ class Game:
         name: The game without its variants, as in ``Wordle``.
     """
 
-    def __init__(self, env_id: str, num_players: int, seed: object, options: Mapping[str, Any]) -> None:
+    def __init__(self, env_id: str, num_players: int, seed: int | str, options: Mapping[str, Any]) -> None:
         spec = _spec(env_id)
         self.env_id = env_id
         self.name = game_name(env_id)
@@ -200,7 +200,7 @@ class UnsuitablePlayersError(InvalidRequestError):
         super().__init__(f"{env_id} can't be played with num_players={num_players}: {reason}.")
 
 
-def start(env_id: str, num_players: int | None, least: int, seed: object, options: Mapping[str, Any]) -> Game:
+def start(env_id: str, num_players: int | None, least: int, seed: int | str, options: Mapping[str, Any]) -> Game:
     """Start a game.
 
     Args:

@@ -5,6 +5,7 @@ from random import Random
 from typing import Protocol
 
 from openenv.core.exceptions import InvalidRequestError
+from openenv.core.seeding import rng
 
 from ..models import Opponents, TextArenaAction, TextArenaObservation
 from ..player import SCRIPTED_GAMES, make_player
@@ -64,7 +65,7 @@ class ScriptedOpponent:
         return self._player(observation).message
 
 
-def seat_opponents(kind: Opponents, game: Game, seat: int, seed: object) -> dict[int, Opponent]:
+def seat_opponents(kind: Opponents, game: Game, seat: int, seed: int | str) -> dict[int, Opponent]:
     """Give every seat but one to an opponent.
 
     Args:
@@ -87,7 +88,7 @@ def seat_opponents(kind: Opponents, game: Game, seat: int, seed: object) -> dict
     return dict(zip(others, _opponents(kind, game, seed), strict=False)) if others else {}
 
 
-def _opponents(kind: Opponents, game: Game, seed: object) -> Iterator[Opponent]:
+def _opponents(kind: Opponents, game: Game, seed: int | str) -> Iterator[Opponent]:
     permitted = known_moves().keys() if kind == "random" else SCRIPTED_GAMES
     if game.name not in permitted:
         raise InvalidRequestError(
@@ -96,6 +97,6 @@ def _opponents(kind: Opponents, game: Game, seed: object) -> Iterator[Opponent]:
         )
     for number in range(game.num_players):
         if kind == "random":
-            yield RandomOpponent(known_moves()[game.name], Random(f"{seed}/opponent {number}"))  # noqa: S311  # a game
+            yield RandomOpponent(known_moves()[game.name], rng(seed, f"opponent {number}"))
         else:
             yield ScriptedOpponent(make_player(f"{seed}/opponent {number}"))

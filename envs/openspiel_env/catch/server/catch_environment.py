@@ -1,6 +1,5 @@
 """The Catch environment: OpenSpiel's game in words."""
 
-from random import Random
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -9,6 +8,7 @@ import pyspiel
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import ResetNeededError
+from openenv.core.seeding import rng
 
 from ..models import COLUMNS, ROWS, CatchAction, CatchObservation, Move
 
@@ -24,6 +24,7 @@ class CatchEnvironment(Environment[CatchAction, CatchObservation, State]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 256  # a training batch has a session for each of its rollouts
     BLOCKING: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class CatchEnvironment(Environment[CatchAction, CatchObservation, State]):
             The ball at the top and the paddle in the middle, with no reward.
         """
         # Not seeded like a player's own generator: a player with the same seed must not draw the same numbers.
-        chance = Random(None if seed is None else f"{seed}/chance")  # noqa: S311  # a game, not a key
+        chance = rng(seed, "chance")
         self._game = _GAME.new_initial_state()
         self._game.apply_action(chance.randrange(COLUMNS))
         self._episode_id = episode_id or str(uuid4())
