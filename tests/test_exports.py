@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Programs written for OpenEnv import these names from these modules.
 PROMISED = {
     "openenv": "Action Environment EnvClient GenericAction GenericEnvClient Observation State SyncEnvClient "
-    "ToolResult client_for create_app make serve tool",
+    "ToolResult client_for create_app make rng serve tool",
     "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient MCPClientBase MCPToolClient "
     "Observation State SyncEnvClient",
     "openenv.core.client_types": "StepResult",
@@ -28,7 +28,7 @@ PROMISED = {
     "SessionCreationError SessionInfo SessionNotFoundError State TaskProvider Transform WSCloseMessage WSErrorCode "
     "WSErrorResponse WSIncomingMessage WSObservationResponse WSResetMessage WSStateMessage WSStateResponse "
     "WSStepMessage create_app create_fastapi_app create_web_interface_app deserialize_action serialize_observation "
-    "serve CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode JsonRpcRequest JsonRpcResponse "
+    "serve server_main CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode JsonRpcRequest JsonRpcResponse "
     "ListToolsAction ListToolsObservation MCPEnvironment McpMethod RESERVED_TOOL_NAMES Tool ToolError ToolErrorType "
     "WSMCPMessage WSMCPResponse",
     "openenv.core.env_server.base_transforms": "CompositeTransform NullTransform",

@@ -1,7 +1,6 @@
 """Gymnasium's CartPole-v1 as an environment to serve."""
 
 import math
-import os
 from typing import Annotated, Any, ClassVar, Literal
 
 import gymnasium
@@ -33,6 +32,7 @@ class CartPoleEnvironment(Environment[Push, CartState, State]):
     """Keep the pole upright: a point for each step, at most 500 of them."""
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
     BLOCKING: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -64,10 +64,4 @@ class CartPoleEnvironment(Environment[Push, CartState, State]):
         self._env.close()
 
 
-app = create_app(
-    CartPoleEnvironment,
-    Push,
-    CartState,
-    env_name="cartpole_env",
-    max_concurrent_envs=int(os.environ.get("MAX_CONCURRENT_ENVS", "64")),
-)
+app = create_app(CartPoleEnvironment, env_name="cartpole_env")

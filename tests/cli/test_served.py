@@ -15,7 +15,7 @@ def test_it_holds_the_application_of_the_environment_named(tmp_path: Path) -> No
 def test_a_token_of_the_application_is_told_since_another_one_may_have_been_announced(tmp_path: Path) -> None:
     folder = scaffold(tmp_path, "my_env")
     app = folder / "server" / "app.py"
-    app.write_text(app.read_text().replace("max_concurrent_envs=", 'token="of-its-own", max_concurrent_envs='))
+    app.write_text(app.read_text().replace("env_name=", 'token="of-its-own", env_name='))
     assert printed(folder) == "The environment's own server sets the token that other machines need.\n"
 
 

@@ -60,7 +60,7 @@ FAULTS = [
     ("environment", ENVIRONMENT, "self, action: MyAction", "self, action, extra", "fail", "step takes (action, extra)"),
     ("concurrency", ENVIRONMENT, "SUPPORTS_CONCURRENT", "ALLOWS_CONCURRENT", "warn", "does not set SUPPORTS_CONC"),
     ("server", "server/app.py", "def main", "def run", "warn", "no main()"),
-    ("server", "server/app.py", "MAX_CONCURRENT_ENVS", "SESSIONS", "warn", "does not read MAX_CONCURRENT_ENVS"),
+    ("server", "server/app.py", "env_name=", "max_concurrent_envs=8, env_name=", "warn", "sets max_concurrent_envs"),
 ]
 
 
@@ -80,7 +80,7 @@ def test_more_sessions_than_the_class_supports_fail(tmp_path: Path) -> None:
     folder = changed(tmp_path, ENVIRONMENT, "SESSIONS = True", "SESSIONS = False")
     assert result(folder, "concurrency").status == "pass"
     app = folder / "server" / "app.py"
-    app.write_text(app.read_text().replace('int(os.environ.get("MAX_CONCURRENT_ENVS", "8"))', "64"))
+    app.write_text(app.read_text().replace("env_name=", "max_concurrent_envs=64, env_name="))
     found = result(folder, "concurrency")
     assert (found.status, "asks for 64 sessions" in found.evidence[0]) == ("fail", True)
 

@@ -19,6 +19,7 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
     BLOCKING: ClassVar[bool] = False
     REQUIRES_RESET: ClassVar[bool] = False  # programs are about that speak to it at once
 

@@ -1,33 +1,19 @@
 """The OpenSpiel server: ``uvicorn openspiel_env.server.app:app``, or ``openenv serve openspiel``."""
 
-import argparse
 import os
 from functools import partial
 
-from openenv.core.env_server import create_app
-from openenv.core.env_server.app import run_app
+from openenv.core.env_server import create_app, server_main
 
-from ..models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from .openspiel_environment import OpenSpielEnvironment
 from .settings import Settings
 
-app = create_app(
-    partial(OpenSpielEnvironment, Settings.from_variables(os.environ)),
-    OpenSpielAction,
-    OpenSpielObservation,
-    env_name="openspiel_env",
-    state_cls=OpenSpielState,
-    max_concurrent_envs=int(os.environ.get("MAX_CONCURRENT_ENVS", "8")),
-)
+app = create_app(partial(OpenSpielEnvironment, Settings.from_variables(os.environ)), env_name="openspiel_env")
 
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(description="Serve the OpenSpiel environment.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
-    arguments = parser.parse_args()
-    run_app(app, host=arguments.host, port=arguments.port)
+    server_main(app)
 
 
 if __name__ == "__main__":

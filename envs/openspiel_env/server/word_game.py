@@ -21,6 +21,7 @@ class WordGame(Environment[WordT, ShownT, OpenSpielState], Generic[WordT, ShownT
     """Plays the game that a subclass names. A seed makes the same episode as in the OpenSpiel environment."""
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 256  # a training batch has a session for each of its rollouts
     BLOCKING: ClassVar[bool] = False
 
     GAME: ClassVar[str]

@@ -33,6 +33,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
 
     def __init__(
         self, dataset: str | None = None, config: Mapping[str, Any] | None = None, sandbox: str | None = None

@@ -55,6 +55,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
 
     def __init__(self, tasks: str | Path | None = None) -> None:
         super().__init__()

@@ -1,31 +1,15 @@
 """The Sudoku server: ``uvicorn sudoku_env.server.app:app``, or ``openenv serve sudoku``."""
 
-import argparse
-import os
+from openenv.core.env_server import create_app, server_main
 
-from openenv.core.env_server import create_app
-from openenv.core.env_server.app import run_app
-
-from ..models import SudokuAction, SudokuObservation, SudokuState
 from .sudoku_environment import SudokuEnvironment
 
-app = create_app(
-    SudokuEnvironment,
-    SudokuAction,
-    SudokuObservation,
-    env_name="sudoku_env",
-    state_cls=SudokuState,
-    max_concurrent_envs=int(os.environ.get("MAX_CONCURRENT_ENVS", "8")),
-)
+app = create_app(SudokuEnvironment, env_name="sudoku_env")
 
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(description="Serve the Sudoku environment.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
-    arguments = parser.parse_args()
-    run_app(app, host=arguments.host, port=arguments.port)
+    server_main(app)
 
 
 if __name__ == "__main__":

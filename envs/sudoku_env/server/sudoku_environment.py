@@ -22,6 +22,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
     BLOCKING: ClassVar[bool] = False
 
     def __init__(self) -> None:

@@ -54,6 +54,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 32
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__()

@@ -1,33 +1,19 @@
 """The TextArena server: ``uvicorn textarena_env.server.app:app``, or ``openenv serve textarena``."""
 
-import argparse
 import os
 from functools import partial
 
-from openenv.core.env_server import create_app
-from openenv.core.env_server.app import run_app
+from openenv.core.env_server import create_app, server_main
 
-from ..models import TextArenaAction, TextArenaObservation, TextArenaState
 from .settings import Settings
 from .textarena_environment import TextArenaEnvironment
 
-app = create_app(
-    partial(TextArenaEnvironment, Settings.from_variables(os.environ)),
-    TextArenaAction,
-    TextArenaObservation,
-    env_name="textarena_env",
-    state_cls=TextArenaState,
-    max_concurrent_envs=int(os.environ.get("MAX_CONCURRENT_ENVS", "8")),
-)
+app = create_app(partial(TextArenaEnvironment, Settings.from_variables(os.environ)), env_name="textarena_env")
 
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(description="Serve the TextArena environment.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
-    arguments = parser.parse_args()
-    run_app(app, host=arguments.host, port=arguments.port)
+    server_main(app)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         return self._state
 
     @staticmethod
-    def _seats(kind: str, game: Game, player_id: object, seed: object) -> tuple[int | None, dict[int, Opponent]]:
+    def _seats(kind: str, game: Game, player_id: object, seed: int | str) -> tuple[int | None, dict[int, Opponent]]:
         if game.num_players == 1:
             return 0, {}
         if kind == "self":

@@ -1,31 +1,15 @@
 """The Wordle server: ``uvicorn wordle_env.server.app:app``, or ``openenv serve wordle``."""
 
-import argparse
-import os
+from openenv.core.env_server import create_app, server_main
 
-from openenv.core.env_server import create_app
-from openenv.core.env_server.app import run_app
-
-from ..models import WordleAction, WordleObservation, WordleState
 from .wordle_environment import WordleEnvironment
 
-app = create_app(
-    WordleEnvironment,
-    WordleAction,
-    WordleObservation,
-    env_name="wordle_env",
-    state_cls=WordleState,
-    max_concurrent_envs=int(os.environ.get("MAX_CONCURRENT_ENVS", "8")),
-)
+app = create_app(WordleEnvironment, env_name="wordle_env")
 
 
 def main() -> None:
     """Serve until interrupted."""
-    parser = argparse.ArgumentParser(description="Serve the Wordle environment.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
-    arguments = parser.parse_args()
-    run_app(app, host=arguments.host, port=arguments.port)
+    server_main(app)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from openenv.adapters.targets import AdaptedEnvironment, find_target
 from openenv.auto.files import find_file, is_file
 from openenv.auto.package import EnvironmentPackage
-from openenv.core.env_server.app import create_app
+from openenv.core.env_server.app import SERVED_SESSIONS, create_app, default_sessions
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.settings import SETTINGS, ServerSettings, environment_variables
@@ -23,7 +23,6 @@ FOUND = (EnvironmentPackage, AdaptedEnvironment)
 """What ``find_target`` finds by a name."""
 
 SESSIONS_VARIABLE = SETTINGS["max_sessions"].variable
-_DEFAULT_SESSIONS = 64
 # Variables of the program that starts a fleet which its servers get too.
 _HANDED_ON = "OPENENV_"
 
@@ -64,9 +63,9 @@ class ServerPlan:
             return find_target(self.environment).app()
         if isinstance(self.environment, FOUND):
             return self.environment.app()
-        concurrent = getattr(EnvironmentFactory(self.environment).learn_class(), "SUPPORTS_CONCURRENT_SESSIONS", False)
-        sessions = int(os.environ.get(SESSIONS_VARIABLE, _DEFAULT_SESSIONS if concurrent else 1))
-        return create_app(self.environment, max_concurrent_envs=sessions)
+        factory = EnvironmentFactory(self.environment)
+        factory.learn_class()
+        return create_app(self.environment, max_concurrent_envs=default_sessions(factory, SERVED_SESSIONS))
 
 
 def name_of(environment: Any) -> str:

@@ -277,11 +277,15 @@ def check_server(source: Source) -> Iterator[Finding]:
         return
     if not any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
         yield warn("server/app.py has no main().", "Add one that serves; the script `server` calls it.")
-    if "MAX_CONCURRENT_ENVS" not in source.texts["server/app.py"]:
+    if _has_limit(tree) and "MAX_CONCURRENT_ENVS" not in source.texts["server/app.py"]:
         yield warn(
-            "server/app.py does not read MAX_CONCURRENT_ENVS.",
-            "Pass max_concurrent_envs=int(os.environ.get('MAX_CONCURRENT_ENVS', '8')), for --max-sessions to work.",
+            "server/app.py sets max_concurrent_envs, which wins over the variable MAX_CONCURRENT_ENVS.",
+            "Remove it, and set DEFAULT_MAX_SESSIONS in the environment's class, for --max-sessions to work.",
         )
+
+
+def _has_limit(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.keyword) and node.arg == "max_concurrent_envs" for node in ast.walk(tree))
 
 
 CODE_CHECKS = (

@@ -281,7 +281,7 @@ class TestOffLoopback:
     ) -> None:
         folder = scaffold(tmp_path, "my_env")
         app = folder / "server" / "app.py"
-        app.write_text(app.read_text().replace("max_concurrent_envs=", f"{setting}, max_concurrent_envs="))
+        app.write_text(app.read_text().replace("env_name=", f"{setting}, env_name="))
         text = self.printed(tmp_path, *options, environment=folder)
         assert re.search(rf"Other machines reach it at http://\S+:\d+;? {re.escape(told)}", text), text
         assert "export" not in text

@@ -35,6 +35,12 @@ def sessions_of(app: FastAPI) -> HTTPEnvServer:
     return server
 
 
+class RoomyEnvironment(CounterEnvironment):
+    """States how many sessions a server of it has by default."""
+
+    DEFAULT_MAX_SESSIONS = 8
+
+
 def make_counter() -> Any:
     return CounterEnvironment()
 
@@ -66,6 +72,31 @@ class TestArguments:
     @BUILDERS
     def test_one_session_by_default(self, build: Any) -> None:
         assert sessions_of(build(CounterEnvironment, Add, Total)).max_concurrent_envs == 1
+
+    @pytest.mark.parametrize(
+        ("variable", "keyword", "sessions"), [(None, None, 8), ("3", None, 3), ("3", 5, 5), (None, 5, 5)]
+    )
+    def test_the_keyword_wins_over_the_variable_and_the_variable_over_the_class(
+        self, monkeypatch: pytest.MonkeyPatch, variable: str | None, keyword: int | None, sessions: int
+    ) -> None:
+        if variable is not None:
+            monkeypatch.setenv("MAX_CONCURRENT_ENVS", variable)
+        for env in (RoomyEnvironment, partial(RoomyEnvironment)):
+            assert sessions_of(create_app(env, max_concurrent_envs=keyword)).max_concurrent_envs == sessions
+
+    @pytest.mark.parametrize("env", [SingleSessionEnvironment, CounterEnvironment()], ids=["class", "instance"])
+    def test_the_variable_gives_no_second_session_to_what_supports_one(
+        self, env: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv("MAX_CONCURRENT_ENVS", "1024")
+        assert sessions_of(create_app(env, Add, Total)).max_concurrent_envs == 1
+        assert "MAX_CONCURRENT_ENVS=1024 is not used" in caplog.text
+
+    @pytest.mark.parametrize(("text", "said"), [("many", "a whole number, got 'many'"), ("0", "1 or above, got 0")])
+    def test_the_variable_is_checked(self, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+        monkeypatch.setenv("MAX_CONCURRENT_ENVS", text)
+        with pytest.raises(ConfigurationError, match=f"Expected MAX_CONCURRENT_ENVS to be {said}"):
+            create_app(RoomyEnvironment)
 
     def test_the_order_of_positional_arguments(self) -> None:
         config = ConcurrencyConfig(max_concurrent_envs=3)
@@ -227,7 +258,7 @@ class TestServer:
 
 
 PROGRAM = """
-from openenv.core.env_server import serve
+from openenv.core.env_server import create_app, serve, server_main
 from openenv.core.env_server.interfaces import Action, Environment, Observation, State
 
 class Add(Action):
@@ -247,16 +278,27 @@ class Adder(Environment[Add, Total, State]):
     def state(self):
         return State()
 
-serve(environment_class=Adder, {arguments})
+{call}
 """
 
 
 class TestServe:
-    def test_a_program_of_one_line(self) -> None:
+    @pytest.mark.parametrize(
+        ("call", "options"),
+        [
+            ("serve(environment_class=Adder)", ()),
+            ("server_main(create_app(Adder), default_port={port})", ()),
+            ("server_main(create_app(Adder))", ("--host", "127.0.0.1", "--port", "{port}")),
+        ],
+        ids=["serve", "main", "main-with-options"],
+    )
+    def test_a_program_of_one_line(self, call: str, options: tuple[str, ...]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         environment = {**os.environ, "PORT": str(port)}
-        process = subprocess.Popen([sys.executable, "-c", PROGRAM.format(arguments="")], env=environment)
+        program = PROGRAM.format(call=call.format(port=port))
+        arguments = [option.format(port=port) for option in options]
+        process = subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment)
         try:
 
             def answers() -> bool:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from openenv.core.env_server.app import create_fastapi_app as create_fastapi_app
     from openenv.core.env_server.app import create_web_interface_app as create_web_interface_app
     from openenv.core.env_server.app import serve as serve
+    from openenv.core.env_server.app import server_main as server_main
     from openenv.core.env_server.base_transforms import CompositeTransform as CompositeTransform
     from openenv.core.env_server.base_transforms import NullTransform as NullTransform
     from openenv.core.env_server.interfaces import Environment as Environment
@@ -86,6 +87,7 @@ else:
                 "create_fastapi_app",
                 "create_web_interface_app",
                 "serve",
+                "server_main",
             ),
             f"{_PACKAGE}.interfaces": ("Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"),
             f"{_PACKAGE}.base_transforms": ("CompositeTransform", "NullTransform"),

@@ -36,9 +36,10 @@ from openenv.core.env_server.serving import DEFAULT_PORT, RunOptions
 from openenv.core.env_server.serving import listen as listen
 from openenv.core.env_server.serving import run_app as run_app
 from openenv.core.env_server.serving import run_workers as run_workers
+from openenv.core.env_server.serving import server_main as server_main
 from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.settings import ServerConfig, ServerSettings, check_mode
+from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, ServerSettings, check_mode
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
@@ -60,8 +61,8 @@ logger = logging.getLogger(__name__)
 ActionClass: TypeAlias = type[BaseModel] | UnionType | None
 """Class of actions, union of such classes, or ``None`` for the type that the environment's class declares."""
 
-# Default of ``serve`` for the number of sessions of a class whose instances are independent.
-_DEFAULT_SESSIONS = 64
+SERVED_SESSIONS = 64
+"""Sessions at once of a class that supports several and sets no default, where no program builds the application."""
 _SECURITY_SCHEMES = {
     "token": {
         "type": "http",
@@ -110,7 +111,8 @@ class HTTPEnvServer:
         action_cls: Class of the actions, or a union of such classes; by default the types that the environment's class
             declares for actions, observations and states.
         observation_cls: Class of the observations.
-        max_concurrent_envs: Sessions open at once; by default 1, or the value in ``concurrency_config``.
+        max_concurrent_envs: Sessions open at once; by default the value in ``concurrency_config`` or, if the class
+            supports several, that of ``MAX_CONCURRENT_ENVS``, else the class's ``DEFAULT_MAX_SESSIONS``, else 1.
         concurrency_config: Sessions and idle timeout together, instead of ``max_concurrent_envs``.
         env_name: Name of the environment; by default that of its class.
         state_cls: Class of the state.
@@ -143,6 +145,8 @@ class HTTPEnvServer:
     ) -> None:
         factory = EnvironmentFactory(env)
         self.env_name = env_name or factory.name
+        if max_concurrent_envs is None and concurrency_config is None:
+            max_concurrent_envs = default_sessions(factory)
         self.config = config = ServerConfig.of_concurrency(max_concurrent_envs, concurrency_config, settings)
         self.concurrency_config = config.concurrency
         types = _types_of(factory, config, action_cls, observation_cls, state_cls)
@@ -399,7 +403,8 @@ def serve(
         action_cls: Class of the actions; by default declared by the environment's class, as are the next two.
         observation_cls: Class of the observations.
         state_cls: Class of the state.
-        max_concurrent_envs: Sessions open at once; by default 64 for a class that supports concurrent ones, else 1.
+        max_concurrent_envs: Sessions open at once; by default as for ``HTTPEnvServer``, with 64 in place of 1 for a
+            class that supports several.
         workers: Processes that serve the port together; with more than one, the program must start the server under
             ``if __name__ == "__main__":``, because each of them imports it.
         log_level: Least severe log message that is shown.
@@ -417,13 +422,14 @@ def serve(
         >>> serve(environment_class=CatchEnvironment, port=8001)  # doctest: +SKIP
     """
     config = ServerConfig.read(settings, max_sessions=max_concurrent_envs)
-    cls = _class_of(EnvironmentFactory(environment_class), config)
+    factory = EnvironmentFactory(environment_class)
+    cls = _class_of(factory, config)
     if action_cls is None or observation_cls is None or state_cls is None:
         found = environment_types(cls)
         action_cls, observation_cls = action_cls or found.action, observation_cls or found.observation
         state_cls = state_cls or found.state
     if max_concurrent_envs is None:
-        max_concurrent_envs = _DEFAULT_SESSIONS if getattr(cls, "SUPPORTS_CONCURRENT_SESSIONS", False) else 1
+        max_concurrent_envs = default_sessions(factory, SERVED_SESSIONS)
     made_token = new_token() if needs_new_token(host, config) else None
     if made_token is not None:
         settings["token"] = made_token
@@ -450,6 +456,35 @@ def serve(
         app.state.server.prepare()
         _announce(cls.__name__, listener, tls, made_token)
         run_app(app, listener=listener, **options)
+
+
+def default_sessions(factory: EnvironmentFactory, otherwise: int = 1) -> int:
+    """Return the number of sessions of a server whose program sets none.
+
+    Args:
+        factory: The factory of the environments.
+        otherwise: The number for a class that supports several sessions, if neither the variable nor the class's
+            ``DEFAULT_MAX_SESSIONS`` sets it.
+
+    Returns:
+        The number; 1 for a class that is not known, or supports no more, whatever the variable says.
+
+    Raises:
+        ConfigurationError: The variable is no whole number.
+    """
+    setting = SETTINGS["max_sessions"]
+    limit = setting.read_variable()
+    if factory.supports_many:
+        own = getattr(factory.environment_class, "DEFAULT_MAX_SESSIONS", None) or otherwise
+        return int(own if limit is UNSET else setting.kind.check(setting.variable, limit))
+    if limit not in (UNSET, 1):
+        logger.warning(
+            "%s=%s is not used: %s does not declare SUPPORTS_CONCURRENT_SESSIONS = True.",
+            setting.variable,
+            limit,
+            factory.name,
+        )
+    return 1
 
 
 def _announce(name: str, listener: socket.socket, tls: TLS | None, made_token: str | None) -> None:

@@ -62,6 +62,9 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = False
     """Whether instances are independent, so that a server may hold many at once."""
 
+    DEFAULT_MAX_SESSIONS: ClassVar[int | None] = None
+    """Sessions at once of a server for which neither its program nor ``MAX_CONCURRENT_ENVS`` sets another number."""
+
     REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
     """Whether all instances in a server must run in the same thread."""
 

@@ -3,6 +3,7 @@
 The module is not called ``serve``: as an attribute of the package, that name is the function of ``app.py``.
 """
 
+import argparse
 import logging
 import logging.config
 import socket
@@ -11,6 +12,7 @@ from contextlib import suppress
 from typing import Any, TypedDict
 
 import uvicorn
+from fastapi import FastAPI
 
 from openenv.core.env_server.access.policy import AuthRequirement
 from openenv.core.env_server.execution.import_spec import ImportSpec
@@ -94,6 +96,28 @@ def run_app(
     server = DrainingServer(uvicorn.Config(app, **settings), sessions_of(app))
     with suppress(KeyboardInterrupt):  # as uvicorn.run does
         server.run(sockets=None if listener is None else [listener])
+
+
+def server_main(app: FastAPI, *, default_port: int = DEFAULT_PORT) -> None:
+    """Run an application as the options ``--host`` and ``--port`` of the program's command line say.
+
+    It is the whole ``main`` of an environment's ``server/app.py``::
+
+        app = create_app(MyEnvironment, env_name="my_env")
+
+
+        def main() -> None:
+            server_main(app)
+
+    Args:
+        app: The application.
+        default_port: Port to listen on without the option.
+    """
+    parser = argparse.ArgumentParser(description=f"Serve {app.title}.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=default_port, help="port to listen on (default: %(default)s)")
+    arguments = parser.parse_args()
+    run_app(app, host=arguments.host, port=arguments.port)
 
 
 def run_workers(

@@ -17,6 +17,8 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.types import ConcurrencyConfig, ServerMode
 
 MEBIBYTE = 1024 * 1024
+UNSET = object()
+"""Value of a setting whose variable is not set, as ``None`` may stand for "no limit"."""
 NO_LIMIT = "none"
 """Value of a variable that stands for the keyword argument ``None``."""
 
@@ -246,6 +248,16 @@ class Setting:
         """Whether a value sets anything; ``None`` does only if it stands for "no limit"."""
         return value is not None or self.kind.optional
 
+    def read_variable(self) -> Any:
+        """Return the value of the setting's variable, unchecked; ``UNSET`` if the variable sets nothing.
+
+        Raises:
+            ConfigurationError: The variable's text is not of the setting's kind.
+        """
+        text = os.environ.get(self.variable)
+        value = None if text is None else self.kind.parse(text, self.variable)
+        return value if text is not None and self.is_value(value) else UNSET
+
     @property
     def default_text(self) -> str:
         """Return the default as help and documentation show it."""
@@ -470,11 +482,8 @@ class ServerConfig:
                 )
             values["sessions_per_process"] = cls.sessions_per_process  # its variable may be set nevertheless
         for name, setting in SETTINGS.items():
-            text = os.environ.get(setting.variable)
-            if name not in values and text is not None:
-                value = setting.kind.parse(text, setting.variable)
-                if setting.is_value(value):
-                    values[name] = value
+            if name not in values and (value := setting.read_variable()) is not UNSET:
+                values[name] = value
         return cls(**values)
 
     @classmethod

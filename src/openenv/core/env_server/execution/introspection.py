@@ -116,6 +116,11 @@ class EnvironmentFactory:
                 thread.join()
         return self.environment_class
 
+    @property
+    def supports_many(self) -> bool:
+        """Whether the environment's class is known, and says that a server may hold several instances."""
+        return self.shared is None and bool(getattr(self.environment_class, "SUPPORTS_CONCURRENT_SESSIONS", False))
+
     def _find_class(self, source: Any) -> type | None:
         if self.shared is not None:
             return type(source)
