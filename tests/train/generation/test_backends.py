@@ -1,6 +1,7 @@
 """What a trainer generates with: its own model here; vLLM is in test_vllm_writer.py."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from peft import LoraConfig, get_peft_model
 from tests.support.models.trainers import IGNORED, make_trainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from openenv.core.exceptions import ConfigurationError
 from openenv.train.generation.answers import Answer
 from openenv.train.generation.backends import TransformersBackend, backend_of, tokenizer_of
 from openenv.train.tiny import MAX_POSITIONS, build_model, build_tokenizer
@@ -75,3 +77,20 @@ def test_the_context_is_the_model_s(trainer: GRPOTrainer) -> None:
     assert isinstance(backend, TransformersBackend)
     assert backend.max_context == MAX_POSITIONS
     assert tokenizer_of(trainer) is trainer.processing_class
+
+
+def test_weights_that_processes_gather_in_each_forward_pass_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process whose episodes are longer would wait forever for one that is done."""
+    trainer = make_trainer(tmp_path, build_model(TOKENIZER), TOKENIZER)
+    monkeypatch.setattr(trainer, "is_fsdp_enabled", True)
+    with pytest.raises(ConfigurationError, match="divided by FSDP"):
+        backend_of(trainer)
+
+    monkeypatch.setattr(trainer, "is_fsdp_enabled", False)
+    monkeypatch.setattr(type(trainer.accelerator.state), "deepspeed_plugin", SimpleNamespace(zero_stage=3))
+    backend_of(trainer)  # TRL gathers the whole of them once
+    monkeypatch.setattr(trainer.args, "ds3_gather_for_generation", False)
+    with pytest.raises(ConfigurationError, match="ds3_gather_for_generation=True"):
+        backend_of(trainer)

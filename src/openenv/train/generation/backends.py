@@ -48,9 +48,14 @@ class TransformersBackend:
 
     Attributes:
         max_context: The most tokens that a text may have.
+
+    Raises:
+        ConfigurationError: The model's weights are divided among processes, which then have to compute in step with one
+            another, and episodes of different lengths cannot.
     """
 
     def __init__(self, trainer: "GRPOTrainer") -> None:
+        _check_weights_are_whole(trainer)
         self._trainer = trainer
         config = trainer.accelerator.unwrap_model(trainer.model).config.get_text_config()
         self.max_context = int(config.max_position_embeddings)
@@ -126,6 +131,22 @@ class VllmBackend:
         if self._vllm.mode == "server":
             return int(self._vllm.vllm_client.get_server_info()["model_config"]["max_model_len"])
         return int(self._vllm.llm.llm_engine.model_config.max_model_len)
+
+
+def _check_weights_are_whole(trainer: "GRPOTrainer") -> None:
+    """Refuse what would wait forever: each forward pass gathers weights, and each process has another number of them."""
+    remedy = None
+    deepspeed = trainer.accelerator.state.deepspeed_plugin
+    args: Any = trainer.args
+    if trainer.is_fsdp_enabled:
+        remedy = "FSDP: train with DeepSpeed instead"
+    elif deepspeed is not None and deepspeed.zero_stage == 3 and not args.ds3_gather_for_generation:
+        remedy = "DeepSpeed: set ds3_gather_for_generation=True"
+    if remedy is not None:
+        raise ConfigurationError(
+            f"Rollouts of several turns cannot be generated with weights that are divided by {remedy}, or generate "
+            "with use_vllm=True and vllm_mode='colocate'."
+        )
 
 
 def backend_of(trainer: "GRPOTrainer") -> Backend:
