@@ -18,6 +18,8 @@ PACKAGES = [
     "openenv.core.containers.runtime",
     "openenv.core.providers",
     "openenv.core.env_server",
+    "openenv.train",
+    "openenv.train.generation",
 ]
 
 

@@ -134,7 +134,7 @@ class VllmBackend:
 
 
 def _check_weights_are_whole(trainer: "GRPOTrainer") -> None:
-    """Refuse what would wait forever: each forward pass gathers weights, and each process has another number of them."""
+    """Refuse weights that each forward pass gathers from all processes, of which each has its own number of passes."""
     remedy = None
     deepspeed = trainer.accelerator.state.deepspeed_plugin
     args: Any = trainer.args
