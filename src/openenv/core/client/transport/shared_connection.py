@@ -165,8 +165,9 @@ class SharedConnection:
         if self._turn_is_noted:
             self._messages.append(message)
             return
-        self._turn_is_noted = True
-        self.connection.loop.call_soon(self._end_turn)
+        if len(self._sessions) > 1:  # else no other message can leave in this turn
+            self._turn_is_noted = True
+            self.connection.loop.call_soon(self._end_turn)
         self.send([message])
 
     def send(self, messages: list[bytes]) -> None:
