@@ -1,5 +1,6 @@
 """Many sessions at once on a real server."""
 
+import gc
 from pathlib import Path
 
 import psutil
@@ -8,8 +9,10 @@ from tests.support.environment_folders import scaffold
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.servers import RunningServer, ServerProcess
 
+from openenv import GenericEnvClient
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (
+    ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
     EnvironmentNotFoundError,
@@ -61,9 +64,10 @@ def test_a_failing_reset_is_raised(stairs: Sessions) -> None:
     assert len(stairs.reset([1, 2])) == 2
 
 
-def test_more_episodes_than_sessions_are_refused(stairs: Sessions) -> None:
-    with pytest.raises(ValueError, match="13 episodes need as many sessions; there are 12"):
-        stairs.reset(list(range(13)))
+def test_sessions_grow_with_the_episodes(stairs: Sessions, stairs_server: RunningServer) -> None:
+    assert len(stairs.reset(list(range(13)))) == len(stairs) == 13
+    assert len(stairs.reset([1, 2])) == 2
+    stairs_server.wait_for_sessions(13)
 
 
 def test_more_sessions_than_the_server_holds_are_refused(stairs_server: RunningServer) -> None:
@@ -105,6 +109,47 @@ def test_a_folder_is_served_for_as_long_as_the_sessions_live(tmp_path: Path) -> 
         hello = sessions.action.model_validate({"message": "hello"})
         assert reward(sessions.step({0: hello})[0]) == pytest.approx(0.5)
     assert _servers() == before
+
+
+def unopened(server: RunningServer) -> Sessions:
+    return Sessions("stairs", GenericEnvClient(base_url=server.url).sync())
+
+
+def test_sessions_open_with_their_first_use_and_share_a_connection(stairs_server: RunningServer) -> None:
+    sessions = unopened(stairs_server)
+    alone = [sessions.session() for _ in range(5)]
+    assert stairs_server.sessions.active_sessions == 0
+
+    results = [session.reset(seed=seed) for seed, session in enumerate(alone)]
+
+    assert [result.observation["position"] for result in results] == [0] * 5
+    assert stairs_server.sessions.active_sessions == 5
+    assert stairs_server.connections == 1
+    sessions.close()
+    stairs_server.wait_for_sessions(0)
+
+
+def test_closed_sessions_give_no_more(stairs_server: RunningServer) -> None:
+    sessions = unopened(stairs_server)
+    sessions.close()
+    sessions.close()
+
+    assert sessions.closed
+    with pytest.raises(ConfigurationError, match="were closed"):
+        sessions.session()
+    with pytest.raises(ConfigurationError, match="were closed"):
+        sessions.reset([1])
+
+
+def test_sessions_that_nobody_holds_end(stairs_server: RunningServer) -> None:
+    sessions = unopened(stairs_server)
+    sessions.session().reset(seed=1)
+    assert stairs_server.sessions.active_sessions == 1
+
+    del sessions
+    gc.collect()
+
+    stairs_server.wait_for_sessions(0)
 
 
 def _servers() -> set[int]:

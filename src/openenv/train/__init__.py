@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from openenv.train.run import train as train
     from openenv.train.run_folder import RunFolder as RunFolder
     from openenv.train.scores import Score as Score
-    from openenv.train.session_pool import SessionPool as SessionPool
     from openenv.train.sessions import Sessions as Sessions
     from openenv.train.tiny import build_model as build_model
     from openenv.train.tiny import build_tokenizer as build_tokenizer
@@ -83,7 +82,6 @@ else:
             "openenv.train.run_folder": ("RunFolder",),
             "openenv.train.scores": ("Score",),
             "openenv.train.sessions": ("Sessions",),
-            "openenv.train.session_pool": ("SessionPool",),
             "openenv.train.tool_environment": ("EpisodeStep", "ToolEnvironment"),
             "openenv.adapters.text": ("ActionText", "Reading", "observation_text"),
             "openenv.train.tiny": ("build_model", "build_tokenizer"),

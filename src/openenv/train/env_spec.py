@@ -25,7 +25,7 @@ from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.contents import Content, call_content
 from openenv.train.environment_reward import EnvironmentReward
 from openenv.train.environment_tools import EnvironmentTools
-from openenv.train.session_pool import SessionPool
+from openenv.train.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.task_rows import task_rows
 from openenv.train.tool_environment import ToolEnvironment, tool_environment_class
 
@@ -42,7 +42,6 @@ Prompt = list[Message]
 logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
-CAPACITY_WAIT_S = 30.0
 _IMAGE_PREFIX = "docker:"
 _TASK = "task"
 
@@ -129,7 +128,7 @@ class EnvSpec:
         self._closed = False
 
     @property
-    def pool(self) -> SessionPool:
+    def pool(self) -> Sessions:
         """The sessions with the server.
 
         Raises:
@@ -286,8 +285,8 @@ class EnvSpec:
         return f"EnvSpec({str(self._target)!r})"
 
     @cached_property
-    def _opened_pool(self) -> SessionPool:
-        return SessionPool(_client(self._target, self._sessions, self._client_options))
+    def _opened_pool(self) -> Sessions:
+        return Sessions(self.name, _client(self._target, self._sessions, self._client_options))
 
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:

@@ -2,13 +2,12 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.core.typed_client import TypedEnvClient
+from openenv.core.exceptions import ConfigurationError
 from openenv.train.conversation import ChatTextDialogue, TextDialogue
 from openenv.train.dialogue import ChatDialogue, PlainDialogue, stop_ids_of
 from openenv.train.episodes import Episode
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
     from trl.trainer.grpo_trainer import GRPOTrainer
 
-    from openenv.core.vector_client import SyncVectorEnv
     from openenv.train.env_spec import EnvSpec
 
 __all__ = ["ActionForm", "RolloutFunction"]
@@ -77,7 +75,6 @@ class RolloutFunction:
         self._max_action_tokens = max_action_tokens
         self._fallback = fallback
         self._unreadable = unreadable
-        self._vector: SyncVectorEnv[Any, Any, Any] | None = None
         self._dialogue: tuple[PreTrainedTokenizerBase, ActionDialogue] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
 
@@ -111,8 +108,8 @@ class RolloutFunction:
         limits = Limits(self._spec.max_turns or sys.maxsize, backend.max_context, args.max_completion_length)
         episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
         with backend.writing(seed=self._seed(trainer)) as writer:
-            sessions = _Sessions(self._sessions(len(prompts)))
-            first = sessions.reset([self._spec.taken(episode.parameters) for episode in episodes])
+            sessions = self._spec.pool
+            first = sessions.try_reset([self._spec.taken(episode.parameters) for episode in episodes])
             for result in first:
                 if isinstance(result, StepResult):
                     self._spec.check_shown(result.observation)
@@ -137,15 +134,6 @@ class RolloutFunction:
         process = trainer.accelerator.process_index
         return derived_seed(int(trainer.args.seed), "rollout", mode, step, number, process)
 
-    def _sessions(self, count: int) -> "SyncVectorEnv[Any, Any, Any]":
-        """Return at least so many sessions."""
-        vector = self._vector
-        if vector is None or vector.vector.closed or len(vector) < count:
-            if vector is not None:
-                vector.close()
-            vector = self._vector = self._spec.open_vector(count)
-        return vector
-
     def _dialogue_for(self, trainer: "GRPOTrainer") -> ActionDialogue:
         from openenv.train.generation.backends import tokenizer_of
 
@@ -168,7 +156,7 @@ class RolloutFunction:
                 max_action_tokens=self._max_action_tokens,
                 unreadable=self._unreadable,
             )
-        actions = ActionText(_action_of(self._spec), self._fallback)
+        actions = ActionText(self._spec.pool.action, self._fallback)
         longest = 1 if self._actions == "token" else self._max_action_tokens or sys.maxsize
         if self._actions == "token":
             _check_tokens(tokenizer, actions)
@@ -177,29 +165,6 @@ class RolloutFunction:
         instructions = actions.instructions()
         chat = ChatDialogue(tokenizer, model, instructions, longest, settings=settings)
         return ChatTextDialogue(chat, actions, instructions, self._spec.messages_of)
-
-
-class _Sessions:
-    """Sessions of a vector, numbered as the episodes that are played in them."""
-
-    def __init__(self, vector: "SyncVectorEnv[Any, Any, Any]") -> None:
-        self._vector = vector
-
-    def reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
-        results = self._vector.reset(tasks=tasks, slots=range(len(tasks)))
-        return [result for result in results[: len(tasks)] if result is not None]
-
-    def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
-        if not actions:
-            return {}
-        results = self._vector.step([actions.get(number) for number in range(len(self._vector))])
-        return {number: result for number in actions if (result := results[number]) is not None}
-
-
-def _action_of(spec: "EnvSpec") -> Any:
-    """Return the class of an environment's actions, or their schema where the client has none."""
-    own = spec.client.async_client
-    return own.action_class if isinstance(own, TypedEnvClient) else spec.client.schemas()["action"]
 
 
 def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> None:
