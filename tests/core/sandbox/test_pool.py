@@ -112,6 +112,28 @@ def test_an_exit_meanwhile_logs_nothing_and_leaves_what_was_taken_to_the_last() 
     assert (ended.stdout, ended.stderr, ended.returncode) == ("still there\n", "", 0)
 
 
+SHARED = """
+import atexit
+from openenv.core.sandbox import SandboxLimits, SandboxPool
+pool = SandboxPool.shared(0, SandboxLimits(cpu_s=5.0))
+atexit._run_exitfuncs()
+try:
+    pool.take()
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_shared_pool_is_one_for_all_with_its_settings_and_ends_with_the_process() -> None:
+    pool = SandboxPool.shared(0, SandboxLimits(cpu_s=5.0))
+    assert pool is SandboxPool.shared(0, SandboxLimits(cpu_s=5.0))
+    assert pool is not SandboxPool.shared(0, SandboxLimits(cpu_s=6.0))
+    with pool.take() as sandbox:
+        assert sandbox.python("print(1)").stdout == "1\n"
+    ended = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("The pool of sandboxes is closed; make another one.\n", "")
+
+
 def test_what_can_not_be_kept_ready_is_told_to_whoever_takes_one(caplog: pytest.LogCaptureFixture) -> None:
     before = set(threading.enumerate())
     with SandboxPool(1, packages=["no-such-package"]) as pool:

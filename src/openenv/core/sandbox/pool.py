@@ -1,10 +1,12 @@
 """Sandboxes that are started before they are needed."""
 
+import atexit
 import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Sequence
+from functools import cache
 from typing import Self
 
 from openenv.core.exceptions import ConfigurationError
@@ -49,6 +51,24 @@ class SandboxPool:
         self._closed = False
         self._filling = False
         self._begin()
+
+    @staticmethod
+    def shared(
+        size: int = 2, limits: SandboxLimits | None = None, kind: Kind = "auto", packages: Sequence[str] = ()
+    ) -> "SandboxPool":
+        """Return the process's own pool with these settings, which the first call makes and the process's end closes.
+
+        Args:
+            size: As for the class, as for the others.
+            limits: As for ``Sandbox``.
+            kind: As for ``Sandbox``.
+            packages: As for ``Sandbox``.
+
+        Raises:
+            ConfigurationError: The size is below 0, or there is no such kind.
+            SandboxUnavailableError: None can be had here, and why.
+        """
+        return _shared(size, limits or SandboxLimits(), kind, tuple(packages))
 
     @property
     def limits(self) -> SandboxLimits:
@@ -132,3 +152,10 @@ class SandboxPool:
             self._filling = False
         sandbox.close()
         return False
+
+
+@cache
+def _shared(size: int, limits: SandboxLimits, kind: Kind, packages: tuple[str, ...]) -> SandboxPool:
+    pool = SandboxPool(size, limits, kind, packages)
+    atexit.register(pool.close)
+    return pool
