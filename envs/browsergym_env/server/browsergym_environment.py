@@ -3,7 +3,6 @@
 import asyncio
 import io
 import logging
-import os
 import secrets
 from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
@@ -55,7 +54,7 @@ class BrowserGymEnvironment(Environment[BrowserGymAction, BrowserGymObservation,
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self._settings = Settings.from_variables(os.environ) if settings is None else settings
+        self._settings = Settings.from_variables() if settings is None else settings
         self._browser = shared_browser(self._settings)
         self._page: TaskPage | None = None
         self._screenshot = self._settings.screenshot

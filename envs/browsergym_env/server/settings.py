@@ -1,87 +1,63 @@
 """The settings of a server, which environment variables give."""
 
-import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
+from openenv.core.variables import VariableSettings
 
-from .miniwob_tasks import BENCHMARK, task_named
+from .miniwob_tasks import task_named
 
 DEFAULT_TASK = "click-button"
 
 _COMMANDS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_MOST = 1_000_000
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(VariableSettings):
     """What a server shows, and in which browser.
 
     Attributes:
+        benchmark: The set of tasks; others need web sites that this environment does not bring.
         task_name: The task of a reset that names none.
         screenshot: Whether observations have a screenshot where a reset does not say.
         viewport_width: Width of the window in pixels.
         viewport_height: Its height.
-        timeout_ms: How long one action or reset may take, in milliseconds.
+        timeout_ms: How long one action or reset may take, in milliseconds; the variable is ``BROWSERGYM_TIMEOUT``.
         headless: Whether the browser has no window that people see.
         executable: Path or command of the browser; ``None`` to look for one.
         sandbox: Whether the browser runs its pages in its own sandbox; ``None`` for yes, unless the user is root, for
             whom Chromium has none.
-
-    Raises:
-        ConfigurationError: The task does not exist, or a number is out of range.
     """
 
+    PREFIX: ClassVar[str] = "BROWSERGYM_"
+
+    benchmark: Literal["miniwob"] = "miniwob"
     task_name: str = DEFAULT_TASK
     screenshot: bool = True
-    viewport_width: int = 1280
-    viewport_height: int = 720
-    timeout_ms: int = 10_000
+    viewport_width: int = Field(1280, ge=160, le=_MOST)
+    viewport_height: int = Field(720, ge=210, le=_MOST)
+    timeout_ms: int = Field(10_000, ge=100, le=_MOST)
     headless: bool = True
     executable: str | None = None
     sandbox: bool | None = None
 
-    def __post_init__(self) -> None:
+    @field_validator("task_name")
+    @classmethod
+    def _check_task(cls, name: str) -> str:
         try:
-            task_named(self.task_name)
+            task_named(name)
         except InvalidRequestError as error:
-            raise ConfigurationError(f"BROWSERGYM_TASK_NAME: {error}") from error
-        for name, least in (("viewport_width", 160), ("viewport_height", 210), ("timeout_ms", 100)):
-            if not least <= getattr(self, name) <= 1_000_000:
-                raise ConfigurationError(
-                    f"BROWSERGYM_{name.removesuffix('_ms').upper()} is {getattr(self, name)}; expected {least} or more."
-                )
+            raise ValueError(str(error)) from error
+        return name
 
     @classmethod
-    def from_variables(cls, variables: Mapping[str, str]) -> "Settings":
-        """Read the settings from environment variables; one that is not there leaves the default.
-
-        Args:
-            variables: Those whose names begin with ``BROWSERGYM_`` are read, as the README lists them.
-
-        Raises:
-            ConfigurationError: A variable has a value that is not allowed.
-        """
-        given = {name: value for name, value in variables.items() if name.startswith("BROWSERGYM_") and value}
-        benchmark = given.get("BROWSERGYM_BENCHMARK", BENCHMARK)
-        if benchmark != BENCHMARK:
-            raise ConfigurationError(
-                f"BROWSERGYM_BENCHMARK is {benchmark!r}; expected {BENCHMARK!r}: other benchmarks need web sites that "
-                "this environment does not bring."
-            )
-        return cls(
-            task_name=given.get("BROWSERGYM_TASK_NAME", cls.task_name),
-            screenshot=_flag(given, "BROWSERGYM_SCREENSHOT", cls.screenshot),
-            viewport_width=_number(given, "BROWSERGYM_VIEWPORT_WIDTH", cls.viewport_width),
-            viewport_height=_number(given, "BROWSERGYM_VIEWPORT_HEIGHT", cls.viewport_height),
-            timeout_ms=_number(given, "BROWSERGYM_TIMEOUT", cls.timeout_ms),
-            headless=_flag(given, "BROWSERGYM_HEADLESS", cls.headless),
-            executable=given.get("BROWSERGYM_EXECUTABLE"),
-            sandbox=_flag(given, "BROWSERGYM_SANDBOX", os.geteuid() != 0),
-        )
+    def variable(cls, field: str) -> str:
+        """Return the name of a field's variable."""
+        return super().variable(field.removesuffix("_ms"))
 
 
 def find_chromium(executable: str | None) -> Path | None:
@@ -103,19 +79,3 @@ def find_chromium(executable: str | None) -> Path | None:
             f"BROWSERGYM_EXECUTABLE is {executable!r}, which is no program; expected the path of a Chromium."
         )
     return None if found is None else Path(found)
-
-
-def _flag(given: Mapping[str, str], name: str, default: bool | None) -> bool:
-    value = given.get(name, "").lower()
-    if not value:
-        return bool(default)
-    if value not in _YES + _NO:
-        raise ConfigurationError(f"{name} is {given[name]!r}; expected 1 or 0.")
-    return value in _YES
-
-
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    value = given.get(name, str(default))
-    if not value.isdecimal() or not value.isascii():
-        raise ConfigurationError(f"{name} is {value!r}; expected a whole number such as {default}.")
-    return int(value[:10])

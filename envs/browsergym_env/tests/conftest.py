@@ -42,7 +42,7 @@ def make_environment(_chromium: None) -> Iterator[MakeEnvironment]:
     made: list[BrowserGymEnvironment] = []
 
     def make(**values: object) -> BrowserGymEnvironment:
-        made.append(BrowserGymEnvironment(Settings(**{"screenshot": False, "timeout_ms": 60_000, **values})))  # type: ignore[arg-type]
+        made.append(BrowserGymEnvironment(Settings(**{"screenshot": False, "timeout_ms": 60_000, **values})))
         return made[-1]
 
     yield make

@@ -1,9 +1,6 @@
 """The code feedback environment: episodes over tasks, with some attempts each."""
 
-import atexit
-import os
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, cast
 from uuid import uuid4
@@ -15,6 +12,7 @@ from openenv.core.tasks import TaskListing, TaskRef
 
 from ..models import MAX_ATTEMPTS, CodeAction, CodeFeedbackState, CodeObservation
 from .feedback import Verdict, judge
+from .settings import Settings
 from .tasks import CodeTask, is_function_name, task_source
 
 BROKEN = -0.5
@@ -57,8 +55,9 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__()
-        self._tasks = task_source(tasks or os.environ.get("CODE_FEEDBACK_TASKS"))
-        self._sandbox = sandbox or sandbox_kind()
+        settings = Settings.from_variables()
+        self._tasks = task_source(tasks or settings.tasks)
+        self._sandbox = sandbox or settings.sandbox
         shared_pool(self._sandbox).warm()
         self._task: CodeTask | None = None
         self._over = True
@@ -213,12 +212,6 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         )
 
 
-def sandbox_kind() -> Kind:
-    """Return what keeps code in, as the server's variables say."""
-    return cast("Kind", os.environ.get("CODE_FEEDBACK_SANDBOX") or "auto")
-
-
-@cache
 def shared_pool(kind: Kind) -> SandboxPool:
     """Return the pool that all sessions of this process take their sandboxes from.
 
@@ -226,9 +219,6 @@ def shared_pool(kind: Kind) -> SandboxPool:
         kind: What keeps code in.
 
     Raises:
-        ConfigurationError: There is no such kind.
         SandboxUnavailableError: There is no sandbox on this machine, and how to get one.
     """
-    pool = SandboxPool(_READY, _LIMITS, kind)
-    atexit.register(pool.close)
-    return pool
+    return SandboxPool.shared(_READY, _LIMITS, kind)

@@ -4,9 +4,9 @@ from openenv.core.env_server import create_app, server_main
 from openenv.core.sandbox import require_sandbox
 
 from .python_codeact_env import PythonCodeActEnv
-from .settings import settings
+from .settings import Settings
 
-require_sandbox(settings().kind)
+require_sandbox(Settings.from_variables().sandbox)
 
 app = create_app(PythonCodeActEnv, env_name="coding_env")
 

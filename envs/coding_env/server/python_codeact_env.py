@@ -9,7 +9,7 @@ from openenv.core.sandbox import Execution, Sandbox
 
 from ..models import CodeAction, CodeObservation, CodeState
 from .rewards import LAST_CODE, coding_transform
-from .settings import Settings, settings, shared_pool
+from .settings import Settings
 
 
 class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
@@ -30,7 +30,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
     def __init__(self, how: Settings | None = None) -> None:
         super().__init__(transform=coding_transform())
-        self._pool = shared_pool(how or settings())
+        self._pool = (how or Settings.from_variables()).pool()
         self._pool.warm()
         self._sandbox: Sandbox | None = None
         self._state = CodeState()

@@ -1,74 +1,69 @@
 """What the server's variables say of the sandbox."""
 
-import atexit
-import os
-from dataclasses import dataclass
-from functools import cache
-from typing import cast
+from typing import Annotated, ClassVar
 
-from openenv.core.exceptions import ConfigurationError
+from pydantic import BeforeValidator, Field
+
 from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool
+from openenv.core.variables import VariableSettings
 
 _MEBIBYTE = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+def _names(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+class Settings(VariableSettings):
     """How code is run.
 
     Attributes:
-        limits: What it may use.
-        kind: What keeps it in.
-        packages: Names of installed distributions that it may import.
+        wall_s: Seconds that a step may take.
+        cpu_s: Seconds of CPU.
+        memory_mb: Memory of all processes of a step, in MiB.
+        output_bytes: Length of ``stdout``, and of ``stderr``.
+        processes: Processes and threads at once.
+        disk_mb: Size of the working folder, in MiB.
+        packages: Names of installed distributions that it may import; commas separate them in the variable.
         ready: Sandboxes that are kept ready.
+        sandbox: What keeps it in.
     """
 
-    limits: SandboxLimits
-    kind: Kind
-    packages: tuple[str, ...]
-    ready: int
+    PREFIX: ClassVar[str] = "CODING_"
 
+    wall_s: float = Field(10.0, allow_inf_nan=False)
+    cpu_s: float = Field(10.0, allow_inf_nan=False)
+    memory_mb: float = Field(512, allow_inf_nan=False)
+    output_bytes: int = 65536
+    processes: int = 32
+    disk_mb: float = Field(64, allow_inf_nan=False)
+    packages: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    ready: int = Field(2, ge=0)
+    sandbox: Kind = "auto"
 
-def settings() -> Settings:
-    """Read the variables.
+    @property
+    def limits(self) -> SandboxLimits:
+        """What code may use.
 
-    Raises:
-        ConfigurationError: One has a value that can't be.
-    """
-    return Settings(
-        limits=SandboxLimits(
-            wall_s=_number("CODING_WALL_S", 10.0),
-            cpu_s=_number("CODING_CPU_S", 10.0),
-            memory_bytes=int(_number("CODING_MEMORY_MB", 512) * _MEBIBYTE),
-            output_bytes=int(_number("CODING_OUTPUT_BYTES", 65536)),
-            processes=int(_number("CODING_PROCESSES", 32)),
-            disk_bytes=int(_number("CODING_DISK_MB", 64) * _MEBIBYTE),
-        ),
-        kind=cast("Kind", os.environ.get("CODING_SANDBOX", "auto")),
-        packages=tuple(name.strip() for name in os.environ.get("CODING_PACKAGES", "").split(",") if name.strip()),
-        ready=int(_number("CODING_READY", 2)),
-    )
+        Raises:
+            ConfigurationError: A limit can't be.
+        """
+        return SandboxLimits(
+            wall_s=self.wall_s,
+            cpu_s=self.cpu_s,
+            memory_bytes=int(self.memory_mb * _MEBIBYTE),
+            output_bytes=self.output_bytes,
+            processes=self.processes,
+            disk_bytes=int(self.disk_mb * _MEBIBYTE),
+        )
 
+    def pool(self) -> SandboxPool:
+        """Return the pool that all sessions of this process take their sandboxes from.
 
-@cache
-def shared_pool(settings: Settings) -> SandboxPool:
-    """Return the pool that all sessions of this process take their sandboxes from.
-
-    Args:
-        settings: How code is run.
-
-    Raises:
-        ConfigurationError: The settings can't be.
-        SandboxUnavailableError: There is no sandbox on this machine, and how to get one.
-    """
-    pool = SandboxPool(settings.ready, settings.limits, settings.kind, settings.packages)
-    atexit.register(pool.close)
-    return pool
-
-
-def _number(name: str, otherwise: float) -> float:
-    text = os.environ.get(name, "")
-    try:
-        return float(text) if text else otherwise
-    except ValueError as error:
-        raise ConfigurationError(f"The variable {name} is {text!r}; expected a number.") from error
+        Raises:
+            ConfigurationError: The settings can't be.
+            SandboxUnavailableError: There is no sandbox on this machine, and how to get one.
+        """
+        return SandboxPool.shared(self.ready, self.limits, self.sandbox, self.packages)

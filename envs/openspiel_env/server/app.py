@@ -1,6 +1,5 @@
 """The OpenSpiel server: ``uvicorn openspiel_env.server.app:app``, or ``openenv serve openspiel``."""
 
-import os
 from functools import partial
 
 from openenv.core.env_server import create_app, server_main
@@ -8,7 +7,7 @@ from openenv.core.env_server import create_app, server_main
 from .openspiel_environment import OpenSpielEnvironment
 from .settings import Settings
 
-app = create_app(partial(OpenSpielEnvironment, Settings.from_variables(os.environ)), env_name="openspiel_env")
+app = create_app(partial(OpenSpielEnvironment, Settings.from_variables()), env_name="openspiel_env")
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """The OpenSpiel environment: a game for each episode, chosen at the reset."""
 
-import os
 from collections.abc import Mapping
 from secrets import randbits
 from typing import Any, ClassVar
@@ -30,7 +29,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self._settings = settings or Settings.from_variables(os.environ)
+        self._settings = settings or Settings.from_variables()
         self._episode: Episode | None = None
         self._gained: list[float] = []
         self._state = self._fresh_state(None, self._settings.game_name, {}, 1)

@@ -1,16 +1,16 @@
 """The terminal server: ``uvicorn terminal_env.server.app:app``, or ``openenv serve terminal``."""
 
-import os
-
 from openenv.core.env_server import create_app, server_main
 
-from .boxes import require_programs, sandbox_kind
+from .boxes import require_programs
+from .settings import Settings
 from .tasks import task_source
 from .terminal_environment import TerminalEnvironment
 
-# What is missing is told here, and not to whoever resets first.
-require_programs(sandbox_kind())
-task_source(os.environ.get("TERMINAL_TASKS"))
+# What is missing ends the server here, and not the first reset.
+settings = Settings.from_variables()
+require_programs(settings.sandbox)
+task_source(settings.tasks)
 
 app = create_app(TerminalEnvironment, env_name="terminal_env")
 

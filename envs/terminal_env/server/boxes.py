@@ -1,10 +1,6 @@
 """The sandboxes of this process, and what has to be there for them."""
 
-import atexit
-import os
 import shutil
-from functools import cache
-from typing import cast
 
 from openenv.core.exceptions import SandboxUnavailableError
 from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool, require_sandbox
@@ -15,11 +11,6 @@ READY = 4
 _LIMITS = SandboxLimits(
     wall_s=30.0, cpu_s=30.0, memory_bytes=512 * 2**20, output_bytes=32 * 1024, disk_bytes=32 * 2**20
 )
-
-
-def sandbox_kind() -> Kind:
-    """Return what keeps commands in, as the server's variables say."""
-    return cast("Kind", os.environ.get("TERMINAL_SANDBOX") or "auto")
 
 
 def require_programs(kind: Kind) -> None:
@@ -40,7 +31,6 @@ def require_programs(kind: Kind) -> None:
             )
 
 
-@cache
 def shared_pool(kind: Kind) -> SandboxPool:
     """Return the pool that all sessions of this process take their sandboxes from.
 
@@ -52,6 +42,4 @@ def shared_pool(kind: Kind) -> SandboxPool:
         SandboxUnavailableError: There is no sandbox on this machine, and how to get one.
     """
     require_programs(kind)
-    pool = SandboxPool(READY, _LIMITS, kind)
-    atexit.register(pool.close)
-    return pool
+    return SandboxPool.shared(READY, _LIMITS, kind)

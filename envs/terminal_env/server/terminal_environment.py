@@ -1,6 +1,5 @@
 """The terminal environment: episodes over tasks, each in a sandbox of its own."""
 
-import os
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 from uuid import uuid4
@@ -27,9 +26,10 @@ from ..models import (
     TerminalState,
     WriteFileAction,
 )
-from .boxes import sandbox_kind, shared_pool
+from .boxes import shared_pool
 from .checks import Checker
 from .packing import pack, unpack
+from .settings import Settings
 from .task_format import TerminalTask
 from .tasks import task_source
 
@@ -58,8 +58,9 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__()
-        self._tasks = task_source(tasks or os.environ.get("TERMINAL_TASKS"))
-        self._pool = shared_pool(sandbox or sandbox_kind())
+        settings = Settings.from_variables()
+        self._tasks = task_source(tasks or settings.tasks)
+        self._pool = shared_pool(sandbox or settings.sandbox)
         self._pool.warm()
         self._sandbox: Sandbox | None = None
         self._task: TerminalTask | None = None

@@ -1,6 +1,5 @@
 """The TextArena server: ``uvicorn textarena_env.server.app:app``, or ``openenv serve textarena``."""
 
-import os
 from functools import partial
 
 from openenv.core.env_server import create_app, server_main
@@ -8,7 +7,7 @@ from openenv.core.env_server import create_app, server_main
 from .settings import Settings
 from .textarena_environment import TextArenaEnvironment
 
-app = create_app(partial(TextArenaEnvironment, Settings.from_variables(os.environ)), env_name="textarena_env")
+app = create_app(partial(TextArenaEnvironment, Settings.from_variables()), env_name="textarena_env")
 
 
 def main() -> None:

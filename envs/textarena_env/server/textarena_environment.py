@@ -1,6 +1,5 @@
 """The TextArena environment: a game for each episode, chosen at the reset."""
 
-import os
 from secrets import randbits
 from typing import Any, ClassVar, get_args
 from uuid import uuid4
@@ -30,7 +29,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()
-        self._settings = settings or Settings.from_variables(os.environ)
+        self._settings = settings or Settings.from_variables()
         self._episode: Episode | None = None
         self._providers: list[RewardProvider] = []
         self._state = TextArenaState(env_id=self._settings.env_id, num_players=self._settings.num_players)

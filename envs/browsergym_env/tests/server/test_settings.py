@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ def test_the_defaults() -> None:
     settings = Settings.from_variables({})
     assert (settings.viewport_width, settings.viewport_height, settings.timeout_ms) == (1280, 720, 10_000)
     assert (settings.task_name, settings.screenshot, settings.headless) == ("click-button", True, True)
-    assert settings.sandbox == (os.geteuid() != 0)
+    assert settings.sandbox is None
 
 
 def test_variables_are_read_and_empty_ones_are_not() -> None:
@@ -29,7 +28,15 @@ def test_variables_are_read_and_empty_ones_are_not() -> None:
             "UNRELATED": "x",
         }
     )
-    assert read == Settings("enter-text", False, 332, 720, 500, False, "/opt/chromium", True)
+    assert read == Settings(
+        task_name="enter-text",
+        screenshot=False,
+        viewport_width=332,
+        timeout_ms=500,
+        headless=False,
+        executable="/opt/chromium",
+        sandbox=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_variables_are_read_and_empty_ones_are_not() -> None:
         ("SCREENSHOT", "maybe"),
         ("VIEWPORT_WIDTH", "-1"),
         ("VIEWPORT_WIDTH", "10"),
-        ("VIEWPORT_HEIGHT", "9" * 5000),
+        ("VIEWPORT_HEIGHT", "9" * 50),
         ("VIEWPORT_HEIGHT", "²"),
         ("TIMEOUT", "0"),
         ("TIMEOUT", "1.5"),

@@ -23,7 +23,7 @@ def test_it_refuses_to_start_without_a_sandbox(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"CODE_FEEDBACK_SANDBOX": "jail"}, "expected one of 'auto', 'bubblewrap', 'none'"),
+        ({"CODE_FEEDBACK_SANDBOX": "jail"}, "CODE_FEEDBACK_SANDBOX is 'jail'; expected 'auto', 'bubblewrap' or 'none'"),
         ({"CODE_FEEDBACK_TASKS": "missing.jsonl"}, "The tasks can't be read from"),
     ],
 )

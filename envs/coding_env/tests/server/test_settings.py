@@ -1,13 +1,14 @@
 import pytest
 
-from coding_env.server.settings import settings, shared_pool
+from coding_env.server.settings import Settings
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sandbox import SandboxLimits
 
 
 def test_the_defaults() -> None:
-    assert settings().limits == SandboxLimits()
-    assert (settings().kind, settings().packages, settings().ready) == ("auto", (), 2)
+    read = Settings.from_variables({})
+    assert read.limits == SandboxLimits()
+    assert (read.sandbox, read.packages, read.ready) == ("auto", (), 2)
 
 
 def test_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,11 +24,11 @@ def test_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         "CODING_SANDBOX": "none",
     }.items():
         monkeypatch.setenv(name, value)
-    read = settings()
+    read = Settings.from_variables()
     assert read.limits == SandboxLimits(
         wall_s=1.5, cpu_s=3, memory_bytes=100 * 2**20, output_bytes=10, processes=4, disk_bytes=2 * 2**20
     )
-    assert (read.kind, read.packages, read.ready) == ("none", ("pydantic", "pyyaml"), 0)
+    assert (read.sandbox, read.packages, read.ready) == ("none", ("pydantic", "pyyaml"), 0)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +38,4 @@ def test_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_variable_that_can_not_be(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigurationError, match=value):
-        shared_pool(settings())
+        Settings.from_variables().pool()

@@ -27,7 +27,7 @@ GAMES = [name for name in pyspiel.registered_names() if game_type(name) is not N
 
 
 def environment(**settings: object) -> OpenSpielEnvironment:
-    return OpenSpielEnvironment(Settings(**settings))  # type: ignore[arg-type]
+    return OpenSpielEnvironment(Settings(**settings))
 
 
 def act(action_id: int) -> OpenSpielAction:

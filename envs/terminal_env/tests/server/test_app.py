@@ -23,7 +23,7 @@ def test_it_refuses_to_start_without_a_sandbox(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"TERMINAL_SANDBOX": "jail"}, "expected one of 'auto', 'bubblewrap', 'none'"),
+        ({"TERMINAL_SANDBOX": "jail"}, "TERMINAL_SANDBOX is 'jail'; expected 'auto', 'bubblewrap' or 'none'"),
         ({"TERMINAL_TASKS": "missing.jsonl"}, "The tasks can't be read from"),
     ],
 )

@@ -5,7 +5,9 @@ from textarena_env.server.settings import Settings
 
 
 def test_without_variables_it_is_wordle_with_new_messages() -> None:
-    assert Settings.from_variables({}) == Settings("Wordle-v0", 1, None, "self", "new", {})
+    assert Settings.from_variables({}) == Settings(
+        env_id="Wordle-v0", num_players=1, max_turns=None, opponents="self", history="new", options={}
+    )
 
 
 def test_variables_are_read() -> None:
@@ -21,7 +23,9 @@ def test_variables_are_read() -> None:
         "TEXTARENA_KW_difficulty": "hard",
     }
     options = {"word_length": 7, "hardcore": True, "difficulty": "hard"}
-    assert Settings.from_variables(variables) == Settings("TicTacToe-v0", 2, 30, "random", "cumulative", options)
+    assert Settings.from_variables(variables) == Settings(
+        env_id="TicTacToe-v0", num_players=2, max_turns=30, opponents="random", history="cumulative", options=options
+    )
 
 
 def test_an_empty_variable_is_none() -> None:
@@ -33,13 +37,13 @@ def test_an_empty_variable_is_none() -> None:
     ("variable", "value", "says"),
     [
         ("TEXTARENA_ENV_ID", "Wordl-v0", "Did you mean Wordle-v0"),
-        ("TEXTARENA_NUM_PLAYERS", "two", "expected a whole number"),
-        ("TEXTARENA_NUM_PLAYERS", "0", "expected 1 to 15"),
-        ("TEXTARENA_NUM_PLAYERS", "16", "expected 1 to 15"),
-        ("TEXTARENA_MAX_TURNS", "-1", "expected a whole number"),
-        ("TEXTARENA_MAX_TURNS", "0", "expected 1 or more"),
-        ("TEXTARENA_OPPONENTS", "clever", "expected one of self, random, scripted"),
-        ("TEXTARENA_HISTORY", "old", "expected one of new, cumulative"),
+        ("TEXTARENA_NUM_PLAYERS", "two", "expected a valid integer"),
+        ("TEXTARENA_NUM_PLAYERS", "0", "expected greater than or equal to 1"),
+        ("TEXTARENA_NUM_PLAYERS", "16", "expected less than or equal to 15"),
+        ("TEXTARENA_MAX_TURNS", "-1", "expected greater than or equal to 1"),
+        ("TEXTARENA_MAX_TURNS", "0", "expected greater than or equal to 1"),
+        ("TEXTARENA_OPPONENTS", "clever", "expected 'self', 'random' or 'scripted'"),
+        ("TEXTARENA_HISTORY", "old", "expected 'new' or 'cumulative'"),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_it_may_be(variable: str, value: str, says: str) -> None:

@@ -143,7 +143,7 @@ def test_an_episode_that_is_cut_off_says_so() -> None:
 
 
 def test_the_server_s_settings_hold_where_a_reset_says_nothing() -> None:
-    settings = Settings("TicTacToe-v0", 1, 4, "random", "cumulative")
+    settings = Settings(env_id="TicTacToe-v0", max_turns=4, opponents="random", history="cumulative")
     environment = TextArenaEnvironment(settings)
     observation = environment.reset(seed=1)
     assert (observation.messages[0].category, environment.state.num_players) == ("MESSAGE", 2)

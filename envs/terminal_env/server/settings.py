@@ -1,0 +1,21 @@
+"""What the server's variables say of the tasks and the sandbox."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from openenv.core.sandbox import Kind
+from openenv.core.variables import VariableSettings
+
+
+class Settings(VariableSettings):
+    """The server's settings.
+
+    Attributes:
+        tasks: A file of tasks; ``None`` for tasks made by chance.
+        sandbox: What keeps commands in.
+    """
+
+    PREFIX: ClassVar[str] = "TERMINAL_"
+
+    tasks: Path | None = None
+    sandbox: Kind = "auto"

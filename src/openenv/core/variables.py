@@ -1,0 +1,74 @@
+"""Settings of a program, read from environment variables."""
+
+import os
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from openenv.core.exceptions import ConfigurationError
+
+
+class VariableSettings(BaseModel):
+    """Base of a class of settings whose fields are environment variables.
+
+    A subclass declares its fields with their types, bounds and defaults. The field ``timeout_s`` of a class with the
+    prefix ``MY_`` is the variable ``MY_TIMEOUT_S``. Flags are written ``1`` or ``0``.
+
+    Attributes:
+        PREFIX: What the names of the variables begin with.
+
+    Example:
+        >>> from pydantic import Field
+        >>> class Settings(VariableSettings):
+        ...     PREFIX = "MY_"
+        ...     size: int = Field(3, ge=1)
+        >>> Settings.from_variables({"MY_SIZE": "5"}).size
+        5
+        >>> Settings.from_variables({"MY_SIZE": "0"})
+        Traceback (most recent call last):
+            ...
+        openenv.core.exceptions.base.ConfigurationError: MY_SIZE is '0'; expected greater than or equal to 1.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    PREFIX: ClassVar[str]
+
+    @classmethod
+    def from_variables(cls, variables: Mapping[str, str] | None = None) -> Self:
+        """Read the settings; a variable that is not set, or empty, leaves the default.
+
+        Args:
+            variables: The variables; by default those of the process.
+
+        Raises:
+            ConfigurationError: A variable has a value that is not allowed; the message names both.
+        """
+        given = cls.fields_of(os.environ if variables is None else variables)
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = str(first["loc"][0])
+            reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected").rstrip(".")
+            raise ConfigurationError(f"{cls.variable(field)} is {given[field]!r:.100}; {reason}.") from error
+
+    @classmethod
+    def fields_of(cls, variables: Mapping[str, str]) -> dict[str, object]:
+        """Return the values of the fields that variables set; a subclass may read further variables here.
+
+        Args:
+            variables: The variables.
+        """
+        texts = {name: variables.get(cls.variable(name), "") for name in cls.model_fields}
+        return {name: text for name, text in texts.items() if text}
+
+    @classmethod
+    def variable(cls, field: str) -> str:
+        """Return the name of a field's variable.
+
+        Args:
+            field: Name of the field.
+        """
+        return f"{cls.PREFIX}{field.upper()}"
