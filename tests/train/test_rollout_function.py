@@ -19,7 +19,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.env_spec import EnvSpec
+from openenv.train.env_spec import EnvSpec, EnvSpecs
 from openenv.train.generation import backends
 from openenv.train.generation.decoder import Decoder
 from openenv.train.quiet import quiet_libraries
@@ -84,7 +84,7 @@ def make_spec(stairs_server: RunningServer) -> Iterator[Callable[..., EnvSpec]]:
 
 def make_trainer(
     folder: Path,
-    spec: EnvSpec,
+    spec: EnvSpec | EnvSpecs,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     rollout_func: RolloutFunction | None = None,
@@ -372,6 +372,80 @@ def test_a_first_observation_that_leaves_no_room_is_an_error(make_spec: Any, tmp
     rollout = RolloutFunction(spec, actions="text")
     with pytest.raises(ConfigurationError, match="max_context is 4096"):
         rollout(prompts_of(spec), make_trainer(tmp_path, spec, chat_model(tokenizer), tokenizer))
+
+
+class TestSeveralEnvironments:
+    @pytest.mark.parametrize("actions", ["tools", "text"])
+    def test_each_prompt_is_played_in_its_own(self, make_spec: Any, tmp_path: Path, actions: Any) -> None:
+        low, high = make_spec([0, 4, 8, 12], system_prompt="Low."), make_spec([3, 7], max_turns=2)
+        specs = EnvSpecs({"low": low, "high": high})
+        tokenizer = chat_tokenizer(QWEN3)
+        model = chat_model(tokenizer)
+        rollout = RolloutFunction(specs, actions=actions, max_action_tokens=6, fallback="up", unreadable="tell")
+        prompts = list(specs.train_dataset["prompt"])
+        fields = rollout(prompts, make_trainer(tmp_path, low, model, tokenizer, rollout))
+        assert_exact(fields, model)
+        assert fields["environment_name"] == ["low", "high", "low", "low", "high", "low"]
+        for number, name in enumerate(fields["environment_name"]):
+            shown = tokenizer.decode(fields["prompt_ids"][number])
+            assert ("Low." in shown, "step of 1" in shown, "step of 4" in shown) == (
+                name == "low",
+                name == "low",
+                name == "high",
+            )
+            assert fields["episode_length"][number] <= (6 if name == "low" else 2)
+
+    def test_a_training_learns_from_each_environment_s_rewards(self, make_spec: Any, tmp_path: Path) -> None:
+        specs = EnvSpecs(
+            {"low": make_spec(), "high": make_spec([3, 7], max_turns=2)}, order=["high", *["low"] * 12, "high"]
+        )
+        model, tokenizer = plain_setting()
+        settings = {"max_steps": 4, "per_device_train_batch_size": 8, "shuffle_dataset": False}
+        trainer = make_trainer(tmp_path, specs, model, tokenizer, specs.rollout_func, **settings)
+        with quiet_libraries():
+            trainer.train()
+        rows = [row for row in trainer.state.log_history if "low/episode/length" in row]
+        assert ["high/episode/length" in row for row in rows] == [True, False, False, False]
+        assert rows[0]["high/episode/length"] == 2
+        assert 2 < rows[0]["low/episode/length"] <= 6
+        assert "rewards/high_reward/mean" in rows[0]
+
+    def test_prompts_of_others_and_another_order_are_refused(self, make_spec: Any, tmp_path: Path) -> None:
+        specs = EnvSpecs({"low": make_spec()})
+        model, tokenizer = plain_setting()
+        trainer = make_trainer(tmp_path, specs, model, tokenizer, specs.rollout_func)
+        with pytest.raises(ConfigurationError, match="prompt of the train_dataset of these EnvSpecs"):
+            specs.rollout_func(prompts_of(make_spec()), trainer)
+        for order in (["high"], ["low"] * 13):
+            with pytest.raises(ConfigurationError, match="Expected the order of the rows of low"):
+                _ = EnvSpecs(specs.specs, order).train_dataset
+
+
+def test_an_illegal_answer_costs_what_is_learned_from(make_spec: Any, tmp_path: Path) -> None:
+    spec = make_spec()
+    model, tokenizer = plain_setting()
+    rollout = RolloutFunction(spec, fallback="up", illegal_penalty=0.5)
+    fields = rollout(prompts_of(spec), make_trainer(tmp_path, spec, model, tokenizer, rollout))
+    assert sum(fields["illegal_actions"])
+    assert list(map(len, fields["illegal_texts"])) == fields["illegal_actions"]
+    learned = [
+        reward - 0.5 * illegal
+        for reward, illegal in zip(fields["environment_reward"], fields["illegal_actions"], strict=True)
+    ]
+    assert fields["training_reward"] == spec.reward_funcs[0](**fields) == pytest.approx(learned)
+
+
+def test_an_episode_is_cut_off_at_max_context(make_spec: Any, tmp_path: Path) -> None:
+    spec = make_spec(max_turns=100)
+    tokenizer = chat_tokenizer(CHATML)
+    rollout = RolloutFunction(spec, actions="text", max_action_tokens=6, max_context=150)
+    trainer = make_trainer(tmp_path, spec, chat_model(tokenizer), tokenizer, rollout)
+    fields = rollout(prompts_of(spec), trainer)
+    lengths = [
+        len(prompt) + len(done) for prompt, done in zip(fields["prompt_ids"], fields["completion_ids"], strict=True)
+    ]
+    assert max(lengths) <= 150
+    assert "max_context" in fields["cut_by"]
 
 
 def test_wrong_settings_are_refused(make_spec: Any) -> None:

@@ -43,7 +43,9 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_SESSIONS = 1024
 _IMAGE_PREFIX = "docker:"
+# What the last message of a prompt says of its row.
 _TASK = "task"
+_ENVIRONMENT = "environment"
 
 
 class EnvSpec:
@@ -55,7 +57,7 @@ class EnvSpec:
     Args:
         target: Name of an installed environment (``wordle``), an environment's folder, the address of a running server,
             another world's environment as ``PREFIX:ID`` (``ors:http://host:8080``, ``gymnasium:CartPole-v1``), or an
-            image as ``docker:IMAGE``.
+            image as ``docker:IMAGE``; or `Sessions` that are open.
         tasks: What to play: a number of seeds; the name of a split that the environment lists; a list of tasks, each a
             mapping of what ``reset`` takes; a ``datasets.Dataset`` of such. By default seeds.
         num_tasks: How many tasks at most. By default all that are listed, and of seeds 1000.
@@ -94,7 +96,7 @@ class EnvSpec:
 
     def __init__(
         self,
-        target: str | Path,
+        target: str | Path | Sessions,
         *,
         tasks: "int | str | Iterable[Mapping[str, Any]] | Dataset | None" = None,
         num_tasks: int | None = None,
@@ -111,7 +113,7 @@ class EnvSpec:
         _check_known(unknown)
         _check_least("max_turns", max_turns)
         _check_least("sessions", sessions)
-        self.name = _short_name(target)
+        self.name = target.name if isinstance(target, Sessions) else _short_name(target)
         self.system_prompt = system_prompt
         self.instructions = instructions
         self.max_turns = max_turns
@@ -144,6 +146,11 @@ class EnvSpec:
     def client(self) -> SyncEnvClient[Any, Any, Any]:
         """The client that all sessions are made of; it starts the server on its first use."""
         return self.pool.client
+
+    @property
+    def environments(self) -> Mapping[str, Self]:
+        """This spec, by the name that a run of one environment has for it: none."""
+        return {"": self}
 
     @property
     def tools(self) -> EnvironmentTools:
@@ -185,6 +192,10 @@ class EnvSpec:
     def reward_funcs(self) -> list[Any]:
         """One reward function, an ``EnvironmentReward``: the sum of the environment's rewards."""
         return [] if self._gives_reward else [EnvironmentReward()]
+
+    def environment_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> str:
+        """Name the environment of a prompt, as `environments` does; there is one only."""
+        return ""
 
     def task_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
         """Find what ``reset`` is passed for a prompt of the dataset.
@@ -236,7 +247,8 @@ class EnvSpec:
             observation: What the model is shown of the reset, or the reset's result.
         """
         shown = call_content(observation) if isinstance(observation, StepResult) else observation
-        *before, last = ({key: value for key, value in message.items() if key != _TASK} for message in prompt)
+        own = (_TASK, _ENVIRONMENT)
+        *before, last = ({key: value for key, value in message.items() if key not in own} for message in prompt)
         return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]
 
     def check_shown(self, observation: Any) -> None:
@@ -282,20 +294,26 @@ class EnvSpec:
 
     def __repr__(self) -> str:
         """Name the environment."""
-        return f"EnvSpec({str(self._target)!r})"
+        return f"EnvSpec({str(self._described_target)!r})"
+
+    @property
+    def _described_target(self) -> str | Path:
+        return self.name if isinstance(self._target, Sessions) else self._target
 
     @cached_property
     def _opened_pool(self) -> Sessions:
+        if isinstance(self._target, Sessions):
+            return self._target
         return Sessions(self.name, _client(self._target, self._sessions, self._client_options))
 
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:
         """What ``reset`` takes, against which the spec's own parameters have been checked."""
         schema: Mapping[str, Any] | None = self.client.schemas().get("reset")
-        check_reset_parameters(schema, self._reset, f"EnvSpec({str(self._target)!r})")
+        check_reset_parameters(schema, self._reset, f"EnvSpec({str(self._described_target)!r})")
         if isinstance(self._tasks, Sequence) and not isinstance(self._tasks, str):
             for row in self.rows:
-                check_reset_parameters(schema, row, f"EnvSpec({str(self._target)!r}, tasks=...)")
+                check_reset_parameters(schema, row, f"EnvSpec({str(self._described_target)!r}, tasks=...)")
         return schema
 
     @cached_property
@@ -326,12 +344,13 @@ class EnvSpecs:
 
     Args:
         specs: The environments by the names that the dataset's column ``environment`` has for them.
+        order: The name of each row's environment, in the dataset's order; by default they are interleaved evenly.
 
     Attributes:
         specs: As above.
 
     Raises:
-        ConfigurationError: There are none.
+        ConfigurationError: There are none, or ``order`` names more or other rows than there are.
 
     Example::
 
@@ -345,22 +364,58 @@ class EnvSpecs:
             trainer.train()
     """
 
-    def __init__(self, specs: Mapping[str, EnvSpec]) -> None:
+    def __init__(self, specs: Mapping[str, EnvSpec], order: Sequence[str] | None = None) -> None:
         if not specs:
             raise ConfigurationError("Expected at least one EnvSpec, got none.")
         self.specs = dict(specs)
+        self._order = order
 
     @cached_property
     def train_dataset(self) -> "Dataset":
-        """The tasks of all of them, interleaved evenly, with the column ``environment``."""
-        places = sorted(
-            ((index + 0.5) / len(spec.rows), number, name, index)
-            for number, (name, spec) in enumerate(self.specs.items())
-            for index in range(len(spec.rows))
-        )
-        prompts = [self.specs[name]._prompt(index) for _, _, name, index in places]
-        rows = [self.specs[name].rows[index] for _, _, name, index in places]
-        return _dataset(prompts, rows, environment=[name for _, _, name, _ in places])
+        """The tasks of all of them, interleaved, with the column ``environment``."""
+        names = self._interleaved() if self._order is None else list(self._order)
+        left = {name: iter(range(len(spec.rows))) for name, spec in self.specs.items()}
+        try:
+            places = [(name, next(left[name])) for name in names]
+        except (KeyError, StopIteration) as error:
+            raise ConfigurationError(
+                f"Expected the order of the rows of {', '.join(self.specs)}, got {names!r:.200}."
+            ) from error
+        prompts = [self._prompt(name, index) for name, index in places]
+        return _dataset(prompts, [self.specs[name].rows[index] for name, index in places], environment=names)
+
+    @property
+    def environments(self) -> Mapping[str, EnvSpec]:
+        """The environments by their names."""
+        return self.specs
+
+    def environment_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> str:
+        """Name the environment of a prompt.
+
+        Args:
+            prompt: The prompt.
+
+        Raises:
+            ConfigurationError: It is no prompt of the dataset of these specs.
+        """
+        last = None if isinstance(prompt, str) or not prompt else prompt[-1]
+        name = last.get(_ENVIRONMENT) if isinstance(last, Mapping) else None
+        if name not in self.specs:
+            raise ConfigurationError(
+                f"Expected a prompt of the train_dataset of these EnvSpecs ({', '.join(self.specs)}), got "
+                f"{prompt!r:.200}. Its last message names the environment, under the key {_ENVIRONMENT!r}."
+            )
+        return str(name)
+
+    @cached_property
+    def rollout_func(self) -> "RolloutFunction":
+        """Plays a batch of episodes, each environment its own, with all of its sessions stepped at once.
+
+        See ``openenv.train.rollout_function.RolloutFunction``, which can also be made by hand.
+        """
+        from openenv.train.rollout_function import RolloutFunction  # it imports what generation needs
+
+        return RolloutFunction(self)
 
     @property
     def environment_factory(self) -> dict[str, Callable[[], Any]]:
@@ -371,6 +426,18 @@ class EnvSpecs:
     def reward_funcs(self) -> list[Any]:
         """One ``EnvironmentReward`` for each environment, which gives ``None`` where another one was played."""
         return [EnvironmentReward(name) for name, spec in self.specs.items() if not spec._gives_reward]
+
+    def _interleaved(self) -> list[str]:
+        places = sorted(
+            ((index + 0.5) / len(spec.rows), number, name)
+            for number, (name, spec) in enumerate(self.specs.items())
+            for index in range(len(spec.rows))
+        )
+        return [name for _, _, name in places]
+
+    def _prompt(self, name: str, index: int) -> Prompt:
+        *before, last = self.specs[name]._prompt(index)
+        return [*before, {**last, _ENVIRONMENT: name}]
 
     def close(self) -> None:
         """Close all of them."""

@@ -36,6 +36,7 @@ class EnvironmentReward:
         environments: Sequence[ToolEnvironment] | None = None,
         environment: Sequence[str] | None = None,
         environment_reward: Sequence[float | None] | None = None,
+        training_reward: Sequence[float | None] | None = None,
         episode_length: Sequence[int] | None = None,
         illegal_actions: Sequence[int] | None = None,
         log_metric: Any = None,
@@ -47,6 +48,7 @@ class EnvironmentReward:
             environments: The environments that they were played in.
             environment: Names of these, where there are several.
             environment_reward: From a ``rollout_func``: the sum of the rewards, ``None`` where the environment failed.
+            training_reward: From there: the same less a penalty for illegal actions; it is what the model learns from.
             episode_length: From there: the actions of each episode.
             illegal_actions: From there: how many of these were none.
             log_metric: TRL's logger of scalars.
@@ -74,7 +76,8 @@ class EnvironmentReward:
             _raise_if_most_failed([environments[index].error for index in played])
         if log_metric is not None and played:
             self._log(log_metric, played, environment_reward, episode_length, illegal_actions)
-        return [reward if is_mine else None for reward, is_mine in zip(environment_reward, mine, strict=True)]
+        rewards = environment_reward if training_reward is None else training_reward
+        return [reward if is_mine else None for reward, is_mine in zip(rewards, mine, strict=True)]
 
     def _log(
         self,
