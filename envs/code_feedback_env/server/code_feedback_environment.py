@@ -42,8 +42,8 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
     in a sandbox, anew for each attempt; what is right is compared outside.
 
     Args:
-        tasks: A file of tasks, see ``TaskFile``; by default the one that ``CODE_FEEDBACK_TASKS`` names, else they are
-            made by chance.
+        tasks: A file of tasks, see ``CodeTaskFile``; by default the one that ``CODE_FEEDBACK_TASKS`` names, else they
+            are made by chance.
         sandbox: ``auto``, ``bubblewrap`` or ``none``; by default what ``CODE_FEEDBACK_SANDBOX`` says, else ``auto``.
 
     Raises:

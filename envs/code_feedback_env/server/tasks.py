@@ -1,24 +1,21 @@
 """Where tasks come from: made by chance of the problems, or read from a file of one's own."""
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from keyword import iskeyword
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.seeding import rng
-from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
+from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
 
 from ..models import DIFFICULTIES
 from ..problems import PROBLEMS, Problem, Values
 from .grading import Test, as_json_values, call_text
 
-TASKS_PER_SPLIT = 10_000
 SHOWN_TESTS = 3
 TESTS = 10
 
@@ -48,35 +45,15 @@ class CodeTask:
         return "\n".join([self.prompt, *(["For example:", *shown] if shown else [])])
 
 
-class TaskSource(TaskListing):
-    """Tasks in splits. They never change, so that copies of an environment share them."""
+class GeneratedCodeTasks(GeneratedTasks):
+    """Tasks made by chance of the problems, the same ones at the same place."""
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
-    @abstractmethod
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
-        """Make a task.
-
-        Args:
-            place: Which one.
-            difficulty: How hard it is to be.
+        """Make a task; of any difficulty where that is ``None``.
 
         Raises:
             InvalidRequestError: There is no such difficulty.
         """
-
-
-class GeneratedTasks(TaskSource):
-    """Tasks made by chance of the problems, the same ones at the same place."""
-
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
-
-    def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
-        """Make a task; of any difficulty where that is ``None``."""
         if difficulty is not None and difficulty not in DIFFICULTIES:
             known = ", ".join(DIFFICULTIES)
             raise InvalidRequestError(f"Expected difficulty to be one of {known}, got {difficulty!r:.100}.")
@@ -102,7 +79,7 @@ def _different(chance: Random, problem: Problem, values: Values) -> list[list[An
     return found
 
 
-class TaskFile(TaskSource):
+class CodeTaskFile(TaskFile):
     """Tasks of a file.
 
     Args:
@@ -115,18 +92,11 @@ class TaskFile(TaskSource):
     """
 
     def __init__(self, path: Path) -> None:
-        self._splits: Splits = read_tasks(path.resolve(), check_task)
-
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {split: len(tasks) for split, tasks in self._splits.items()}
+        super().__init__(path, check_task)
 
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
         """Read a task, which is as hard as it is."""
-        if difficulty is not None:
-            raise InvalidRequestError("The tasks come from a file: choose one by split and index, not by difficulty.")
-        task = self._splits[place.split][place.index]
+        task = self.row(place, difficulty=difficulty)
         tests = [Test(test["arguments"], test["expected"], test.get("shown", False)) for test in task["tests"]]
         return CodeTask(task["prompt"], task["function_name"], tuple(tests))
 
@@ -160,6 +130,6 @@ def is_function_name(name: object) -> bool:
 
 
 @cache
-def task_source(path: str | Path | None) -> TaskSource:
+def task_source(path: str | Path | None) -> CodeTaskFile | GeneratedCodeTasks:
     """Return the tasks of a file, read once; or, without one, those that are made by chance."""
-    return TaskFile(Path(path)) if path else GeneratedTasks()
+    return CodeTaskFile(Path(path)) if path else GeneratedCodeTasks()

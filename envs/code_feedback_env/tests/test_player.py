@@ -11,7 +11,7 @@ from code_feedback_env import CodeAction, CodeObservation
 from code_feedback_env.player import make_player
 from code_feedback_env.server.code_feedback_environment import CodeFeedbackEnvironment
 from code_feedback_env.server.grading import is_same
-from code_feedback_env.server.tasks import GeneratedTasks
+from code_feedback_env.server.tasks import GeneratedCodeTasks
 from openenv.core.tasks import TaskRef
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -43,7 +43,7 @@ def score(seed: int, player: Player) -> float:
 
 def share_passed_here(index: int) -> float:
     """The share of a task's tests that the player's first code passes, without a sandbox: it is our own code."""
-    task = GeneratedTasks().make(TaskRef("train", index), None)
+    task = GeneratedCodeTasks().make(TaskRef("train", index), None)
     action = make_player(0)(CodeObservation(status="ok", prompt=task.text, function_name=task.function_name))
     namespace: dict[str, Any] = {}
     exec(action.code, namespace)

@@ -29,7 +29,7 @@ from ..models import (
 )
 from .answers import Rows, is_right, rows_of
 from .tables import table_text, tables_text
-from .tasks import GeneratedTasks, SqlTask, TaskFile, TaskSource
+from .tasks import GeneratedSqlTasks, SqlTask, SqlTaskFile
 from .workers import QueryFailedError, Table, shared_workers
 
 SHOWN_ROWS = 50
@@ -50,7 +50,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
     Look at the tables, query them, and hand in the answer, which ends the episode. Statements may only read.
 
     Args:
-        tasks: A file of tasks, see ``TaskFile``; by default the one that ``SQL_TASKS`` names, else they are made by
+        tasks: A file of tasks, see ``SqlTaskFile``; by default the one that ``SQL_TASKS`` names, else they are made by
             chance.
     """
 
@@ -212,9 +212,9 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
 
 
 @cache
-def task_source(path: str | Path | None) -> TaskSource:
+def task_source(path: str | Path | None) -> SqlTaskFile | GeneratedSqlTasks:
     """Return the tasks of a file, read once; or, without one, those that are made by chance."""
-    return TaskFile(Path(path)) if path else GeneratedTasks()
+    return SqlTaskFile(Path(path)) if path else GeneratedSqlTasks()
 
 
 def _columns_of(task: SqlTask) -> dict[str, list[str]]:

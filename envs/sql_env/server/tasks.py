@@ -1,21 +1,17 @@
 """Where tasks come from: made by chance, or read from a file of one's own."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
 from openenv.core.seeding import rng
-from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
+from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
 
 from ..models import DATABASES, DIFFICULTIES
 from ..questions import QUESTIONS
 from .databases import make_database
 from .workers import shared_workers
-
-TASKS_PER_SPLIT = 10_000
 
 
 @dataclass(frozen=True)
@@ -39,36 +35,15 @@ class SqlTask:
     difficulty: str | None = None
 
 
-class TaskSource(TaskListing):
-    """Tasks in splits. They never change, so that copies of an environment share them."""
+class GeneratedSqlTasks(GeneratedTasks):
+    """Databases and questions made by chance, the same ones at the same place."""
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
-    @abstractmethod
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
-        """Make a task.
-
-        Args:
-            place: Which one.
-            database: The database that it is to be about.
-            difficulty: How hard it is to be.
+        """Make a task; what is ``None`` is left to chance.
 
         Raises:
             InvalidRequestError: There is no such database or difficulty.
         """
-
-
-class GeneratedTasks(TaskSource):
-    """Databases and questions made by chance, the same ones at the same place."""
-
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
-
-    def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
-        """Make a task; what is ``None`` is left to chance."""
         _check("database", database, DATABASES)
         _check("difficulty", difficulty, DIFFICULTIES)
         chance = rng("sql", place.split, place.index)
@@ -85,7 +60,7 @@ class GeneratedTasks(TaskSource):
         return SqlTask(database, image, kind.asked(values), kind.answered(values), kind.ordered, difficulty)
 
 
-class TaskFile(TaskSource):
+class SqlTaskFile(TaskFile):
     """Tasks of a file, each with its database beside it.
 
     Args:
@@ -99,24 +74,13 @@ class TaskFile(TaskSource):
     """
 
     def __init__(self, path: Path) -> None:
-        self._folder = path.resolve().parent
-        self._splits: Splits = read_tasks(path.resolve(), check_task)
-        for database in {task["database"] for tasks in self._splits.values() for task in tasks}:
+        super().__init__(path, check_task)
+        for database in {task["database"] for tasks in self.splits.values() for task in tasks}:
             self._find(database)
-
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {split: len(tasks) for split, tasks in self._splits.items()}
 
     def make(self, place: TaskRef, database: str | None, difficulty: str | None) -> SqlTask:
         """Read a task, which says itself what it is about."""
-        if database is not None or difficulty is not None:
-            raise InvalidRequestError(
-                "The tasks come from a file, and say themselves what they are about: choose one by split and index, "
-                "not by database or difficulty."
-            )
-        task = self._splits[place.split][place.index]
+        task = self.row(place, database=database, difficulty=difficulty)
         file = self._find(task["database"])
         data = shared_workers().build(file.read_text(encoding="utf-8")) if file.suffix == ".sql" else file
         return SqlTask(
@@ -124,9 +88,9 @@ class TaskFile(TaskSource):
         )
 
     def _find(self, name: str) -> Path:
-        file = (self._folder / name).resolve()
-        if not file.is_relative_to(self._folder) or not file.is_file():
-            raise ConfigurationError(f"Expected the database {name!r} as a file in the tasks' folder, {self._folder}.")
+        file = (self.folder / name).resolve()
+        if not file.is_relative_to(self.folder) or not file.is_file():
+            raise ConfigurationError(f"Expected the database {name!r} as a file in the tasks' folder, {self.folder}.")
         return file
 
 

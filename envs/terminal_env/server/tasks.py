@@ -1,55 +1,31 @@
 """Where tasks come from: made by chance, or read from a file of one's own."""
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import ValidationError
 
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError
 from openenv.core.seeding import rng
-from openenv.core.tasks import Splits, Task, TaskListing, TaskRef, read_tasks
+from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
 
 from ..models import DIFFICULTIES
 from .families import FAMILIES
 from .task_format import TerminalTask
 
-TASKS_PER_SPLIT = 10_000
 _MOST_FILE_BYTES = 2**20
 
 
-class TaskSource(TaskListing):
-    """Tasks in splits. They never change, so that copies of an environment share them."""
+class GeneratedTerminalTasks(GeneratedTasks):
+    """Tasks made by chance, the same ones at the same place."""
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self
-
-    @abstractmethod
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
-        """Make a task.
-
-        Args:
-            place: Which one.
-            family: Of what kind it is to be.
-            difficulty: How hard it is to be.
+        """Make a task; what is ``None`` is left to chance.
 
         Raises:
             InvalidRequestError: There is no such family or difficulty.
         """
-
-
-class GeneratedTasks(TaskSource):
-    """Tasks made by chance, the same ones at the same place."""
-
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {"train": TASKS_PER_SPLIT, "validation": TASKS_PER_SPLIT, "test": TASKS_PER_SPLIT}
-
-    def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
-        """Make a task; what is ``None`` is left to chance."""
         _check_known("family", family, tuple(FAMILIES))
         _check_known("difficulty", difficulty, DIFFICULTIES)
         chance = rng("terminal", place.split, place.index)
@@ -57,7 +33,7 @@ class GeneratedTasks(TaskSource):
         return FAMILIES[family or chosen[0]](chance, difficulty or chosen[1])
 
 
-class TaskFile(TaskSource):
+class TerminalTaskFile(TaskFile):
     """Tasks of a file.
 
     Args:
@@ -70,33 +46,23 @@ class TaskFile(TaskSource):
     """
 
     def __init__(self, path: Path) -> None:
-        self._folder = path.resolve().parent
-        self._splits: Splits = read_tasks(path.resolve(), check_task)
-        for tasks in self._splits.values():
+        super().__init__(path, check_task)
+        for tasks in self.splits.values():
             for task in tasks:
                 self._files(task)
 
-    @property
-    def task_counts(self) -> Mapping[str, int]:
-        """How many tasks each split has."""
-        return {split: len(tasks) for split, tasks in self._splits.items()}
-
     def make(self, place: TaskRef, family: str | None, difficulty: str | None) -> TerminalTask:
         """Read a task, which says itself what it is."""
-        if family is not None or difficulty is not None:
-            raise InvalidRequestError(
-                "The tasks come from a file: choose one by split and index, not by family or difficulty."
-            )
-        task = self._splits[place.split][place.index]
+        task = self.row(place, family=family, difficulty=difficulty)
         return TerminalTask.model_validate(_without_folder(task) | {"files": self._files(task)})
 
     def _files(self, task: Task) -> dict[str, str]:
         files: dict[str, str] = dict(task.get("files") or {})
         if task.get("folder") is None:
             return files
-        folder = (self._folder / task["folder"]).resolve()
-        if not folder.is_relative_to(self._folder) or not folder.is_dir():
-            raise ConfigurationError(f"Expected {task['folder']!r} as a folder beside the tasks, in {self._folder}.")
+        folder = (self.folder / task["folder"]).resolve()
+        if not folder.is_relative_to(self.folder) or not folder.is_dir():
+            raise ConfigurationError(f"Expected {task['folder']!r} as a folder beside the tasks, in {self.folder}.")
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 files[file.relative_to(folder).as_posix()] = _text(file)
@@ -142,6 +108,6 @@ def _check_known(name: str, value: object, known: tuple[str, ...]) -> None:
 
 
 @cache
-def task_source(path: str | Path | None) -> TaskSource:
+def task_source(path: str | Path | None) -> TerminalTaskFile | GeneratedTerminalTasks:
     """Return the tasks of a file, read once; or, without one, those that are made by chance."""
-    return TaskFile(Path(path)) if path else GeneratedTasks()
+    return TerminalTaskFile(Path(path)) if path else GeneratedTerminalTasks()

@@ -45,8 +45,8 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
     lost.
 
     Args:
-        tasks: A file of tasks, see ``TaskFile``; by default the one that ``TERMINAL_TASKS`` names, else they are made
-            by chance.
+        tasks: A file of tasks, see ``TerminalTaskFile``; by default the one that ``TERMINAL_TASKS`` names, else they
+            are made by chance.
         sandbox: ``auto``, ``bubblewrap`` or ``none``; by default what ``TERMINAL_SANDBOX`` says, else ``auto``.
 
     Raises:

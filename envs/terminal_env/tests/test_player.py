@@ -10,7 +10,7 @@ from openenv.core.tasks import TaskRef
 from terminal_env import RunAction, SubmitAction, TerminalAction, TerminalObservation
 from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.player import make_player, plan
-from terminal_env.server.tasks import GeneratedTasks
+from terminal_env.server.tasks import GeneratedTerminalTasks
 from terminal_env.server.terminal_environment import TerminalEnvironment
 
 pytestmark = pytest.mark.needs("sandbox")
@@ -70,7 +70,7 @@ def test_who_only_submits_gets_nothing(environment: TerminalEnvironment) -> None
 
 
 def test_every_task_is_understood_and_others_are_left_alone() -> None:
-    tasks = GeneratedTasks()
+    tasks = GeneratedTerminalTasks()
     for index in range(200):
         assert plan(tasks.make(TaskRef("train", index), None, None).prompt)
     assert plan("Do something else.") == []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from code_feedback_env.server.tasks import SHOWN_TESTS, TESTS, GeneratedTasks, TaskFile, task_source
+from code_feedback_env.server.tasks import SHOWN_TESTS, TESTS, CodeTaskFile, GeneratedCodeTasks, task_source
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, TaskNotFoundError
 from openenv.core.tasks import TaskRef
 
@@ -16,7 +16,7 @@ TASK = {
 
 
 def test_a_place_has_one_task_and_others_have_others() -> None:
-    tasks = GeneratedTasks()
+    tasks = GeneratedCodeTasks()
     made = [tasks.make(TaskRef("train", index), None) for index in range(60)]
     assert [tasks.make(TaskRef("train", index), None) for index in range(60)] == made
     assert len({task.prompt for task in made}) > 40
@@ -28,7 +28,7 @@ def test_a_place_has_one_task_and_others_have_others() -> None:
 
 
 def test_a_difficulty_can_be_asked_for() -> None:
-    tasks = GeneratedTasks()
+    tasks = GeneratedCodeTasks()
     names = {
         difficulty: {tasks.make(TaskRef("train", index), difficulty).function_name for index in range(60)}
         for difficulty in ("easy", "medium", "hard")
@@ -42,7 +42,7 @@ def test_a_difficulty_can_be_asked_for() -> None:
 def test_ones_own_tasks(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text(json.dumps(TASK) + "\n")
-    tasks = TaskFile(file)
+    tasks = CodeTaskFile(file)
     assert tasks.task_counts == {"train": 1}
     task = tasks.make(TaskRef("train", 0), None)
     assert task.text.split("\n") == [TASK["prompt"], "For example:", "twice(1) returns 2"]
@@ -72,4 +72,4 @@ def test_what_is_no_task_is_said_at_the_start(tmp_path: Path, change: dict[str, 
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([TASK, TASK | change]))
     with pytest.raises(ConfigurationError, match=message):
-        TaskFile(file)
+        CodeTaskFile(file)

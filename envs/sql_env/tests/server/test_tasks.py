@@ -12,7 +12,7 @@ from openenv.core.tasks import TaskRef
 from sql_env import SubmitAction
 from sql_env.models import DATABASES, DIFFICULTIES
 from sql_env.server.sql_environment import SqlEnvironment
-from sql_env.server.tasks import GeneratedTasks, TaskFile
+from sql_env.server.tasks import GeneratedSqlTasks, SqlTaskFile
 from sql_env.server.workers import Workers
 
 TASK = {"question": "How many?", "reference": "SELECT count(*) FROM t", "database": "made.sql"}
@@ -34,8 +34,8 @@ def written(folder: Path, *tasks: object, name: str = "tasks.jsonl") -> Path:
 
 
 def test_a_place_is_a_task_and_splits_share_none() -> None:
-    tasks = GeneratedTasks()
-    assert tasks.make(TaskRef("train", 7), None, None) == GeneratedTasks().make(TaskRef("train", 7), None, None)
+    tasks = GeneratedSqlTasks()
+    assert tasks.make(TaskRef("train", 7), None, None) == GeneratedSqlTasks().make(TaskRef("train", 7), None, None)
     made = {
         split: {tasks.make(TaskRef(split, index), None, None).data for index in range(40)}
         for split in tasks.list_splits()
@@ -49,14 +49,14 @@ def test_a_place_is_a_task_and_splits_share_none() -> None:
 @pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_database_and_difficulty_can_be_chosen(database: str, difficulty: str) -> None:
-    task = GeneratedTasks().make(TaskRef("test", 3), database, difficulty)
+    task = GeneratedSqlTasks().make(TaskRef("test", 3), database, difficulty)
     assert (task.database, task.difficulty) == (database, difficulty)
 
 
 @pytest.mark.parametrize(("database", "difficulty"), [("bank", None), (None, "trivial"), (5, None), (None, ["easy"])])
 def test_others_are_refused(database: object, difficulty: object) -> None:
     with pytest.raises(InvalidRequestError, match=r"Expected (database|difficulty) to be one of"):
-        GeneratedTasks().make(TaskRef("train", 0), database, difficulty)  # type: ignore[arg-type]  # clients send anything
+        GeneratedSqlTasks().make(TaskRef("train", 0), database, difficulty)  # type: ignore[arg-type]  # clients send anything
 
 
 def test_tasks_of_a_file_are_played(folder: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_variable_names_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_splits_come_from_a_json_file(folder: Path) -> None:
     file = written(folder, {"train": [TASK], "test": [TASK, TASK]}, name="tasks.json")
-    assert TaskFile(file).task_counts == {"train": 1, "test": 2}
+    assert SqlTaskFile(file).task_counts == {"train": 1, "test": 2}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_splits_come_from_a_json_file(folder: Path) -> None:
 )
 def test_a_file_that_is_not_as_it_must_be_is_refused(folder: Path, task: object, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
-        TaskFile(written(folder, task))
+        SqlTaskFile(written(folder, task))
 
 
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -110,7 +110,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pyt
     outside.write_bytes((folder / "file.db").read_bytes())
     (folder / "link.db").symlink_to(outside)
     with pytest.raises(ConfigurationError, match="in the tasks' folder"):
-        TaskFile(written(folder, {**TASK, "database": "link.db"}))
+        SqlTaskFile(written(folder, {**TASK, "database": "link.db"}))
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_tasks_of_a_file_are_not_chosen_by_what_they_are_about(folder: Path) -> 
 
 
 def test_copies_share_the_tasks(folder: Path) -> None:
-    tasks = TaskFile(written(folder, TASK))
+    tasks = SqlTaskFile(written(folder, TASK))
     assert copy.deepcopy(tasks) is tasks
 
 
 def test_a_database_file_is_not_copied(folder: Path, workers: Workers) -> None:
-    task = TaskFile(written(folder, {**TASK, "database": "file.db"})).make(TaskRef("train", 0), None, None)
+    task = SqlTaskFile(written(folder, {**TASK, "database": "file.db"})).make(TaskRef("train", 0), None, None)
     assert task.data == folder.resolve() / "file.db"
     assert workers.query(task.data, task.reference, 10).rows == [[3]]

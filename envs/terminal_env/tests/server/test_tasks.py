@@ -8,7 +8,7 @@ from openenv.core.exceptions import ConfigurationError, InvalidRequestError
 from openenv.core.tasks import TaskRef
 from terminal_env.models import DIFFICULTIES, FAMILIES
 from terminal_env.server.task_format import ProgramCheck
-from terminal_env.server.tasks import GeneratedTasks, TaskFile
+from terminal_env.server.tasks import GeneratedTerminalTasks, TerminalTaskFile
 
 TASK: dict[str, Any] = {
     "prompt": "Write 42 to answer.txt.",
@@ -17,7 +17,7 @@ TASK: dict[str, Any] = {
 
 
 def test_a_place_has_one_task_and_others_have_others() -> None:
-    tasks = GeneratedTasks()
+    tasks = GeneratedTerminalTasks()
     made = [tasks.make(TaskRef("train", index), None, None) for index in range(100)]
     assert [tasks.make(TaskRef("train", index), None, None) for index in range(100)] == made
     assert {(task.family, task.difficulty) for task in made} == {(f, d) for f in FAMILIES for d in DIFFICULTIES}
@@ -28,7 +28,7 @@ def test_a_place_has_one_task_and_others_have_others() -> None:
 def test_no_file_that_the_agent_gets_tells_what_is_right(family: str) -> None:
     for index in range(20):
         for difficulty in DIFFICULTIES:
-            task = GeneratedTasks().make(TaskRef("train", index), family, difficulty)
+            task = GeneratedTerminalTasks().make(TaskRef("train", index), family, difficulty)
             assert (task.family, task.difficulty) == (family, difficulty)
             told = "\n".join([task.prompt, task.setup, *task.files.values()])
             for check in task.checks:
@@ -39,7 +39,7 @@ def test_no_file_that_the_agent_gets_tells_what_is_right(family: str) -> None:
 
 
 def test_what_is_not_there_is_refused() -> None:
-    tasks = GeneratedTasks()
+    tasks = GeneratedTerminalTasks()
     with pytest.raises(InvalidRequestError, match=r"Expected family to be one of config, files, .* got 'odd'"):
         tasks.make(TaskRef("train", 0), "odd", None)
     with pytest.raises(InvalidRequestError, match="Expected difficulty to be one of"):
@@ -50,7 +50,7 @@ def test_ones_own_tasks_with_a_folder_of_files(tmp_path: Path) -> None:
     (tmp_path / "box" / "deep").mkdir(parents=True)
     (tmp_path / "box" / "deep" / "a.txt").write_text("hello")
     (tmp_path / "tasks.jsonl").write_text(json.dumps(TASK | {"folder": "box", "files": {"b.txt": "b"}}) + "\n")
-    tasks = TaskFile(tmp_path / "tasks.jsonl")
+    tasks = TerminalTaskFile(tmp_path / "tasks.jsonl")
     task = tasks.make(TaskRef("train", 0), None, None)
     assert task.files == {"b.txt": "b", "deep/a.txt": "hello"}
     assert tasks.list_tasks("train") == [{"split": "train", "index": 0}]
@@ -78,7 +78,7 @@ def test_what_is_no_task_is_said_at_the_start(tmp_path: Path, change: dict[str, 
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([TASK, TASK | change]))
     with pytest.raises(ConfigurationError, match=message):
-        TaskFile(file)
+        TerminalTaskFile(file)
 
 
 def test_a_file_that_is_no_text_is_said_at_the_start(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_a_file_that_is_no_text_is_said_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "box" / "a.bin").write_bytes(b"\xff")
     (tmp_path / "tasks.json").write_text(json.dumps([TASK | {"folder": "box"}]))
     with pytest.raises(ConfigurationError, match="Expected a text in UTF-8"):
-        TaskFile(tmp_path / "tasks.json")
+        TerminalTaskFile(tmp_path / "tasks.json")

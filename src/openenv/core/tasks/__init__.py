@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from openenv.core.tasks.listed_tasks import TaskListing as TaskListing
     from openenv.core.tasks.listed_tasks import TaskRef as TaskRef
     from openenv.core.tasks.listed_tasks import read_tasks as read_tasks
+    from openenv.core.tasks.sources import GeneratedTasks as GeneratedTasks
+    from openenv.core.tasks.sources import TaskFile as TaskFile
+    from openenv.core.tasks.sources import TaskSource as TaskSource
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -26,6 +29,7 @@ else:
                 "TaskListing",
                 "TaskRef",
                 "read_tasks",
-            )
+            ),
+            "openenv.core.tasks.sources": ("GeneratedTasks", "TaskFile", "TaskSource"),
         },
     )
