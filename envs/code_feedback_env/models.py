@@ -1,12 +1,13 @@
 """What a player sends in the code feedback environment, and what comes back."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from openenv.core.env_server.types import Action, Observation, State
 
-DIFFICULTIES = ("easy", "medium", "hard")
+Difficulty = Literal["easy", "medium", "hard"]
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 MAX_ATTEMPTS = 5
 
 

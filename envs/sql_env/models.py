@@ -1,13 +1,15 @@
 """What a player sends in the SQL environment, and what comes back."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from openenv.core.env_server.types import Action, Observation, State
 
-DATABASES = ("flights", "library", "shop")
-DIFFICULTIES = ("easy", "medium", "hard")
+Database = Literal["flights", "library", "shop"]
+Difficulty = Literal["easy", "medium", "hard"]
+DATABASES: tuple[Database, ...] = get_args(Database)
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 MAX_SQL = 10_000
 MAX_QUERIES = 10
 MAX_ANSWER_ROWS = 1_000

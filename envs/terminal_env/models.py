@@ -1,13 +1,15 @@
 """What an agent does in the terminal, and what comes back."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from openenv.core.env_server.types import Action, Observation, State
 
-FAMILIES = ("config", "files", "logs", "repository", "script", "tables")
-DIFFICULTIES = ("easy", "medium", "hard")
+Family = Literal["config", "files", "logs", "repository", "script", "tables"]
+Difficulty = Literal["easy", "medium", "hard"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 MAX_STEPS = 30
 MAX_TEXT = 100_000
 

@@ -38,6 +38,7 @@ class Particulars:
         steps: After how many steps an episode is cut off here.
         varying: Fields of observations that tell of the machine, such as durations.
         needs: What it needs of the machine beside Python, by the names of the mark ``needs``.
+        refused: Values that a reset refuses, by the names of its parameters.
     """
 
     illegal: Mapping[str, Any] | None
@@ -45,12 +46,13 @@ class Particulars:
     steps: int = 24
     varying: frozenset[str] = field(default_factory=frozenset)
     needs: tuple[str, ...] = ()
+    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 # By import path.
 PARTICULARS = {
     "echo_env": Particulars(illegal=None),
-    "openspiel_env": Particulars(illegal={"action_id": 77}),
+    "openspiel_env": Particulars(illegal={"action_id": 77}, refused={"game_name": (5,), "game_params": ([1],)}),
     "openspiel_env.blackjack": Particulars(illegal={"move": "split"}),
     "openspiel_env.catch": Particulars(illegal={"move": "up"}),
     "openspiel_env.game_2048": Particulars(illegal={"move": "north"}),
@@ -60,14 +62,38 @@ PARTICULARS = {
         sessions=16,
         varying=frozenset({"execution_time_ms"}),
         needs=("sandbox",),
+        refused={"difficulty": ("odd", ["easy"]), "max_attempts": (0, 1001, "many")},
     ),
-    "coding_env": Particulars(illegal=None, sessions=16, needs=("sandbox",)),
+    "coding_env": Particulars(
+        illegal=None, sessions=16, needs=("sandbox",), refused={"max_steps": (0, -1, 1.5, "three", [3])}
+    ),
     "reasoning_gym_env": Particulars(illegal=None, needs=("reasoning-gym",)),
-    "sql_env": Particulars(illegal={"type": "schema", "table": "no_such_table"}),
-    "sudoku_env": Particulars(illegal={"row": 1, "col": 1, "number": 1}),
-    "terminal_env": Particulars(illegal={"type": "run", "command": "a\0b"}, sessions=16, needs=("sandbox", "git")),
-    "textarena_env": Particulars(illegal=None),
-    "wordle_env": Particulars(illegal={"word": "abc"}),
+    "sql_env": Particulars(
+        illegal={"type": "schema", "table": "no_such_table"},
+        refused={"database": ("bank", 5), "difficulty": ("trivial", ["easy"]), "max_queries": (0, 10**6)},
+    ),
+    "sudoku_env": Particulars(
+        illegal={"row": 1, "col": 1, "number": 1},
+        refused={"difficulty": ("extreme", ["easy"]), "hints": (-1, 82, "few"), "max_moves": (0, 1001)},
+    ),
+    "terminal_env": Particulars(
+        illegal={"type": "run", "command": "a\0b"},
+        sessions=16,
+        needs=("sandbox", "git"),
+        refused={"family": ("odd",), "difficulty": ("odd",), "max_steps": (0, 1001, "many")},
+    ),
+    "textarena_env": Particulars(
+        illegal=None,
+        refused={
+            "env_id": (5,),
+            "num_players": (0, 16),
+            "max_turns": (0, "many"),
+            "opponents": ("clever", ["random"]),
+            "player_id": ("first",),
+            "history": ("all",),
+        },
+    ),
+    "wordle_env": Particulars(illegal={"word": "abc"}, refused={"word_length": (2, 10, -1, "five", None, [5])}),
 }
 
 

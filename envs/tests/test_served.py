@@ -204,6 +204,16 @@ def test_a_refused_action_leaves_the_episode_as_it_was(
         assert play_alone(package, particulars, client, 1, disturb) == together[1]
 
 
+def test_a_refused_reset_leaves_the_episode_as_it_was(particulars: Particulars, server: str) -> None:
+    with GenericEnvClient(base_url=server).sync() as client:
+        client.reset(seed=3, episode_id="goes on")
+        for name, values in particulars.refused.items():
+            for value in values:
+                with pytest.raises(RequestRejectedError, match=f"Wrong parameters of reset: {name}"):
+                    client.reset(**{name: value})
+        assert client.state()["episode_id"] == "goes on"
+
+
 def test_another_seed_gives_another_episode(together: list[Transcript]) -> None:
     """Of the seed of the environment or of the player, whichever counts."""
     assert any(transcript != together[0] for transcript in together)

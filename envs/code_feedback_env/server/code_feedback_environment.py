@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 from uuid import uuid4
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, ResetNeededError
 from openenv.core.sandbox import Kind, SandboxLimits, SandboxPool
 from openenv.core.tasks import TaskListing, TaskRef
 
-from ..models import MAX_ATTEMPTS, CodeAction, CodeFeedbackState, CodeObservation
+from ..models import MAX_ATTEMPTS, CodeAction, CodeFeedbackState, CodeObservation, Difficulty
 from .feedback import Verdict, judge
 from .settings import Settings
 from .tasks import CodeTask, is_function_name, task_source
@@ -70,8 +72,8 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         episode_id: str | None = None,
         split: str | None = None,
         index: int | None = None,
-        difficulty: str | None = None,
-        max_attempts: int = MAX_ATTEMPTS,
+        difficulty: Difficulty | None = None,
+        max_attempts: Annotated[int, Field(ge=1, le=_MOST_ATTEMPTS)] = MAX_ATTEMPTS,
         tests: bool = True,
     ) -> CodeObservation:
         """Ask for a function.
@@ -82,7 +84,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
             split: ``train``, which is the default, ``validation`` or ``test``; those of the file where there is one.
             index: The task's index in its split.
             difficulty: ``easy``, ``medium`` or ``hard``; left to the task where it is ``None``.
-            max_attempts: How often code may be handed in, 1 to 1,000.
+            max_attempts: How often code may be handed in.
             tests: Whether there is a task. Without one, all code that defines the function that it names gets 1.0, as
                 often as one likes.
 
@@ -90,10 +92,9 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
             The task.
 
         Raises:
-            InvalidRequestError: There is no such task, difficulty, or number. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode goes on.
+            InvalidRequestError: The tasks come from a file, which has no difficulties.
         """
-        if type(max_attempts) is not int or not 1 <= max_attempts <= _MOST_ATTEMPTS:
-            raise InvalidRequestError(f"Expected max_attempts from 1 to {_MOST_ATTEMPTS}, got {max_attempts!r:.100}.")
         name = {"episode_id": episode_id or str(uuid4())}
         if tests is False:
             self._begin(None, CodeFeedbackState(**name))

@@ -8,11 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from openenv.core.exceptions import InvalidRequestError
 from openenv.core.seeding import rng
 from openenv.core.tasks import GeneratedTasks, Task, TaskFile, TaskRef
 
-from ..models import DIFFICULTIES
 from ..problems import PROBLEMS, Problem, Values
 from .grading import Test, as_json_values, call_text
 
@@ -49,14 +47,7 @@ class GeneratedCodeTasks(GeneratedTasks):
     """Tasks made by chance of the problems, the same ones at the same place."""
 
     def make(self, place: TaskRef, difficulty: str | None) -> CodeTask:
-        """Make a task; of any difficulty where that is ``None``.
-
-        Raises:
-            InvalidRequestError: There is no such difficulty.
-        """
-        if difficulty is not None and difficulty not in DIFFICULTIES:
-            known = ", ".join(DIFFICULTIES)
-            raise InvalidRequestError(f"Expected difficulty to be one of {known}, got {difficulty!r:.100}.")
+        """Make a task; of any difficulty where that is ``None``."""
         chance = rng("code_feedback", place.split, place.index)
         problem = chance.choice([one for one in PROBLEMS if difficulty in (None, one.difficulty)])
         values = problem.parameters(chance)

@@ -1,10 +1,12 @@
 """The coding environment: an interpreter in a sandbox for each episode."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 from uuid import uuid4
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import ResetNeededError
 from openenv.core.sandbox import Execution, Sandbox
 
 from ..models import CodeAction, CodeObservation, CodeState
@@ -38,7 +40,10 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
         self._shown = ""
 
     def reset(
-        self, seed: int | None = None, episode_id: str | None = None, max_steps: int | None = None
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        max_steps: Annotated[int, Field(ge=1)] | None = None,
     ) -> CodeObservation:
         """Start an episode with a fresh interpreter and an empty disk.
 
@@ -49,12 +54,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
         Returns:
             An observation of nothing.
-
-        Raises:
-            InvalidRequestError: ``max_steps`` is no number of steps. The running episode goes on.
         """
-        if max_steps is not None and (type(max_steps) is not int or max_steps < 1):
-            raise InvalidRequestError(f"max_steps is {max_steps!r}; expected a whole number of at least 1, or null.")
         self.close()
         self._sandbox = self._pool.take()
         if seed is not None:

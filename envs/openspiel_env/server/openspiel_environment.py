@@ -56,8 +56,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             InvalidRequestError: There is no such game, it cannot be played with these parameters, or it has no such
                 player as the server's agent. The running episode goes on.
         """
-        name = _text(self._settings.game_name if game_name is None else game_name)
-        params = _object({} if game_params is None else game_params)
+        name = self._settings.game_name if game_name is None else game_name
+        params = dict(game_params or {})
         seed = randbits(64) if seed is None else seed
         game = load_game(name, params, seed)
         player = self._settings.agent_player
@@ -127,18 +127,6 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         """What each player gained since the last observation."""
         gained, self._gained = self._gained, episode.returns
         return [now - before for now, before in zip(self._gained, gained, strict=True)]
-
-
-def _text(game_name: object) -> str:
-    if not isinstance(game_name, str):
-        raise InvalidRequestError(f"game_name is {game_name!r}; expected a text, such as 'catch'.")
-    return game_name
-
-
-def _object(game_params: object) -> dict[str, Any]:
-    if not isinstance(game_params, Mapping):
-        raise InvalidRequestError(f'game_params is {game_params!r}; expected an object, such as {{"rows": 8}}.')
-    return dict(game_params)
 
 
 def _refusal(action: int, episode: Episode) -> str:

@@ -113,7 +113,7 @@ def make_database(name: str, chance: Random) -> sqlite3.Connection:
     """Make a database and fill it.
 
     Args:
-        name: One of ``DATABASES`` in ``models``.
+        name: One of ``Database`` in ``models``.
         chance: Decides about the rows.
 
     Returns:

@@ -3,14 +3,15 @@
 import os
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from uuid import uuid4
+
+from pydantic import Field
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import (
     ConfigurationError,
     IllegalActionError,
-    InvalidRequestError,
     ResetNeededError,
 )
 from openenv.core.tasks import TaskListing, TaskRef
@@ -19,6 +20,8 @@ from ..models import (
     MAX_ANSWER_ROWS,
     MAX_QUERIES,
     Answer,
+    Database,
+    Difficulty,
     QueryAction,
     SchemaAction,
     SqlAction,
@@ -71,9 +74,9 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
         episode_id: str | None = None,
         split: str | None = None,
         index: int | None = None,
-        database: str | None = None,
-        difficulty: str | None = None,
-        max_queries: int = MAX_QUERIES,
+        database: Database | None = None,
+        difficulty: Difficulty | None = None,
+        max_queries: Annotated[int, Field(ge=1, le=_MAX_QUERIES)] = MAX_QUERIES,
     ) -> SqlObservation:
         """Make a database and ask a question about it.
 
@@ -84,16 +87,15 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
             index: The task's index in its split.
             database: ``flights``, ``library`` or ``shop``; left to the task where it is ``None``.
             difficulty: ``easy``, ``medium`` or ``hard``; left to the task where it is ``None``.
-            max_queries: Queries that may be run, 1 to 1,000.
+            max_queries: Queries that may be run.
 
         Returns:
             The question, and the tables.
 
         Raises:
-            InvalidRequestError: There is no such task, database, difficulty, or number. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode goes on.
+            InvalidRequestError: The tasks come from a file, which says itself what they are about.
         """
-        if type(max_queries) is not int or not 1 <= max_queries <= _MAX_QUERIES:
-            raise InvalidRequestError(f"Expected max_queries from 1 to {_MAX_QUERIES}, got {max_queries!r:.100}.")
         place = self._tasks.choose_task(split, index, seed)
         task = self._tasks.make(place, database, difficulty)
         self._tables, self._expected = _columns_of(task), _answer_to(task, place)

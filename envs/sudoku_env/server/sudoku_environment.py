@@ -1,10 +1,12 @@
 """The Sudoku environment: episodes over the puzzles."""
 
-from typing import ClassVar, cast, get_args
+from typing import Annotated, ClassVar
 from uuid import uuid4
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, ResetNeededError
 
 from ..game import Game, Outcome, cell_at, place_of
 from ..grid import CELLS
@@ -38,8 +40,8 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
         seed: int | None = None,
         episode_id: str | None = None,
         difficulty: Difficulty = "easy",
-        hints: int = 3,
-        max_moves: int | None = None,
+        hints: Annotated[int, Field(ge=0, le=len(CELLS))] = 3,
+        max_moves: Annotated[int, Field(ge=1, le=MOST_MOVES)] | None = None,
     ) -> SudokuObservation:
         """Draw a puzzle and start an episode.
 
@@ -47,21 +49,16 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             seed: The same seed gives the same puzzle of a difficulty; ``None`` gives any.
             episode_id: Name of the episode; a new one is made up where there is none.
             difficulty: ``very-easy`` (60 clues), ``easy`` (45), ``medium`` (36) or ``hard`` (28).
-            hints: Cells whose candidates an observation tells, 0 to 81.
+            hints: Cells whose candidates an observation tells.
             max_moves: Moves in the episode; by default twice as many as there are empty cells.
 
         Returns:
             The puzzle, with no reward.
-
-        Raises:
-            InvalidRequestError: A parameter is not allowed. The running episode goes on.
         """
-        level = _difficulty(difficulty)
-        shown = _number("hints", hints, 0, len(CELLS))
-        moves = 2 * (len(CELLS) - CLUES[level]) if max_moves is None else max_moves
-        game = Game(make_puzzle(seed, level), _number("max_moves", moves, 1, MOST_MOVES))
+        moves = 2 * (len(CELLS) - CLUES[difficulty]) if max_moves is None else max_moves
+        game = Game(make_puzzle(seed, difficulty), moves)
         self._episode_id = episode_id or str(uuid4())
-        self._difficulty, self._hints = level, shown
+        self._difficulty, self._hints = difficulty, hints
         self._game, self._outcome = game, None
         return self._observation(game)
 
@@ -138,15 +135,3 @@ def _signals(game: Game, outcome: Outcome) -> dict[str, float]:
 def _hint(cell: int, numbers: list[int]) -> SudokuHint:
     row, col = place_of(cell)
     return SudokuHint(row=row, col=col, numbers=numbers)
-
-
-def _difficulty(value: object) -> Difficulty:
-    if not isinstance(value, str) or value not in get_args(Difficulty):
-        raise InvalidRequestError(f"difficulty is {value!r}; expected one of {', '.join(get_args(Difficulty))}.")
-    return cast("Difficulty", value)
-
-
-def _number(name: str, value: object, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise InvalidRequestError(f"{name} is {value!r}; expected a whole number from {least} to {most}.")
-    return value

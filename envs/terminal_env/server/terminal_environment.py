@@ -1,14 +1,15 @@
 """The terminal environment: episodes over tasks, each in a sandbox of its own."""
 
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 from uuid import uuid4
+
+from pydantic import Field
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import (
     ConfigurationError,
     IllegalActionError,
-    InvalidRequestError,
     ResetNeededError,
     SandboxFileError,
 )
@@ -18,6 +19,8 @@ from openenv.core.tasks import TaskListing, TaskRef
 from ..models import (
     MAX_STEPS,
     MAX_TEXT,
+    Difficulty,
+    Family,
     ReadFileAction,
     RunAction,
     SubmitAction,
@@ -74,9 +77,9 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
         episode_id: str | None = None,
         split: str | None = None,
         index: int | None = None,
-        family: str | None = None,
-        difficulty: str | None = None,
-        max_steps: int = MAX_STEPS,
+        family: Family | None = None,
+        difficulty: Difficulty | None = None,
+        max_steps: Annotated[int, Field(ge=1, le=_MOST_STEPS)] = MAX_STEPS,
     ) -> TerminalObservation:
         """Lay out a task in a new sandbox.
 
@@ -88,17 +91,16 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
             family: ``config``, ``files``, ``logs``, ``repository``, ``script`` or ``tables``; left to the task where it
                 is ``None``.
             difficulty: ``easy``, ``medium`` or ``hard``; left to the task where it is ``None``.
-            max_steps: Actions that may be done, 1 to 1,000.
+            max_steps: Actions that may be done.
 
         Returns:
             The task.
 
         Raises:
-            InvalidRequestError: There is no such task, family, difficulty, or number. The running episode goes on.
+            TaskNotFoundError: There is no such task. The running episode goes on.
+            InvalidRequestError: The tasks come from a file, which has no families and difficulties.
             ConfigurationError: The task's files can't be made as it says.
         """
-        if type(max_steps) is not int or not 1 <= max_steps <= _MOST_STEPS:
-            raise InvalidRequestError(f"Expected max_steps from 1 to {_MOST_STEPS}, got {max_steps!r:.100}.")
         place = self._tasks.choose_task(split, index, seed)
         task = self._tasks.make(place, family, difficulty)
         self.close()

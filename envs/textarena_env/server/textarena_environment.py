@@ -1,11 +1,13 @@
 """The TextArena environment: a game for each episode, chosen at the reset."""
 
 from secrets import randbits
-from typing import Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar
 from uuid import uuid4
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import ResetNeededError
 
 from ..models import History, Opponents, TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
 from ..rewards import RewardProvider, build_reward_providers
@@ -39,8 +41,8 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         seed: int | None = None,
         episode_id: str | None = None,
         env_id: str | None = None,
-        num_players: int | None = None,
-        max_turns: int | None = None,
+        num_players: Annotated[int, Field(ge=1, le=MOST_PLAYERS)] | None = None,
+        max_turns: Annotated[int, Field(ge=1)] | None = None,
         opponents: Opponents | None = None,
         player_id: int = 0,
         history: History | None = None,
@@ -65,16 +67,13 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             InvalidRequestError: A parameter is not allowed, or does not go with the game. The running episode goes on.
         """
         settings = self._settings
-        env_id = settings.env_id if env_id is None else _text(env_id)
-        players = None if num_players is None else _number("num_players", num_players, MOST_PLAYERS)
-        cap = settings.max_turns if max_turns is None else _number("max_turns", max_turns)
-        kind = _one_of("opponents", settings.opponents if opponents is None else opponents, get_args(Opponents))
-        form = _one_of("history", settings.history if history is None else history, get_args(History))
+        env_id = settings.env_id if env_id is None else env_id
+        cap = settings.max_turns if max_turns is None else max_turns
         seed = randbits(64) if seed is None else seed
         options = settings.options if env_id == settings.env_id else {}
-        game = start(env_id, players, settings.num_players, seed, options)
-        seat, others = self._seats(kind, game, player_id, seed)
-        self._episode = Episode(game, seat, others, form, cap)  # type: ignore[arg-type]  # checked above
+        game = start(env_id, num_players, settings.num_players, seed, options)
+        seat, others = self._seats(opponents or settings.opponents, game, player_id, seed)
+        self._episode = Episode(game, seat, others, history or settings.history, cap)
         self._providers = build_reward_providers(env_id)
         self._state = TextArenaState(
             episode_id=episode_id or str(uuid4()), env_id=env_id, num_players=game.num_players, max_turns=cap
@@ -105,14 +104,12 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         return self._state
 
     @staticmethod
-    def _seats(kind: str, game: Game, player_id: object, seed: int | str) -> tuple[int | None, dict[int, Opponent]]:
+    def _seats(kind: Opponents, game: Game, player_id: int, seed: int | str) -> tuple[int | None, dict[int, Opponent]]:
         if game.num_players == 1:
             return 0, {}
         if kind == "self":
             return None, {}
-        if type(player_id) is not int:
-            raise InvalidRequestError(f"player_id is {player_id!r}; expected a seat's number, such as 0.")
-        return player_id, seat_opponents(kind, game, player_id, seed)  # type: ignore[arg-type]  # checked by reset
+        return player_id, seat_opponents(kind, game, player_id, seed)
 
     def _observation(self, episode: Episode, action: TextArenaAction | None = None) -> TextArenaObservation:
         observation, new = episode.observe()
@@ -159,22 +156,3 @@ def _ending(episode: Episode) -> dict[str, Any]:
         return {"truncated": True, "reason": f"The episode was cut off after {episode.messages} messages."}
     rewards = {str(player): reward for player, reward in sorted(episode.game.rewards.items())}
     return {"rewards": rewards, "reason": episode.game.reason(episode.viewer)}
-
-
-def _text(env_id: object) -> str:
-    if not isinstance(env_id, str):
-        raise InvalidRequestError(f"env_id is {env_id!r}; expected a text, such as 'Wordle-v0'.")
-    return env_id
-
-
-def _number(name: str, value: object, most: int | None = None) -> int:
-    if type(value) is not int or value < 1 or (most is not None and value > most):
-        limits = "of 1 or more" if most is None else f"from 1 to {most}"
-        raise InvalidRequestError(f"{name} is {value!r}; expected a whole number {limits}.")
-    return value
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    if value not in allowed or not isinstance(value, str):
-        raise InvalidRequestError(f"{name} is {value!r}; expected one of {', '.join(allowed)}.")
-    return value

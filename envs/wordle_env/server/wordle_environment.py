@@ -1,14 +1,16 @@
 """The Wordle environment: episodes over the rules and the word lists."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from uuid import uuid4
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, ResetNeededError
 
 from ..models import WordleAction, WordleObservation, WordleState
 from ..rules import MAX_GUESSES, Game, objection
-from ..words import LONGEST, SHORTEST, WordList, word_list
+from ..words import LONGEST, SHORTEST, word_list
 from .board import coloured, in_words
 
 
@@ -27,21 +29,23 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
         self._episode_id: str | None = None
         self._game: Game | None = None
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, word_length: int = 5) -> WordleObservation:
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        word_length: Annotated[int, Field(ge=SHORTEST, le=LONGEST)] = 5,
+    ) -> WordleObservation:
         """Choose a secret word and start an episode.
 
         Args:
             seed: The same seed gives the same secret word, with the same word lists; ``None`` gives any.
             episode_id: Name of the episode; a new one is made up where there is none.
-            word_length: Letters of the secret word, 3 to 9.
+            word_length: Letters of the secret word.
 
         Returns:
             The empty board.
-
-        Raises:
-            InvalidRequestError: There are no words of this length. The running episode goes on.
         """
-        words = _words(word_length)
+        words = word_list(word_length)
         self._episode_id = episode_id or str(uuid4())
         self._game = Game(words.secret(seed))
         return self._observation(self._game)
@@ -100,11 +104,3 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
             target_word=game.secret.upper() if game.over else None,
             text=in_words(game),
         )
-
-
-def _words(length: object) -> WordList:
-    if type(length) is not int or not SHORTEST <= length <= LONGEST:
-        raise InvalidRequestError(
-            f"word_length is {length!r}; expected a whole number: there are words of {SHORTEST} to {LONGEST} letters."
-        )
-    return word_list(length)

@@ -18,7 +18,7 @@ def test_an_environment_is_told_from_its_name(openenv: Any) -> None:
     for heading in ("Action  WordleAction", "Observation  WordleObservation", "Reward", "End", "Reset", "Player"):
         assert heading in lines
     assert "  word  text  The word, in upper or lower case." in lines
-    assert any(line.startswith("  word_length  whole number, by default 5  Letters of the secret") for line in lines)
+    assert any(line.startswith("  word_length  3 to 9, by default 5  Letters of the secret word.") for line in lines)
     assert "Example  while `openenv serve wordle` runs" in lines
     assert "from wordle_env import WordleAction, WordleEnv" in lines
     assert lines[-1].startswith("wordle_env, in /")

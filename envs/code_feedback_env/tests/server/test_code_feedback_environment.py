@@ -74,9 +74,8 @@ def test_another_functions_name_is_refused_and_not_counted(environment: CodeFeed
 def test_what_reset_refuses_leaves_the_episode(environment: CodeFeedbackEnvironment) -> None:
     environment.reset(seed=2)
     before = environment.state
-    for refused in ({"max_attempts": 0}, {"max_attempts": True}, {"difficulty": "odd"}, {"seed": "x"}):
-        with pytest.raises(InvalidRequestError):
-            environment.reset(**refused)
+    with pytest.raises(InvalidRequestError):
+        environment.reset(seed="x")  # type: ignore[arg-type]
     for refused in ({"split": "none"}, {"index": -1}):
         with pytest.raises(TaskNotFoundError):
             environment.reset(**refused)

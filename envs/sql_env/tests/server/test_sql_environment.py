@@ -145,11 +145,6 @@ def test_before_a_reset_and_after_the_end_there_is_nothing_to_do(environment: Sq
         ({"index": 10_000}, TaskNotFoundError),
         ({"index": "1"}, TaskNotFoundError),
         ({"seed": "1"}, InvalidRequestError),
-        ({"database": "bank"}, InvalidRequestError),
-        ({"difficulty": "trivial"}, InvalidRequestError),
-        ({"max_queries": 0}, InvalidRequestError),
-        ({"max_queries": True}, InvalidRequestError),
-        ({"max_queries": 10**6}, InvalidRequestError),
     ],
 )
 def test_a_reset_that_cannot_be_leaves_the_episode_as_it_was(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, ResetNeededError
 from sudoku_env import SudokuAction, SudokuObservation
 from sudoku_env.player import make_player
 from sudoku_env.puzzles import make_puzzle
@@ -85,27 +85,6 @@ def test_it_ends_without_a_reward_when_the_moves_are_used_up() -> None:
 def test_there_is_nothing_to_fill_before_a_reset() -> None:
     with pytest.raises(ResetNeededError):
         write(SudokuEnvironment(), 1, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("task", "says"),
-    [
-        ({"difficulty": "extreme"}, "expected one of very-easy, easy, medium, hard"),
-        ({"difficulty": ["easy"]}, "expected one of very-easy"),
-        ({"hints": -1}, "expected a whole number from 0 to 81"),
-        ({"hints": True}, "expected a whole number"),
-        ({"hints": "3"}, "expected a whole number"),
-        ({"max_moves": 0}, "from 1 to 1000"),
-        ({"max_moves": 1001}, "from 1 to 1000"),
-        ({"max_moves": 5.0}, "from 1 to 1000"),
-    ],
-)
-def test_a_wrong_task_is_refused_and_the_episode_goes_on(task: dict[str, Any], says: str) -> None:
-    environment = medium(episode_id="goes on")
-    write(environment, 1, 3, 5)
-    with pytest.raises(InvalidRequestError, match=says):
-        environment.reset(**task)
-    assert (environment.state.episode_id, environment.state.board[0]) == ("goes on", "2.56.819.")
 
 
 def test_hints_are_as_many_as_are_asked_for() -> None:

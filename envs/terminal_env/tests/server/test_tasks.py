@@ -38,14 +38,6 @@ def test_no_file_that_the_agent_gets_tells_what_is_right(family: str) -> None:
                     assert check.text not in told
 
 
-def test_what_is_not_there_is_refused() -> None:
-    tasks = GeneratedTerminalTasks()
-    with pytest.raises(InvalidRequestError, match=r"Expected family to be one of config, files, .* got 'odd'"):
-        tasks.make(TaskRef("train", 0), "odd", None)
-    with pytest.raises(InvalidRequestError, match="Expected difficulty to be one of"):
-        tasks.make(TaskRef("train", 0), None, "odd")
-
-
 def test_ones_own_tasks_with_a_folder_of_files(tmp_path: Path) -> None:
     (tmp_path / "box" / "deep").mkdir(parents=True)
     (tmp_path / "box" / "deep" / "a.txt").write_text("hello")

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
 
@@ -21,7 +22,11 @@ class SizedEnvironment(CounterEnvironment):
     """Begins with a total of its size."""
 
     def reset(  # type: ignore[override]
-        self, seed: int | None = None, size: int = 3, level: Literal["easy", "hard"] = "easy", episode_id: Any = None
+        self,
+        seed: int | None = None,
+        size: Annotated[int, Field(ge=0, le=9)] = 3,
+        level: Literal["easy", "hard"] = "easy",
+        episode_id: Any = None,
     ) -> Total:
         first = super().reset(seed)
         assert isinstance(size, int)
@@ -54,6 +59,8 @@ class TestV1:
         with GenericEnvClient(base_url=server.url).sync() as client:
             with pytest.raises(RequestRejectedError, match="size: Input should be a valid integer"):
                 client.reset(size="four")
+            with pytest.raises(RequestRejectedError, match="size: Input should be less than or equal to 9, got 10"):
+                client.reset(size=10)
             with pytest.raises(RequestRejectedError, match="level: Input should be 'easy' or 'hard'"):
                 client.reset(level="esay")
             assert client.reset(size="4").observation["total"] == 4
@@ -107,7 +114,13 @@ class TestHTTP:
 def test_the_schema_is_published_and_parameters_are_checked_against_it(server: RunningServer) -> None:
     with GenericEnvClient(base_url=server.url).sync() as client:
         schema = client.schemas()["reset"]
-    assert schema["properties"]["size"] == {"title": "Size", "type": "integer", "default": 3}
+    assert schema["properties"]["size"] == {
+        "title": "Size",
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 9,
+        "default": 3,
+    }
     check_reset_parameters(schema, {"size": 4, "seed": None, "level": "hard", "episode_id": "x"})
     with pytest.raises(ConfigurationError, match=r"--reset: reset does not take 'sizze' \(did you mean 'size'\?\)"):
         check_reset_parameters(schema, {"sizze": 4}, "--reset")
