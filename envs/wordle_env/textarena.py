@@ -14,6 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from openenv.core.client_tools import ToolClient
+from openenv.core.client_types import StepResult
+
+from .models import WordleAction, WordleObservation, WordleState
 from .rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES
 
 _WHOLE = "MESSAGE"  # the category of a message that holds the transcript from its beginning
@@ -119,3 +123,43 @@ class Board:
         if self.over:
             standing = "Solved." if self.solved else "The episode is over."
         return "\n".join([*rows, *([self.refusal] if self.refusal else []), standing])
+
+
+class TextArenaWordleClient(ToolClient[WordleAction, WordleObservation, WordleState]):
+    """Client of Wordle that also reads and writes what a TextArena server has, and shows it as this environment's.
+
+    Each session has a board of its own; on a server of this environment there is none.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # What these hold is replaced and never changed: further sessions of this client begin as its copies.
+        self._board: Board | None = None
+        self._sent = ""
+
+    def _step_payload(self, action: WordleAction) -> dict[str, Any]:
+        payload = super()._step_payload(action)
+        if self._board is None:
+            return payload
+        self._sent = action.word.strip().lower()
+        return {"message": f"[{self._sent}]"}
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[WordleObservation]:
+        return super()._parse_result(self._translated(payload) if is_textarena(payload.get("observation")) else payload)
+
+    def _translated(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The answer of a TextArena server as one of this environment."""
+        self._board = (self._board or Board()).after(payload, self._sent)
+        reward = None if self._board.is_untouched else float(self._board.solved)
+        return {**payload, "observation": self._board.fields(), "reward": reward}
+
+    def _parse_state(self, payload: dict[str, Any]) -> WordleState:
+        if self._board is None:
+            return super()._parse_state(payload)
+        return WordleState(
+            episode_id=payload.get("episode_id"),
+            step_count=payload.get("step_count", 0),
+            word_length=self._board.word_length,
+            guesses=list(self._board.guesses),
+            solved=self._board.solved,
+        )
