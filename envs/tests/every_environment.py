@@ -67,7 +67,9 @@ PARTICULARS = {
     "coding_env": Particulars(
         illegal=None, sessions=16, needs=("sandbox",), refused={"max_steps": (0, -1, 1.5, "three", [3])}
     ),
-    "reasoning_gym_env": Particulars(illegal=None, needs=("reasoning-gym",)),
+    "reasoning_gym_env": Particulars(
+        illegal=None, needs=("reasoning-gym",), refused={"dataset": (5,), "config": ([1],)}
+    ),
     "sql_env": Particulars(
         illegal={"type": "schema", "table": "no_such_table"},
         refused={"database": ("bank", 5), "difficulty": ("trivial", ["easy"]), "max_queries": (0, 10**6)},

@@ -1,6 +1,5 @@
 """The reasoning-gym environment: any of the datasets, chosen anew with each reset."""
 
-import os
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -13,8 +12,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, InvalidRequestError
 
 from ..models import AnswerAction, ReasoningObservation, ReasoningState
-
-DEFAULT_DATASET = "chain_sum"
+from .settings import Settings
 
 
 class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, ReasoningState]):
@@ -39,9 +37,9 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
         self, dataset: str | None = None, config: Mapping[str, Any] | None = None, sandbox: str | None = None
     ) -> None:
         super().__init__()
-        self._sandbox = sandbox or os.environ.get("REASONING_GYM_SANDBOX") or None
-        name = dataset or os.environ.get("REASONING_GYM_DATASET", DEFAULT_DATASET)
-        self._default = self._open(name, _config_of_server() if config is None else config)
+        settings = Settings.from_variables()
+        self._sandbox = sandbox or settings.sandbox
+        self._default = self._open(dataset or settings.dataset, settings.config if config is None else config)
         self._playing = self._default
 
     def reset(
@@ -128,7 +126,10 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
             arguments = self._default.arguments if name == self._default.dataset else {}
         if (name, arguments) == (self._playing.dataset, self._playing.arguments):
             return self._playing
-        _check_kinds(name, arguments)
+        if _names_a_path(arguments):
+            raise InvalidRequestError(
+                "Expected a config without paths: no file of the server's machine can be named here."
+            )
         try:
             return self._open(name, arguments)
         except (ConfigurationError, EnvironmentNotFoundError) as error:
@@ -137,16 +138,6 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
     def _open(self, dataset: str, config: Mapping[str, Any]) -> ReasoningEnvironment:
         _check(dataset, to_json(config, serialize_unknown=True), self._sandbox)
         return ReasoningEnvironment(dataset, config)
-
-
-def _check_kinds(dataset: object, config: object) -> None:
-    """Refuse what a client may not ask for; nobody has checked it."""
-    if not isinstance(dataset, str) or not isinstance(config, dict):
-        raise InvalidRequestError(
-            f"Expected dataset to be a name and config an object, got {dataset!r:.100} and {config!r:.100}."
-        )
-    if _names_a_path(config):
-        raise InvalidRequestError("Expected a config without paths: no file of the server's machine can be named here.")
 
 
 def _names_a_path(value: object) -> bool:
@@ -162,16 +153,3 @@ def _names_a_path(value: object) -> bool:
 def _check(dataset: str, config: bytes, sandbox: str | None) -> None:
     """Check a dataset as ``check_dataset`` does, once: it makes the dataset for that, which takes some a second."""
     check_dataset(dataset, from_json(config), sandbox)
-
-
-def _config_of_server() -> dict[str, Any]:
-    text = os.environ.get("REASONING_GYM_CONFIG", "{}")
-    try:
-        config = from_json(text)
-    except ValueError as error:
-        raise ConfigurationError(f"Expected REASONING_GYM_CONFIG to be JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise ConfigurationError(
-            f'Expected REASONING_GYM_CONFIG to be an object like {{"size": 100}}, got {text:.100}.'
-        )
-    return config

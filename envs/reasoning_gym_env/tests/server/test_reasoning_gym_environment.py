@@ -108,7 +108,7 @@ def test_the_servers_own_dataset_is_asked_where_none_is_named(monkeypatch: pytes
 @pytest.mark.parametrize("config", ["[]", "{", "5"])
 def test_a_config_of_the_server_that_is_none_is_told(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REASONING_GYM_CONFIG", config)
-    with pytest.raises(ConfigurationError, match="Expected REASONING_GYM_CONFIG to be"):
+    with pytest.raises(ConfigurationError, match="REASONING_GYM_CONFIG is"):
         ReasoningGymEnvironment()
 
 
@@ -127,8 +127,6 @@ def test_a_dataset_of_the_server_that_is_none_is_told(monkeypatch: pytest.Monkey
     ("arguments", "error", "told"),
     [
         ({"dataset": "chainsum"}, InvalidRequestError, "Did you mean chain_sum"),
-        ({"dataset": 5}, InvalidRequestError, "Expected dataset to be a name"),
-        ({"dataset": "gcd", "config": [1]}, InvalidRequestError, "Expected dataset to be a name"),
         ({"config": {"terms": 3}}, InvalidRequestError, "unexpected keyword argument"),
         ({"config": {"min_terms": -1}}, InvalidRequestError, "AssertionError"),
         ({"config": {"min_terms": "many"}}, InvalidRequestError, "TypeError"),
