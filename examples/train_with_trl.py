@@ -1,7 +1,7 @@
 """Train on an environment with a GRPOTrainer of your own: your model, your arguments, your callbacks.
 
-``openenv train`` does all of this by itself. Here OpenEnv brings the rollouts only: `EpisodeRollouts` plays a batch of
-episodes through the environment's client, and TRL does the rest.
+``openenv train`` does all of this by itself. Here OpenEnv brings the tasks and the rollouts only: `RolloutFunction`
+plays a batch of episodes through the environment's client, and TRL does the rest.
 
 Run it as ``python examples/train_with_trl.py --steps 300``; less than some hundred steps only show that it works.
 """
@@ -9,14 +9,11 @@ Run it as ``python examples/train_with_trl.py --steps 300``; less than some hund
 import argparse
 import tempfile
 
-from datasets import Dataset  # type: ignore[import-untyped]
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.train import EpisodeRollouts, Sessions, TrainConfig, make_policy
-from openenv.train.grpo import episode_reward
+from openenv.train import EnvSpec, RolloutFunction, Sessions, TrainConfig, make_policy
 from openenv.train.quiet import quiet_libraries
-from openenv.train.seeds import training_seeds
 
 
 def main() -> None:
@@ -33,19 +30,20 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
     ):
         policy = make_policy(config, sessions)
-        # A prompt is the seed of an episode's reset; TRL repeats each of them num_generations times.
-        seeds = training_seeds(config.seed, config.steps * config.rollouts // config.group_size)
+        # A task is the seed of an episode's reset; TRL plays each of them num_generations times.
+        spec = EnvSpec(sessions, num_tasks=config.steps * config.rollouts // config.group_size)
         trainer = GRPOTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
-            rollout_func=EpisodeRollouts(policy, sessions, config),
-            reward_funcs=[episode_reward],
-            train_dataset=Dataset.from_dict({"prompt": [str(seed) for seed in seeds]}),
+            rollout_func=RolloutFunction(spec, illegal_penalty=config.illegal_penalty),
+            reward_funcs=spec.reward_funcs,
+            train_dataset=spec.train_dataset,
             args=GRPOConfig(
                 output_dir=folder,
                 max_steps=config.steps,
                 per_device_train_batch_size=config.rollouts,
                 num_generations=config.group_size,
+                max_completion_length=config.max_context,
                 learning_rate=config.learning_rate,
                 scale_rewards="batch",
                 logging_steps=1,

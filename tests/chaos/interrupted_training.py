@@ -17,7 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.train import grpo
 from openenv.train.config import TrainConfig
-from openenv.train.grpo import EpisodeRollouts
+from openenv.train.rollout_function import RolloutFunction
 from openenv.train.run import TrainResult, train
 from openenv.train.sessions import Sessions
 
@@ -26,12 +26,12 @@ _ROLLOUTS = 16
 _EPISODE = 9
 
 
-class _Recorder(EpisodeRollouts):
+class _Recorder(RolloutFunction):
     """Notes the reward of every episode that is trained on."""
 
     rewards: list[list[float]]
 
-    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+    def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         fields = super().__call__(prompts, trainer)
         self.rewards.append(fields["episode_reward"])
         return fields
@@ -96,7 +96,7 @@ def _trained(
     _Recorder.rewards, _CountedSessions.progress = [], Progress()
     with (
         ThreadPoolExecutor(1) as others,
-        patch.object(grpo, "EpisodeRollouts", _Recorder),
+        patch.object(grpo, "RolloutFunction", _Recorder),
         patch("openenv.train.joint.Sessions", _CountedSessions),
     ):
         disturbed = others.submit(disturb, server, effort, _CountedSessions.progress)

@@ -1,6 +1,5 @@
 """Several environments in one run."""
 
-import json
 import re
 import shlex
 from io import StringIO
@@ -22,7 +21,7 @@ from typer.testing import CliRunner
 from openenv.cli.__main__ import build_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig, load_config
-from openenv.train.joint import joint_prompts, turns
+from openenv.train.joint import open_sessions, training_spec, turns
 from openenv.train.report import AFTER, BEFORE, RANDOM, WARMED_UP, score_name
 from openenv.train.run import TrainResult, resume, train
 from openenv.train.scores import figure_name, sampled
@@ -73,12 +72,12 @@ def whole(settings: dict[str, Any]) -> TrainResult:
 def test_groups_are_played_by_share_each_with_its_own_resets(settings: dict[str, Any]) -> None:
     environments = {**settings["environments"]}
     environments["high"] = {**environments["high"], "curriculum": [{"steps": 2, "reset": {"height": 2}}]}
-    told = [
-        json.loads(prompt) for prompt in joint_prompts(TrainConfig(**settings | {"environments": environments}), {})
-    ]
-    assert [name for name, _ in told] == ["high", "low", "high"] * 4
-    assert [task["height"] for _, task in told] == [2, 1, 2, 2, 1, 5, 5, 1, 5, 5, 1, 5]
-    assert len({task["seed"] for _, task in told}) == 12
+    config = TrainConfig(**settings | {"environments": environments})
+    with open_sessions(config) as sessions:
+        dataset = training_spec(config, sessions).train_dataset
+    assert dataset["environment"] == ["high", "low", "high"] * 4
+    assert dataset["height"] == [2, 1, 2, 2, 1, 5, 5, 1, 5, 5, 1, 5]
+    assert len(set(dataset["seed"])) == 12
 
 
 def test_metrics_tell_of_each_environment(whole: TrainResult) -> None:

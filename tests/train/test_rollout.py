@@ -12,9 +12,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
+from openenv.train.conversation import TextDialogue
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.episodes import Episode
-from openenv.train.rollout import ModelPlayer, rollout_fields
+from openenv.train.rollout import ModelPlayer
 from openenv.train.sessions import Sessions
 from openenv.train.tiny import build_model, build_tokenizer
 
@@ -39,9 +40,8 @@ class Setting:
         temperature: float = 1.0,
         sampling_seed: int = 1,
     ) -> list[Episode]:
-        player = ModelPlayer(
-            self.model, self.dialogue, self.actions, sessions, max_turns=max_turns, max_context=max_context
-        )
+        playing = TextDialogue(self.dialogue, self.actions)
+        player = ModelPlayer(self.model, playing, sessions, max_turns=max_turns, max_context=max_context)
         generator = torch.Generator().manual_seed(sampling_seed)
         return player.play(seeds, temperature=temperature, generator=generator)
 
@@ -174,14 +174,22 @@ def test_a_failing_environment_spoils_only_its_own_episode(stairs: Sessions, tro
     assert [episode.error for episode in episodes[1:]] == [None] * 11
     for episode in episodes[1:]:
         setting.assert_exact(episode)
-    assert rollout_fields(episodes, 0.1)["training_reward"][0] is None
 
 
 def test_an_environment_that_mostly_fails_ends_the_training(stairs: Sessions) -> None:
     with pytest.raises(ServerExecutionError):
         tiny_setting(stairs).play(stairs, [CRASHING_SEEDS + 3] * 12)
     with pytest.raises(ServerExecutionError):
-        tiny_setting(stairs).play(stairs, [FAILING_RESET_SEEDS, *SEEDS[1:]])
+        tiny_setting(stairs).play(stairs, [*[FAILING_RESET_SEEDS] * 7, *SEEDS[7:]])
+
+
+def test_a_reset_that_fails_is_one_failed_episode(stairs: Sessions) -> None:
+    setting = tiny_setting(stairs)
+    failed, *others = setting.play(stairs, [FAILING_RESET_SEEDS, *SEEDS[1:]])
+    assert isinstance(failed.error, ServerExecutionError)
+    assert failed.turns == []
+    for episode in others:
+        setting.assert_exact(episode)
 
 
 def test_the_model_is_left_in_the_mode_it_was_in(stairs: Sessions) -> None:
@@ -193,18 +201,3 @@ def test_the_model_is_left_in_the_mode_it_was_in(stairs: Sessions) -> None:
         with pytest.raises(ServerExecutionError):
             setting.play(stairs, [FAILING_RESET_SEEDS])
         assert setting.model.training is training
-
-
-def test_the_fields_for_the_trainer(stairs: Sessions) -> None:
-    episodes = tiny_setting(stairs).play(stairs)
-    fields = rollout_fields(episodes, illegal_penalty=0.5)
-    assert {len(values) for values in fields.values()} == {12}
-    for number, episode in enumerate(episodes):
-        assert fields["prompt_ids"][number] == episode.prompt_ids
-        assert fields["completion_ids"][number] == episode.completion_ids
-        assert fields["logprobs"][number] == episode.logprobs
-        assert fields["env_mask"][number] == episode.env_mask
-        assert fields["training_reward"][number] == pytest.approx(episode.reward - 0.5 * episode.illegal_actions)
-        assert fields["episode_reward"][number] == episode.reward
-        assert fields["episode_length"][number] == len(episode.turns)
-        assert fields["illegal_actions"][number] == episode.illegal_actions

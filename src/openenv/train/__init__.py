@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from openenv.train.evaluation import evaluate_random_player as evaluate_random_player
     from openenv.train.evaluation import evaluate_scripted_player as evaluate_scripted_player
     from openenv.train.generation.completions import generate_rollout_completions as generate_rollout_completions
-    from openenv.train.grpo import EpisodeRollouts as EpisodeRollouts
     from openenv.train.grpo import make_trainer as make_trainer
     from openenv.train.intervals import Estimate as Estimate
     from openenv.train.intervals import mean_estimate as mean_estimate
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from openenv.train.report import draw_curve as draw_curve
     from openenv.train.report import write_report as write_report
     from openenv.train.rollout import ModelPlayer as ModelPlayer
-    from openenv.train.rollout import rollout_fields as rollout_fields
     from openenv.train.rollout_function import RolloutFunction as RolloutFunction
     from openenv.train.run import TrainResult as TrainResult
     from openenv.train.run import resume as resume
@@ -70,13 +68,13 @@ else:
             "openenv.train.evaluating": ("Evaluation", "TaskResult", "evaluate"),
             "openenv.train.evaluation": ("evaluate_policy", "evaluate_random_player", "evaluate_scripted_player"),
             "openenv.train.generation.completions": ("generate_rollout_completions",),
-            "openenv.train.grpo": ("EpisodeRollouts", "make_trainer"),
+            "openenv.train.grpo": ("make_trainer",),
             "openenv.train.intervals": ("Estimate", "mean_estimate", "share_estimate"),
             "openenv.train.play_settings": ("PlaySettings",),
             "openenv.train.players": ("RandomPlayer", "play_players"),
             "openenv.train.policy": ("Policy", "load_policy", "make_policy"),
             "openenv.train.report": ("draw_curve", "write_report"),
-            "openenv.train.rollout": ("ModelPlayer", "rollout_fields"),
+            "openenv.train.rollout": ("ModelPlayer",),
             "openenv.train.rollout_function": ("RolloutFunction",),
             "openenv.train.run": ("TrainResult", "resume", "train"),
             "openenv.train.run_folder": ("RunFolder",),

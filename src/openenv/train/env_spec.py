@@ -71,6 +71,8 @@ class EnvSpec:
             reward function; ``reward_funcs`` is then empty.
         client_options: Passed to the client, such as ``message_timeout_s`` and ``token``.
         reset: Passed to every ``reset``, beside the task, such as ``{"difficulty": "hard"}``.
+        warns_of_hidden_text: Whether to log a warning where the text of first observations is only in their metadata,
+            which no model is shown.
         **unknown: Nothing; an option that does not exist is an error that names the nearest.
 
     Attributes:
@@ -108,6 +110,7 @@ class EnvSpec:
         gives_reward: bool = False,
         client_options: Mapping[str, Any] | None = None,
         reset: Mapping[str, Any] | None = None,
+        warns_of_hidden_text: bool = True,
         **unknown: Never,
     ) -> None:
         _check_known(unknown)
@@ -125,7 +128,7 @@ class EnvSpec:
         self._gives_reward = gives_reward
         self._client_options = {"capacity_wait_s": CAPACITY_WAIT_S, **(client_options or {})}
         self._reset = dict(reset or {})
-        self._was_checked = False
+        self._was_checked = not warns_of_hidden_text
         self._lock = RLock()
         self._closed = False
 

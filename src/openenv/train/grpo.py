@@ -4,13 +4,11 @@ Each optimiser step plays ``rollouts`` episodes, in groups that share a seed: an
 better than its group. The trainer learns from the very tokens that the rollout sampled.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import torch
-from datasets import Dataset  # type: ignore[import-untyped]
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
@@ -20,66 +18,48 @@ from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, O
 from openenv.train.config import TrainConfig
 from openenv.train.generation.backends import backend_of
 from openenv.train.illegal_texts import IllegalTexts
-from openenv.train.joint import JointRollouts, joint_prompts
+from openenv.train.joint import training_spec
 from openenv.train.lora import lora_config
 from openenv.train.policy import Policy
-from openenv.train.rollout import rollout_fields
+from openenv.train.rollout_function import RolloutFunction
 from openenv.train.run_folder import RunFolder
-from openenv.train.run_tasks import training_tasks
-from openenv.train.seeds import derived_seed
 from openenv.train.sessions import Sessions
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["EpisodeRollouts", "MetricsFile", "episode_reward", "make_joint_trainer", "make_trainer", "takes_gpu"]
+__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer", "make_trainer", "takes_gpu"]
 
 KEPT_CHECKPOINTS = 2
 
 
-class EpisodeRollouts:
-    """TRL's ``rollout_func``: plays one episode for each prompt, where a prompt is what its reset is passed.
-
-    What is sampled in a step depends on the weights, the run's seed and the step's number, on nothing before it; so a
-    resumed run samples what an undisturbed one would. With vLLM the randomness is vLLM's.
+class NotedRollouts:
+    """TRL's ``rollout_func`` of a run, which notes the answers that were no legal action.
 
     Args:
-        policy: The policy that is trained.
-        sessions: The environment.
-        config: The run's settings.
-        name: Of the environment where there are several; another name, other draws.
-        illegal_texts: Counts the answers that are no legal action.
+        play: Plays the episodes.
+        illegal_texts: Counts these answers.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        sessions: Sessions,
-        config: TrainConfig,
-        name: str = "",
-        illegal_texts: IllegalTexts | None = None,
-    ) -> None:
-        self._player = policy.player(sessions, config)
-        self._config = config
-        self._name = [name] if name else []
-        self._illegal_texts = illegal_texts or IllegalTexts()
+    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts) -> None:
+        self._play = play
+        self._illegal_texts = illegal_texts
 
-    def __call__(self, prompts: Sequence[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+    def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes.
 
         Args:
-            prompts: Seeds in decimal, or what resets are passed as JSON objects.
+            prompts: Prompts of the run's dataset.
             trainer: Says which step it is, and generates, as it is set up.
 
         Returns:
-            The fields that TRL asks for, and those that `episode_reward` takes.
+            What `RolloutFunction` returns.
         """
-        seed = derived_seed(self._config.seed, "sampling", trainer.state.global_step, *self._name)
-        with backend_of(trainer).writing(seed=seed) as writer:
-            episodes = self._player.play_with(writer, [_task(prompt) for prompt in prompts])
-        for episode in episodes:
-            self._illegal_texts.add("/".join(self._name), episode.illegal_texts)
-        return rollout_fields(episodes, self._config.illegal_penalty)
+        fields = self._play(prompts, trainer)
+        names = fields.get("environment_name") or [""] * len(prompts)
+        for name, texts in zip(names, fields["illegal_texts"], strict=True):
+            self._illegal_texts.add(name, texts)
+        return fields
 
 
 def episode_reward(
@@ -89,7 +69,7 @@ def episode_reward(
     illegal_actions: Sequence[int],
     log_metric: Any,
     environment_name: Sequence[str] = (),
-    prompts: Sequence[str] = (),
+    prompts: Sequence[Any] = (),
     cut_by: Sequence[str] = (),
     cut_answers: Sequence[int] = (),
     **_: Any,
@@ -134,7 +114,7 @@ def episode_reward(
     return list(training_reward)
 
 
-def _flat_groups(prompts: Sequence[str], rewards: Sequence[float | None]) -> list[bool]:
+def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> list[bool]:
     """Say of each episode whether all of its group got the same reward; TRL says so only of whole batches."""
     flat: list[bool] = []
     for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
@@ -213,18 +193,21 @@ def make_joint_trainer(
     """
     policy = next(iter(policies.values()))
     illegal = IllegalTexts()
-    rollouts = {
-        name: EpisodeRollouts(policies[name], sessions[name], part, name, illegal)
-        for name, part in config.parts.items()
-    }
+    spec = training_spec(config, sessions)
+    rollouts = RolloutFunction(
+        spec,
+        max_context=config.max_context,
+        illegal_penalty=config.illegal_penalty,
+        dialogues={name: own.playing for name, own in policies.items()},
+    )
     try:
         trainer = GRPOTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
             args=_arguments(config, folder),
-            train_dataset=Dataset.from_dict({"prompt": _prompts(config, sessions)}),
+            train_dataset=spec.train_dataset,
             reward_funcs=[episode_reward],
-            rollout_func=JointRollouts(rollouts) if config.environments else rollouts[""],
+            rollout_func=NotedRollouts(rollouts, illegal),
             callbacks=[MetricsFile(folder, illegal), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
@@ -259,20 +242,6 @@ def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
             f"max_context is {config.max_context}, and vLLM has room for {room} tokens. Set max_context to {room} at "
             "most, or give vLLM more by its max_model_len."
         )
-
-
-def _prompts(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[str]:
-    if config.environments:
-        return joint_prompts(config, sessions)
-    each_step = config.rollouts // config.group_size
-    tasks = training_tasks(config, sessions[""], config.steps * each_step)
-    resets = [{**config.reset_at(number // each_step), **task} for number, task in enumerate(tasks)]
-    return [json.dumps(reset["seed"] if reset.keys() == {"seed"} else reset) for reset in resets]
-
-
-def _task(prompt: str) -> dict[str, Any]:
-    told = json.loads(prompt)
-    return told if isinstance(told, dict) else {"seed": told}
 
 
 def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:

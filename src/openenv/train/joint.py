@@ -1,23 +1,18 @@
-"""Several environments in one run: whose turn it is, and their episodes in one batch."""
+"""The environments of a run: their sessions, whose turn it is, and the tasks of each turn."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openenv.core.reset_check import check_reset_parameters
 from openenv.train.config import TrainConfig
+from openenv.train.env_spec import EnvSpec, EnvSpecs
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import training_seeds
 from openenv.train.sessions import Sessions
 
-if TYPE_CHECKING:
-    from trl.trainer.grpo_trainer import GRPOTrainer
-
-    from openenv.train.grpo import EpisodeRollouts
-
-__all__ = ["JointRollouts", "joint_prompts", "open_sessions", "turns"]
+__all__ = ["open_sessions", "training_spec", "turns"]
 
 
 def turns(shares: Mapping[str, int]) -> Iterator[str]:
@@ -38,12 +33,15 @@ def turns(shares: Mapping[str, int]) -> Iterator[str]:
         yield name
 
 
-def joint_prompts(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[str]:
-    """Return a prompt for each group of episodes: the environment's name, and what its resets are passed, as JSON.
+def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvSpec | EnvSpecs:
+    """Return what a run is trained on: a task for each group of episodes, from the first optimiser step to the last.
 
     Args:
         config: The run's settings.
-        sessions: The environments; only those whose tasks are named are asked for them.
+        sessions: The environments, by the names of ``config.parts``; those whose tasks are named are asked for them.
+
+    Returns:
+        A spec of the one environment, or of those that play. The sessions outlive it.
     """
     each_step = config.rollouts // config.group_size
     parts = config.parts
@@ -54,11 +52,16 @@ def joint_prompts(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list
         for name, part in parts.items()
         if part.tasks is not None
     }
-    tasks = [next(own[name]) if name in own else {"seed": seed} for name, seed in zip(plan, seeds, strict=True)]
-    return [
-        json.dumps([name, {**parts[name].reset_at(number // each_step), **task}])
-        for number, (name, task) in enumerate(zip(plan, tasks, strict=True))
-    ]
+    tasks: dict[str, list[dict[str, Any]]] = {name: [] for name in plan}
+    for number, (name, seed) in enumerate(zip(plan, seeds, strict=True)):
+        task = next(own[name]) if name in own else {"seed": seed}
+        tasks[name].append({**parts[name].reset_at(number // each_step), **task})
+    # Rows of a file may have more than reset takes, so they are no list, each of which would be checked.
+    specs = {
+        name: EnvSpec(sessions[name], tasks=iter(rows), max_turns=parts[name].max_turns, warns_of_hidden_text=False)
+        for name, rows in tasks.items()
+    }
+    return EnvSpecs(specs, plan) if config.environments else specs[""]
 
 
 @contextmanager
@@ -90,49 +93,15 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
         yield opened
 
 
-class JointRollouts:
-    """TRL's ``rollout_func`` for several environments: each plays its own prompts of a batch.
-
-    Args:
-        rollouts: What plays, by the environment's name.
-    """
-
-    def __init__(self, rollouts: Mapping[str, "EpisodeRollouts"]) -> None:
-        self._rollouts = rollouts
-
-    def __call__(self, prompts: Sequence[str], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
-        """Play the episodes.
-
-        Args:
-            prompts: Those of `joint_prompts`.
-            trainer: Says which step it is, and generates, as it is set up.
-
-        Returns:
-            What `EpisodeRollouts` returns, and the environment of each episode as ``environment_name``.
-        """
-        told = [json.loads(prompt) for prompt in prompts]
-        names = [name for name, _ in told]
-        rows: list[dict[str, Any]] = [{} for _ in told]
-        for name, rollouts in self._rollouts.items():
-            places = [place for place, own in enumerate(names) if own == name]
-            fields = rollouts([json.dumps(told[place][1]) for place in places], trainer) if places else {}
-            for field, values in fields.items():
-                for place, value in zip(places, values, strict=True):
-                    rows[place][field] = value
-        return {"environment_name": names, **{field: [row[field] for row in rows] for field in rows[0]}}
-
-
 def _plan(config: TrainConfig) -> list[str]:
     """Return whose each group of episodes is, from the first step to the last."""
-    shares = {name: own.share for name, own in config.environments.items()}
+    shares = {name: own.share for name, own in config.environments.items()} or {"": 1}
     return list(islice(turns(shares), config.steps * (config.rollouts // config.group_size)))
 
 
 def _most_at_once(config: TrainConfig) -> dict[str, int]:
-    if not config.environments:
-        return {"": config.rollouts}
     each_step = config.rollouts // config.group_size
     plan = _plan(config)
     steps = [plan[start : start + each_step] for start in range(0, len(plan), each_step)]
     # One that never plays in training is played before and after it.
-    return {name: max(1, *(step.count(name) for step in steps)) * config.group_size for name in config.environments}
+    return {name: max(1, *(step.count(name) for step in steps)) * config.group_size for name in config.parts}

@@ -11,10 +11,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.config import TrainConfig
+from openenv.train.conversation import TextDialogue
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode
 from openenv.train.players import Player, RandomPlayer, play_tasks
+from openenv.train.playing import ActionDialogue
 from openenv.train.rollout import ModelPlayer
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed, training_seeds
@@ -48,12 +50,18 @@ class Policy:
     dialogue: Dialogue
     actions: ActionText
 
+    @property
+    def playing(self) -> ActionDialogue:
+        """What turns episodes into tokens while the model plays."""
+        if isinstance(self.dialogue, CallDialogue):
+            return self.dialogue.playing
+        return TextDialogue(self.dialogue, self.actions)
+
     def player(self, sessions: Sessions, config: TrainConfig) -> ModelPlayer:
         """Make the player that plays this policy in an environment."""
         return ModelPlayer(
             self.model,
-            self.dialogue,
-            self.actions,
+            self.playing,
             sessions,
             max_turns=config.max_turns,
             max_context=config.max_context,

@@ -4,22 +4,18 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from openenv.adapters.text import ActionText
-from openenv.train.conversation import TextDialogue
-from openenv.train.dialogue import Dialogue
 from openenv.train.episodes import Episode
 from openenv.train.generation.answers import Writer
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
 from openenv.train.playing import ActionDialogue, Limits, play_episodes
 from openenv.train.sessions import Sessions
-from openenv.train.tool_policy import CallDialogue
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-__all__ = ["ModelPlayer", "rollout_fields"]
+__all__ = ["ModelPlayer"]
 
 
 class ModelPlayer:
@@ -27,8 +23,7 @@ class ModelPlayer:
 
     Args:
         model: A causal language model of ``transformers``.
-        dialogue: Turns observations and actions into tokens.
-        actions: Reads actions from text.
+        dialogue: Turns episodes into tokens, and tokens into actions.
         sessions: The environment.
         max_turns: Actions after which an episode is cut off.
         max_context: Tokens after which an episode is cut off.
@@ -37,8 +32,7 @@ class ModelPlayer:
     def __init__(
         self,
         model: "PreTrainedModel",
-        dialogue: Dialogue,
-        actions: ActionText,
+        dialogue: ActionDialogue,
         sessions: Sessions,
         *,
         max_turns: int,
@@ -46,7 +40,6 @@ class ModelPlayer:
     ) -> None:
         self.model = model
         self._dialogue = dialogue
-        self._actions = actions
         self._sessions = sessions
         self._max_turns = max_turns
         self._max_context = max_context
@@ -63,7 +56,7 @@ class ModelPlayer:
             The episodes, in the order of the seeds.
 
         Raises:
-            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+            OpenEnvError: The environment failed in more than half of the episodes.
         """
         return self.play_tasks([{"seed": seed} for seed in seeds], temperature=temperature, generator=generator)
 
@@ -82,7 +75,7 @@ class ModelPlayer:
             The episodes, in the order of the tasks.
 
         Raises:
-            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+            OpenEnvError: The environment failed in more than half of the episodes.
         """
         was_training = self.model.training
         self.model.eval()  # type: ignore[no-untyped-call]
@@ -102,50 +95,16 @@ class ModelPlayer:
             The episodes, in the order of the tasks.
 
         Raises:
-            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+            OpenEnvError: The environment failed in more than half of the episodes.
         """
         episodes = [Episode.of_task(task) for task in tasks]
         play_episodes(
             episodes,
             [None] * len(tasks),
-            self._sessions.reset_tasks(tasks),
+            self._sessions.try_reset(tasks),
             writer=writer,
-            dialogue=self._playing(),
+            dialogue=self._dialogue,
             step=self._sessions.step,
             limits=Limits(self._max_turns, self._max_context),
         )
         return episodes
-
-    def _playing(self) -> ActionDialogue:
-        if isinstance(self._dialogue, CallDialogue):
-            return self._dialogue.playing
-        return TextDialogue(self._dialogue, self._actions)
-
-
-def rollout_fields(episodes: Sequence[Episode], illegal_penalty: float) -> dict[str, list[Any]]:
-    """Bring episodes into the form that TRL's ``rollout_func`` returns.
-
-    Args:
-        episodes: The episodes of a batch.
-        illegal_penalty: Taken from an episode's reward for each illegal action.
-
-    Returns:
-        ``prompt_ids``, ``completion_ids``, ``logprobs`` and ``env_mask``, and for the reward function
-        ``training_reward`` (``None`` where the environment failed), ``episode_reward``, ``episode_length``,
-        ``illegal_actions``, ``cut_by`` and ``cut_answers``. See https://huggingface.co/docs/trl/grpo_trainer.
-    """
-    return {
-        "prompt_ids": [episode.prompt_ids for episode in episodes],
-        "completion_ids": [episode.completion_ids for episode in episodes],
-        "logprobs": [episode.logprobs for episode in episodes],
-        "env_mask": [episode.env_mask for episode in episodes],
-        "training_reward": [
-            None if episode.error else episode.reward - illegal_penalty * episode.illegal_actions
-            for episode in episodes
-        ],
-        "episode_reward": [episode.reward for episode in episodes],
-        "episode_length": [len(episode.turns) for episode in episodes],
-        "illegal_actions": [episode.illegal_actions for episode in episodes],
-        "cut_by": [episode.cut_by or "" for episode in episodes],
-        "cut_answers": [episode.cut_answers for episode in episodes],
-    }
