@@ -31,6 +31,7 @@ class Settings(VariableSettings):
         executable: Path or command of the browser; ``None`` to look for one.
         sandbox: Whether the browser runs its pages in its own sandbox; ``None`` for yes, unless the user is root, for
             whom Chromium has none.
+        port: Port of the server without the option ``--port``.
     """
 
     PREFIX: ClassVar[str] = "BROWSERGYM_"
@@ -44,6 +45,7 @@ class Settings(VariableSettings):
     headless: bool = True
     executable: str | None = None
     sandbox: bool | None = None
+    port: int = Field(8000, ge=0, le=65535)
 
     @field_validator("task_name")
     @classmethod

@@ -53,6 +53,7 @@ def test_variables_are_read_and_empty_ones_are_not() -> None:
         ("TIMEOUT", "0"),
         ("TIMEOUT", "1.5"),
         ("SANDBOX", "2"),
+        ("PORT", "http"),
     ],
 )
 def test_a_wrong_value_is_refused_and_named(name: str, value: str) -> None:
