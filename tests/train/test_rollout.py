@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,18 +13,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
-from openenv.train.conversation import TextDialogue
+from openenv.train.config import TrainConfig
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.episodes import Episode
-from openenv.train.rollout import ModelPlayer
+from openenv.train.policy import Policy
 from openenv.train.sessions import Sessions
 from openenv.train.tiny import build_model, build_tokenizer
 
 SEEDS = list(range(12))
+NO_TOKENIZER: Any = None  # the dialogue has it
 
 
 class Setting:
-    """A model with its dialogue, and players of it."""
+    """A model with its dialogue, and what plays it."""
 
     def __init__(self, model: PreTrainedModel, dialogue: Dialogue, actions: ActionText) -> None:
         self.model = model
@@ -40,10 +42,11 @@ class Setting:
         temperature: float = 1.0,
         sampling_seed: int = 1,
     ) -> list[Episode]:
-        playing = TextDialogue(self.dialogue, self.actions)
-        player = ModelPlayer(self.model, playing, sessions, max_turns=max_turns, max_context=max_context)
+        config = TrainConfig(environment=sessions.name, max_turns=max_turns, max_context=max_context)
+        policy = Policy(self.model, NO_TOKENIZER, self.dialogue, self.actions)
+        tasks = [{"seed": seed} for seed in seeds]
         generator = torch.Generator().manual_seed(sampling_seed)
-        return player.play(seeds, temperature=temperature, generator=generator)
+        return policy.play(sessions, config, tasks, temperature=temperature, generator=generator)
 
     def own_logprobs(self, episode: Episode, temperature: float = 1.0) -> torch.Tensor:
         """The model's log-probability of each completion token, computed at once and without a cache."""

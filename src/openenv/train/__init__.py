@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from openenv.train.policy import make_policy as make_policy
     from openenv.train.report import draw_curve as draw_curve
     from openenv.train.report import write_report as write_report
-    from openenv.train.rollout import ModelPlayer as ModelPlayer
     from openenv.train.rollout_function import RolloutFunction as RolloutFunction
     from openenv.train.run import TrainResult as TrainResult
     from openenv.train.run import resume as resume
@@ -74,7 +73,6 @@ else:
             "openenv.train.players": ("RandomPlayer", "play_players"),
             "openenv.train.policy": ("Policy", "load_policy", "make_policy"),
             "openenv.train.report": ("draw_curve", "write_report"),
-            "openenv.train.rollout": ("ModelPlayer",),
             "openenv.train.rollout_function": ("RolloutFunction",),
             "openenv.train.run": ("TrainResult", "resume", "train"),
             "openenv.train.run_folder": ("RunFolder",),

@@ -35,12 +35,11 @@ def evaluate_policy(
     Returns:
         The score.
     """
-    player = policy.player(sessions, config)
     temperature = 0.0 if greedy else config.sampled_temperature
     episodes: list[Episode] = []
     for tasks in _batches(sessions, config):
         draws = evaluation_draws(config.seed, range(len(episodes), len(episodes) + len(tasks)))
-        episodes += player.play_tasks(tasks, temperature=temperature, generator=draws)
+        episodes += policy.play(sessions, config, tasks, temperature=temperature, generator=draws)
     return Score.of(episodes, sample_seed)
 
 

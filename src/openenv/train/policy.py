@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -15,9 +17,10 @@ from openenv.train.conversation import TextDialogue
 from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode
+from openenv.train.generation.decoder import Decoder
+from openenv.train.generation.sampling import Sampling
 from openenv.train.players import Player, RandomPlayer, play_tasks
-from openenv.train.playing import ActionDialogue
-from openenv.train.rollout import ModelPlayer
+from openenv.train.playing import ActionDialogue, Limits, play_episodes
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions
@@ -25,6 +28,7 @@ from openenv.train.tiny import build_model, build_tokenizer, words_of
 from openenv.train.tool_policy import CallDialogue, build_call_tokenizer
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 __all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy"]
@@ -50,22 +54,55 @@ class Policy:
     dialogue: Dialogue
     actions: ActionText
 
-    @property
+    @cached_property
     def playing(self) -> ActionDialogue:
         """What turns episodes into tokens while the model plays."""
         if isinstance(self.dialogue, CallDialogue):
             return self.dialogue.playing
         return TextDialogue(self.dialogue, self.actions)
 
-    def player(self, sessions: Sessions, config: TrainConfig) -> ModelPlayer:
-        """Make the player that plays this policy in an environment."""
-        return ModelPlayer(
-            self.model,
-            self.playing,
-            sessions,
-            max_turns=config.max_turns,
-            max_context=config.max_context,
-        )
+    def play(
+        self,
+        sessions: Sessions,
+        config: TrainConfig,
+        tasks: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float,
+        generator: "torch.Generator | Sequence[Random]",
+    ) -> list[Episode]:
+        """Play one episode for each task, all at once, without a trainer.
+
+        Args:
+            sessions: The environment.
+            config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
+            tasks: What each reset is passed, its seed among it.
+            temperature: Of sampling; 0 takes the most likely token.
+            generator: Source of randomness, on the model's device; or one for each episode, whose draws then depend on
+                no other episode.
+
+        Returns:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: The environment failed in more than half of the episodes.
+        """
+        playing = self.playing
+        episodes = [Episode.of_task(task) for task in tasks]
+        was_training = self.model.training
+        self.model.eval()  # type: ignore[no-untyped-call]
+        try:
+            play_episodes(
+                episodes,
+                [None] * len(tasks),
+                sessions.try_reset(tasks),
+                writer=Decoder(self.model, playing.pad_id, Sampling(temperature), generator),
+                dialogue=playing,
+                step=sessions.step,
+                limits=Limits(config.max_turns, config.max_context),
+            )
+        finally:
+            self.model.train(was_training)
+        return episodes
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:

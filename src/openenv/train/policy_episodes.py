@@ -58,13 +58,13 @@ class PolicyEpisodes:
         self.client = self._sessions.client
         try:
             with quiet_libraries():
-                policy = load_policy(config, self._sessions, source)
+                self._policy = load_policy(config, self._sessions, source)
             if torch.cuda.is_available() and not config.is_tiny:
-                policy.model.to("cuda")  # type: ignore[arg-type]
+                self._policy.model.to("cuda")  # type: ignore[arg-type]
         except BaseException:
             self._sessions.close()
             raise
-        self._player = policy.player(self._sessions, config)
+        self._config = config
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
         """Play one episode for each task, as many at once as there are sessions.
@@ -81,8 +81,12 @@ class PolicyEpisodes:
         for start in range(0, len(tasks), len(self._sessions)):
             batch = tasks[start : start + len(self._sessions)]
             draws = evaluation_draws(self._settings.seed, [number for number, _ in batch])
-            episodes = self._player.play_tasks(
-                [task for _, task in batch], temperature=self._settings.temperature, generator=draws
+            episodes = self._policy.play(
+                self._sessions,
+                self._config,
+                [task for _, task in batch],
+                temperature=self._settings.temperature,
+                generator=draws,
             )
             for (number, _), episode in zip(batch, episodes, strict=True):
                 yield PlayedEpisode(number, episode, _messages(episode), [])
