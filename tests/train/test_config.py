@@ -27,6 +27,15 @@ def test_a_pretrained_model_has_other_defaults() -> None:
     assert (config.steps, config.rollouts, config.micro_batch, config.learning_rate) == (200, 16, 4, 2e-6)
 
 
+def test_a_warm_up_leaves_no_bonus_for_entropy_unless_it_is_set() -> None:
+    assert load_config(environment="catch").entropy_bonus == 0.02
+    warm = load_config(environment="catch", sft=1000)
+    assert (warm.sft_batch, warm.entropy_bonus) == (2, 0.0)
+    assert load_config(environment="catch", sft=1000, entropy_coef=0.01).entropy_bonus == 0.01
+    pretrained = load_config(environment="catch", model="Qwen/Qwen3-0.6B", sft=1000)
+    assert (pretrained.sft_batch, pretrained.entropy_bonus) == (8, 0.0)
+
+
 def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("environment: catch\nsteps: 7\nseed: 5\nreport_to: [tensorboard]\n")

@@ -20,6 +20,8 @@ TINY = "tiny"
 STEP_TIMEOUT_S = 60.0
 """Seconds that an environment's reset or step may take, where nobody says how many."""
 
+_ENTROPY_COEF = 0.02
+
 # A pretrained model wants small steps, and few episodes at once fit into memory. The fields' own defaults are those
 # of the tiny policy.
 _CHAT_DEFAULTS: dict[str, Any] = {
@@ -27,6 +29,7 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "rollouts": 32,
     "micro_batch": 4,
     "learning_rate": 2e-6,
+    "sft_batch": 8,
     "sft_learning_rate": 1e-5,
     "adam_beta2": 0.999,
     "entropy_coef": 0.0,
@@ -142,7 +145,7 @@ class TrainConfig(BaseModel):
         default=None, description="episodes of the scripted player to learn from first, or a folder of collected ones"
     )
     sft_epochs: float = Field(default=1.0, gt=0, description="how often each of these episodes is learned from")
-    sft_batch: int = Field(default=8, ge=1, description="episodes in each step of this warm-up")
+    sft_batch: int = Field(default=2, ge=1, description="episodes in each step of this warm-up")
     sft_learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start of the warm-up")
     grpo: bool = Field(default=True, description="whether the model then plays, and learns from rewards")
 
@@ -161,7 +164,11 @@ class TrainConfig(BaseModel):
         default="batch", description="what advantages are divided by"
     )
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
-    entropy_coef: float = Field(default=0.02, ge=0, description="reward for a policy that keeps trying other actions")
+    entropy_coef: float | None = Field(
+        default=None,
+        ge=0,
+        description="reward for a policy that keeps trying other actions; default: 0.02, and 0 after a warm-up",
+    )
     beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
 
     temperature: float = Field(default=1.0, gt=0, description="of sampling in training")
@@ -191,6 +198,17 @@ class TrainConfig(BaseModel):
     report_to: list[str] = Field(default_factory=list, description="trackers, as TRL's report_to names them")
     output_dir: Path = Field(default=Path("runs"), description="where the run's folder is made")
     name: str | None = Field(default=None, description="name of the run's folder; default: from the time")
+
+    @property
+    def entropy_bonus(self) -> float:
+        """The weight of the policy's entropy in what GRPO maximises.
+
+        After a warm-up most groups soon have equal rewards, so the bonus would be the only gradient left. AdamW scales
+        it up to whole steps, which take the policy away from what it has learned.
+        """
+        if self.entropy_coef is not None:
+            return self.entropy_coef
+        return _ENTROPY_COEF if self.sft is None else 0.0
 
     @property
     def is_tiny(self) -> bool:

@@ -266,7 +266,7 @@ def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
         temperature=config.temperature,
         scale_rewards=config.scale_rewards,
         loss_type=config.loss_type,
-        entropy_coef=config.entropy_coef,
+        entropy_coef=config.entropy_bonus,
         beta=config.beta,
         # Where it is computed
         **(config.vllm.arguments() if config.vllm else {}),
