@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from tests.support.environments.training import CRASHING_SEEDS, DONE_AT_RESET_SEEDS
+from tests.support.environments.training import CRASHING_SEEDS, DONE_AT_RESET_SEEDS, FAILING_RESET_SEEDS
 
 from openenv.adapters.text import ActionText
 from openenv.core.env_server.types import Action
 from openenv.core.exceptions import ConfigurationError, ServerExecutionError
 from openenv.core.wire.actions import action_model
-from openenv.train.players import RandomPlayer, play_players
+from openenv.train.players import RandomPlayer
+from openenv.train.recording import play_players
 from openenv.train.sessions import Sessions
 
 
@@ -123,6 +124,12 @@ def test_one_failure_is_noted_and_most_failing_is_raised(stairs: Sessions) -> No
     assert [episode.error is None for episode in episodes] == [True, True, False]
     with pytest.raises(ServerExecutionError):
         play_players(stairs, [always_up] * 3, [3, CRASHING_SEEDS + 3, CRASHING_SEEDS + 3], max_turns=9)
+
+
+def test_a_reset_that_fails_is_one_failed_episode(stairs: Sessions) -> None:
+    failed, *others = play_players(stairs, [always_up] * 3, [FAILING_RESET_SEEDS, 1, 2], max_turns=9)
+    assert isinstance(failed.error, ServerExecutionError)
+    assert [episode.done for episode in others] == [True, True]
 
 
 def test_an_episode_that_is_over_at_once_counts_and_is_not_stepped(stairs: Sessions) -> None:

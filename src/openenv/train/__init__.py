@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from openenv.train.intervals import share_estimate as share_estimate
     from openenv.train.play_settings import PlaySettings as PlaySettings
     from openenv.train.players import RandomPlayer as RandomPlayer
-    from openenv.train.players import play_players as play_players
     from openenv.train.policy import Policy as Policy
     from openenv.train.policy import load_policy as load_policy
     from openenv.train.policy import make_policy as make_policy
+    from openenv.train.recording import play_players as play_players
     from openenv.train.report import draw_curve as draw_curve
     from openenv.train.report import write_report as write_report
     from openenv.train.rollout_function import RolloutFunction as RolloutFunction
@@ -70,7 +70,8 @@ else:
             "openenv.train.grpo": ("make_trainer",),
             "openenv.train.intervals": ("Estimate", "mean_estimate", "share_estimate"),
             "openenv.train.play_settings": ("PlaySettings",),
-            "openenv.train.players": ("RandomPlayer", "play_players"),
+            "openenv.train.players": ("RandomPlayer",),
+            "openenv.train.recording": ("play_players",),
             "openenv.train.policy": ("Policy", "load_policy", "make_policy"),
             "openenv.train.report": ("draw_curve", "write_report"),
             "openenv.train.rollout_function": ("RolloutFunction",),

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 from openenv.train.config import TrainConfig
 from openenv.train.episodes import Episode
-from openenv.train.players import Player, RandomPlayer, RandomToolPlayer, play_tasks
+from openenv.train.players import Player, RandomPlayer, RandomToolPlayer
 from openenv.train.policy import Policy
+from openenv.train.recording import play_tasks
 from openenv.train.run_tasks import evaluation_tasks
 from openenv.train.scores import Score
 from openenv.train.seeds import derived_seed, evaluation_draws

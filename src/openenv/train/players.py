@@ -1,23 +1,17 @@
-"""Players without a model: one that plays at random, and playing an environment with any of them."""
+"""Players without a model, and one of them: it plays at random."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
-from openenv.adapters.text import ActionText, observation_fields, observation_text
-from openenv.core.client_types import StepResult
+from openenv.adapters.text import ActionText, observation_fields
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.schema.values import RandomValues
-from openenv.train.contents import call_content, call_problem
 from openenv.train.environment_tools import EnvironmentTools
-from openenv.train.episodes import Episode, raise_if_most_failed
-from openenv.train.played_episode import text_of
-from openenv.train.sessions import Sessions
-from openenv.train.tool_policy import call_text
 
-__all__ = ["Player", "RandomPlayer", "RandomToolPlayer", "play_players", "play_tasks"]
+__all__ = ["Player", "RandomPlayer", "RandomToolPlayer"]
 
 Player = Callable[[Any], Any]
 """Plays one episode: from each observation, the first of them reset's, to the next action."""
@@ -114,80 +108,3 @@ class RandomToolPlayer:
         name = self._random.choice(self._tools.names)
         arguments = self._arguments[name](observation)
         return self._tools.action(name, arguments if isinstance(arguments, dict) else arguments.model_dump())
-
-
-def play_players(
-    sessions: Sessions,
-    players: Sequence[Player],
-    seeds: Sequence[int],
-    *,
-    max_turns: int,
-    reset: Mapping[str, Any] | None = None,
-) -> list[Episode]:
-    """Play one episode with each player, all at once.
-
-    Args:
-        sessions: The environment; at least as many sessions as players.
-        players: A fresh player for each episode.
-        seeds: The seed of each episode.
-        max_turns: Actions after which an episode is cut off.
-        reset: What every reset is passed beside its seed.
-
-    Returns:
-        The episodes, without tokens; the texts of the actions are those that the players meant.
-
-    Raises:
-        OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
-    """
-    return play_tasks(sessions, players, [{**(reset or {}), "seed": seed} for seed in seeds], max_turns=max_turns)
-
-
-def play_tasks(
-    sessions: Sessions, players: Sequence[Player], tasks: Sequence[Mapping[str, Any]], *, max_turns: int
-) -> list[Episode]:
-    """Play one episode with each player, all at once.
-
-    Args:
-        sessions: The environment; at least as many sessions as players.
-        players: A fresh player for each episode.
-        tasks: What the reset of each episode is passed.
-        max_turns: Actions after which an episode is cut off.
-
-    Returns:
-        The episodes, without tokens; the texts of the actions are those that the players meant.
-
-    Raises:
-        OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
-    """
-    texts = _Texts(sessions)
-    episodes = [Episode.of_task(task) for task in tasks]
-    results = sessions.reset_tasks([episode.parameters for episode in episodes])
-    for episode, result in zip(episodes, results, strict=True):
-        episode.done = result.done
-    seen = {number: result for number, result in enumerate(results) if not result.done}
-    while seen:
-        chosen = {number: players[number](result.observation) for number, result in seen.items()}
-        for number, outcome in sessions.step(chosen).items():
-            shown, action = texts.shown(seen[number]), texts.action(chosen[number])
-            problem = call_problem(outcome) if isinstance(outcome, StepResult) else None
-            episodes[number].add_turn(shown, action, outcome, problem)
-            if isinstance(outcome, StepResult):
-                seen[number] = outcome
-            if episodes[number].is_over(max_turns):
-                del seen[number]
-    raise_if_most_failed(episodes)
-    return episodes
-
-
-class _Texts:
-    """What is shown and done in an environment, as text: calls of tools where it has nothing else."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._tools = sessions.tools
-        self._actions = ActionText(sessions.action)
-
-    def shown(self, result: StepResult[Any]) -> str:
-        return observation_text(result.observation) if self._tools is None else text_of(call_content(result))
-
-    def action(self, action: Any) -> str:
-        return self._actions.write(action) if self._tools is None else call_text(*self._tools.call(action))

@@ -19,8 +19,9 @@ from openenv.train.environment_tools import EnvironmentTools
 from openenv.train.episodes import Episode
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
-from openenv.train.players import Player, RandomPlayer, play_tasks
+from openenv.train.players import Player, RandomPlayer
 from openenv.train.playing import ActionDialogue, Limits, play_episodes
+from openenv.train.recording import play_tasks
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed, training_seeds
 from openenv.train.sessions import Sessions

@@ -4,7 +4,6 @@ There are two forms of them. In the form of tools an action is a call of a tool;
 that `ActionText` reads. Pictures are left out.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,8 +17,9 @@ from openenv.train.episodes import Episode, raise_if_most_failed
 from openenv.train.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.players import Player
 from openenv.train.sessions import Sessions
+from openenv.train.tool_policy import call_text
 
-__all__ = ["ActionForm", "TextForm", "ToolForm", "record_episodes"]
+__all__ = ["ActionForm", "TextForm", "ToolForm", "play_players", "play_tasks", "record_episodes"]
 
 
 class ActionForm(Protocol):
@@ -33,6 +33,10 @@ class ActionForm(Protocol):
 
     def opening(self, result: StepResult[Any]) -> str:
         """Return what the user says after a reset."""
+        ...
+
+    def shown(self, result: StepResult[Any]) -> str:
+        """Return what an agent is shown of a result, for the episode's record."""
         ...
 
     def action_text(self, action: Any) -> str:
@@ -65,12 +69,15 @@ class ToolForm:
 
     def opening(self, result: StepResult[Any]) -> str:
         """Return the observation."""
+        return self.shown(result)
+
+    def shown(self, result: StepResult[Any]) -> str:
+        """Return what a tool gives, or the first observation."""
         return text_of(call_content(result))
 
     def action_text(self, action: Any) -> str:
         """Return the tool's name and the arguments in JSON."""
-        name, arguments = self._tools.call(action)
-        return f"{name} {json.dumps(arguments, ensure_ascii=False)}"
+        return call_text(*self._tools.call(action))
 
     def answer(self, action: Any, turn: int) -> Message:
         """Return a message with the call."""
@@ -80,7 +87,7 @@ class ToolForm:
 
     def result(self, action: Any, turn: int, result: StepResult[Any]) -> Message:
         """Return the tool's answer."""
-        return self._answer_of_tool(action, turn, text_of(call_content(result)))
+        return self._answer_of_tool(action, turn, self.shown(result))
 
     def refusal(self, action: Any, turn: int, error: RequestRejectedError, last: StepResult[Any]) -> Message:
         """Return the reason as the tool's answer."""
@@ -106,7 +113,11 @@ class TextForm:
 
     def opening(self, result: StepResult[Any]) -> str:
         """Return the instructions and the observation."""
-        return first_content(self._instructions, observation_text(result.observation))
+        return first_content(self._instructions, self.shown(result))
+
+    def shown(self, result: StepResult[Any]) -> str:
+        """Return the observation's text."""
+        return observation_text(result.observation)
 
     def action_text(self, action: Any) -> str:
         """Return the action's text."""
@@ -118,11 +129,11 @@ class TextForm:
 
     def result(self, action: Any, turn: int, result: StepResult[Any]) -> Message:
         """Return the observation."""
-        return {"role": "user", "content": observation_text(result.observation)}
+        return {"role": "user", "content": self.shown(result)}
 
     def refusal(self, action: Any, turn: int, error: RequestRejectedError, last: StepResult[Any]) -> Message:
         """Return the reason and the last observation."""
-        return {"role": "user", "content": next_content(observation_text(last.observation), error.message)}
+        return {"role": "user", "content": next_content(self.shown(last), error.message)}
 
 
 def record_episodes(
@@ -164,6 +175,54 @@ def record_episodes(
     return [record.played() for record in records]
 
 
+def play_players(
+    sessions: Sessions,
+    players: Sequence[Player],
+    seeds: Sequence[int],
+    *,
+    max_turns: int,
+    reset: Mapping[str, Any] | None = None,
+) -> list[Episode]:
+    """Play one episode with each player, all at once.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        seeds: The seed of each episode.
+        max_turns: Actions after which an episode is cut off.
+        reset: What every reset is passed beside its seed.
+
+    Returns:
+        The episodes, without tokens; the texts of the actions are those that the players meant.
+
+    Raises:
+        OpenEnvError: The environment failed in more than half of the episodes.
+    """
+    return play_tasks(sessions, players, [{**(reset or {}), "seed": seed} for seed in seeds], max_turns=max_turns)
+
+
+def play_tasks(
+    sessions: Sessions, players: Sequence[Player], tasks: Sequence[Mapping[str, Any]], *, max_turns: int
+) -> list[Episode]:
+    """Play one episode with each player, all at once, without the conversations.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        tasks: What the reset of each episode is passed.
+        max_turns: Actions after which an episode is cut off.
+
+    Returns:
+        The episodes, without tokens; the texts of the actions are those that the players meant.
+
+    Raises:
+        OpenEnvError: The environment failed in more than half of the episodes.
+    """
+    tools = sessions.tools
+    form = TextForm(ActionText(sessions.action), "") if tools is None else ToolForm(tools)
+    return [played.episode for played in record_episodes(sessions, players, tasks, form, max_turns=max_turns)]
+
+
 class _Record:
     """One episode while it is played."""
 
@@ -196,8 +255,7 @@ class _Record:
     def note(self, outcome: StepResult[Any] | OpenEnvError) -> None:
         turn = len(self.episode.turns)
         problem = call_problem(outcome) if isinstance(outcome, StepResult) else None
-        shown = observation_text(self._last.observation)
-        self.episode.add_turn(shown, self._form.action_text(self._action), outcome, problem)
+        self.episode.add_turn(self._form.shown(self._last), self._form.action_text(self._action), outcome, problem)
         if isinstance(outcome, StepResult):
             self._messages.append(self._form.result(self._action, turn, outcome))
             self._last = outcome

@@ -24,8 +24,9 @@ from openenv.train.dialogue import Dialogue, first_content
 from openenv.train.episodes import Episode
 from openenv.train.grpo import takes_gpu
 from openenv.train.lora import lora_config, whole_model
-from openenv.train.players import Player, play_tasks
+from openenv.train.players import Player
 from openenv.train.policy import Policy
+from openenv.train.recording import play_tasks
 from openenv.train.run_tasks import training_tasks
 from openenv.train.seeds import derived_seed
 from openenv.train.sessions import Sessions
