@@ -79,7 +79,7 @@ def test_a_package_is_told_from_its_manifest_its_classes_and_its_readme() -> Non
     parameters = {field.name: field for field in told.reset}
     json.dumps(told.as_json())
     assert (parameters["word_length"].default, parameters["word_length"].required) == (5, False)
-    assert "3 to 9" in parameters["word_length"].description
+    assert parameters["word_length"].values == "3 to 9"
 
 
 def test_each_action_of_a_union_is_told_and_each_parameter_of_a_reset() -> None:
