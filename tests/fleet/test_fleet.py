@@ -25,6 +25,8 @@ from openenv.fleet import Autoscaling, Fleet, ReplicaStatus
 
 REPLICAS = 4
 PLACES = 600
+# So many sessions that each server gets some, even if one of them was slow to say how many it has.
+SEVERAL = 64 * REPLICAS
 SESSIONS = 2000
 WINDOW_S = 90.0
 SMALL: Any = {"resources": Resources(cpus=0.1), "start_timeout_s": 120, "resume_window_s": WINDOW_S}
@@ -59,7 +61,7 @@ def figure(fleet: Fleet, name: str) -> float:
 def session_workers(fleet: Fleet) -> set[str]:
     """The servers that have the sessions in the fleet's table, of which there must never be more than there are."""
     table = httpx.get(f"{fleet.address}/sessions", timeout=60).json()
-    assert table["total"] <= REPLICAS
+    assert table["total"] <= SEVERAL
     return {row["worker"] for row in table["sessions"]}
 
 
@@ -245,8 +247,8 @@ def test_clients_of_the_legacy_wire_and_of_http_use_the_same_address(fleet: Flee
 
 def test_what_goes_on_is_told_for_all_servers(fleet: Fleet) -> None:
     with GenericEnvClient(base_url=fleet.address).sync() as env:
-        games = env.vector(REPLICAS)
-        games.reset(seeds=range(REPLICAS))
+        games = env.vector(SEVERAL)
+        games.reset(seeds=range(SEVERAL))
         numbers = {str(replica.number) for replica in serving(fleet)}
         # A server that is slow to answer is missing from the table, not waited for.
         eventually(lambda: session_workers(fleet) == numbers, "every server has said which sessions it has")
