@@ -271,9 +271,21 @@ def examples(settings: dict[str, Any]) -> str:
     return str(collect(play, 60, folder, min_reward=0.25, console=quiet()).collection.path)
 
 
-def test_a_run_may_begin_with_examples(settings: dict[str, Any], examples: str) -> None:
+@pytest.fixture(scope="module")
+def taught(settings: dict[str, Any], examples: str) -> tuple[TrainResult, str]:
+    """A run that began with them and that nothing disturbed, and what it has shown."""
     console = quiet()
-    result = train(TrainConfig(**settings, name="taught", sft=examples), console)
+    return train(TrainConfig(**settings, name="taught", sft=examples), console), written(console)
+
+
+@pytest.fixture(scope="module")
+def only_taught(settings: dict[str, Any], examples: str) -> TrainResult:
+    """A run of examples only."""
+    return train(TrainConfig(**settings, name="only taught", sft=examples, grpo=False), quiet())
+
+
+def test_a_run_may_begin_with_examples(taught: tuple[TrainResult, str], examples: str) -> None:
+    result, shown = taught
     assert list(result.scores) == [
         RANDOM,
         *(name for player in (BEFORE, WARMED_UP, AFTER) for name in (player, sampled(player))),
@@ -282,7 +294,6 @@ def test_a_run_may_begin_with_examples(settings: dict[str, Any], examples: str) 
     assert (result.folder.warm_up / "model.safetensors").is_file()
     assert result.folder.load_config().sft == examples
     assert len(result.folder.read_metrics()) == result.steps == 6
-    shown = written(console)
     assert len(re.findall(rf"{RANDOM} +mean reward", shown)) == 1
     assert "warm-up on " in shown
     assert "a warm-up on examples and 6 optimiser steps" in result.folder.report.read_text()
@@ -290,15 +301,14 @@ def test_a_run_may_begin_with_examples(settings: dict[str, Any], examples: str) 
 
 @pytest.mark.parametrize("step", [1, 5])
 def test_an_interrupted_run_with_examples_ends_as_if_it_had_not_been(
-    settings: dict[str, Any], examples: str, step: int
+    settings: dict[str, Any], examples: str, taught: tuple[TrainResult, str], step: int
 ) -> None:
-    whole = train(TrainConfig(**settings, sft=examples), quiet())
     name = f"taught, cut after {step}"
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**settings, sft=examples, name=name), quiet(), [Interruption(step)])
     folder = settings["output_dir"] / f"taught-cut-after-{step}"
     learned = (folder / "warm_up" / "metrics.jsonl").read_text()
-    assert_same_outcome(resume(folder, quiet()), whole)
+    assert_same_outcome(resume(folder, quiet()), taught[0])
     assert (folder / "warm_up" / "metrics.jsonl").read_text() == learned, "the examples are not learned again"
 
 
@@ -310,13 +320,14 @@ class InterruptedWarmUp(Console):
             raise KeyboardInterrupt
 
 
-def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(settings: dict[str, Any], examples: str) -> None:
+def test_a_run_that_was_cut_off_in_its_warm_up_warms_up_again(
+    settings: dict[str, Any], examples: str, only_taught: TrainResult
+) -> None:
     only = {**settings, "sft": examples, "grpo": False}
-    whole = train(TrainConfig(**only), quiet())
     with pytest.raises(KeyboardInterrupt):
         train(TrainConfig(**only, name="barely taught"), InterruptedWarmUp())
     resumed = resume(settings["output_dir"] / "barely-taught", quiet())
-    assert_same_outcome(resumed, whole)
+    assert_same_outcome(resumed, only_taught)
     assert not (resumed.folder.path / "warm_up.draft").exists()
 
 
@@ -335,8 +346,8 @@ def test_examples_that_cannot_be_learned_from_leave_no_folder(settings: dict[str
     assert written(console) == "", "nothing was played before"
 
 
-def test_a_run_may_be_examples_only(settings: dict[str, Any], examples: str) -> None:
-    result = train(TrainConfig(**settings, name="only taught", sft=examples, grpo=False), quiet())
+def test_a_run_may_be_examples_only(only_taught: TrainResult) -> None:
+    result = only_taught
     assert list(result.scores) == [RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER)]
     assert (result.steps, result.folder.read_metrics()) == (0, [])
     assert result.folder.curve.stat().st_size > 10_000
