@@ -31,7 +31,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
-from openenv.train.players import RandomPlayer
+from openenv.train.agents.players import RandomPlayer
 
 SESSIONS = 64
 HEAVY = {"browsergym": 4, "coding": 16, "code_feedback": 16, "terminal": 16}

@@ -29,11 +29,11 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from benchmarks.__main__ import BUSY_LOAD, RESULTS
 from benchmarks.processes import ServerProcess
-from openenv.train.env_spec import EnvSpec
+from openenv.train.agents.tiny import build_model
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.rollout_function import RolloutFunction
-from openenv.train.tiny import build_model
-from openenv.train.tiny_tools import build_tool_tokenizer
+from openenv.train.spec.env_spec import EnvSpec
+from openenv.train.spec.rollout_function import RolloutFunction
 
 TRL, OURS = "TRL's loop (environment_factory)", "ours (rollout_func)"
 MESSAGE = "hello"

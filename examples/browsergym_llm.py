@@ -14,7 +14,7 @@ from example_options import read_options
 from trl import GRPOTrainer
 
 from openenv.train import EnvSpec
-from openenv.train.tool_environment import ToolEnvironment
+from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You use a web page. Elements that can be used have an id in brackets, such as [14]. Do what the goal says."
 TASKS = ["click-test", "click-button", "click-dialog", "focus-text", "enter-text"]

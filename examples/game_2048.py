@@ -13,7 +13,7 @@ from example_options import read_options
 from trl import GRPOTrainer
 
 from openenv.train import EnvSpec
-from openenv.train.tool_environment import ToolEnvironment
+from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You play 2048. Slide the tiles, keep the large ones in a corner, and go on for as long as you can."
 

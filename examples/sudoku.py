@@ -12,7 +12,7 @@ from example_options import read_options
 from trl import GRPOTrainer
 
 from openenv.train import EnvSpec
-from openenv.train.tool_environment import ToolEnvironment
+from openenv.train.spec.tool_environment import ToolEnvironment
 
 PROMPT = "You solve a Sudoku, one digit at a time. Begin with the cells where only one digit can be."
 

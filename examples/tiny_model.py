@@ -19,10 +19,10 @@ from trl.trainer.sft_trainer import SFTTrainer
 from openenv.auto.discovery import find_environment
 from openenv.core.generic_client import GenericEnvClient
 from openenv.train import EnvSpec
-from openenv.train.players import Player, RandomToolPlayer
-from openenv.train.tiny import build_model
-from openenv.train.tiny_tools import build_tool_tokenizer
-from openenv.train.tool_environment import ToolEnvironment
+from openenv.train.agents.players import Player, RandomToolPlayer
+from openenv.train.agents.tiny import build_model
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.spec.tool_environment import ToolEnvironment
 
 Message = dict[str, Any]
 Call = tuple[str, dict[str, Any]]

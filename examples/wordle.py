@@ -35,8 +35,8 @@ from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
 from openenv.train import EnvSpec, build_model
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.tiny_tools import build_tool_tokenizer
 from wordle_env.models import WordleObservation
 from wordle_env.player import possible_secrets
 from wordle_env.rules import ABSENT, ELSEWHERE, IN_PLACE, MAX_GUESSES

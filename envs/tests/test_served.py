@@ -17,7 +17,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.exceptions import RequestRejectedError, ServerCapacityError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.players import RandomPlayer
+from openenv.train.agents.players import RandomPlayer
 
 from .every_environment import Particulars, each_environment, inherited, own_program, particulars_of, readme_of
 

@@ -15,11 +15,11 @@ from tests.chaos.players import Progress
 from tests.chaos.server import Server
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.train import grpo
-from openenv.train.config import TrainConfig
-from openenv.train.rollout_function import RolloutFunction
-from openenv.train.run import TrainResult, train
-from openenv.train.sessions import Sessions
+from openenv.train.run import grpo
+from openenv.train.run.training import TrainResult, train
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.spec.sessions import Sessions
 
 _ROLLOUTS = 16
 # Steps that every episode of Catch takes.
@@ -97,7 +97,7 @@ def _trained(
     with (
         ThreadPoolExecutor(1) as others,
         patch.object(grpo, "RolloutFunction", _Recorder),
-        patch("openenv.train.joint.Sessions", _CountedSessions),
+        patch("openenv.train.run.joint.Sessions", _CountedSessions),
     ):
         disturbed = others.submit(disturb, server, effort, _CountedSessions.progress)
         try:

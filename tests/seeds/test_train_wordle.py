@@ -11,8 +11,8 @@ from transformers.utils.chat_template_utils import get_json_schema
 
 from openenv.core.client.tools import EPISODE_OVER
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.tiny_tools import build_tool_tokenizer
 from wordle_env import WordleAction, WordleEnv, WordleObservation
 from wordle_env.server.wordle_environment import WordleEnvironment
 from wordle_env.words import word_list

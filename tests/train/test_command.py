@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 from openenv.cli.__main__ import build_app
 from openenv.cli.commands import train as command
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
-from openenv.train.config import TrainConfig, load_config
-from openenv.train.run import TrainResult, train
-from openenv.train.run_folder import RunFolder
+from openenv.train.run.training import TrainResult, train
+from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.run_folder import RunFolder
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
 SMALL: dict[str, Any] = {

@@ -17,7 +17,7 @@ from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.inspect_task import play
-from openenv.train.seeds import evaluation_seeds
+from openenv.train.tasks.seeds import evaluation_seeds
 
 ROOT = Path(__file__).parents[2]
 ENTRY_POINTS = {"openenv": "openenv.train.inspect_task"}

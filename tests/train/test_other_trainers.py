@@ -30,8 +30,8 @@ from openenv import GenericEnvClient
 from openenv.cli.__main__ import build_app
 from openenv.core.env_server.app import create_app
 from openenv.train import EnvSpec
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openenv.train.tiny_tools import build_tool_tokenizer
 from openspiel_env.catch.models import CatchAction, CatchObservation
 from openspiel_env.catch.server.catch_environment import CatchEnvironment
 

@@ -13,12 +13,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from openenv.adapters.text import ActionText
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExecutionError
-from openenv.train.config import TrainConfig
-from openenv.train.dialogue import ChatDialogue, Dialogue, PlainDialogue
-from openenv.train.episodes import Episode
-from openenv.train.policy import Policy
-from openenv.train.sessions import Sessions
-from openenv.train.tiny import build_model, build_tokenizer
+from openenv.train.agents.policy import Policy
+from openenv.train.agents.tiny import build_model, build_tokenizer
+from openenv.train.episodes.episode import Episode
+from openenv.train.rollout.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.sessions import Sessions
 
 SEEDS = list(range(12))
 NO_TOKENIZER: Any = None  # the dialogue has it

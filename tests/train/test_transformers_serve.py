@@ -14,9 +14,9 @@ from tests.support.models.bigram_models import bigram_model
 from tests.support.servers import RunningServer, eventually
 
 from openenv.core.generic_client import GenericEnvClient
-from openenv.train.api_player import ApiPlayer
-from openenv.train.environment_tools import EnvironmentTools
-from openenv.train.tiny_tools import build_tool_tokenizer
+from openenv.train.agents.api_player import ApiPlayer
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.tools.environment_tools import EnvironmentTools
 
 MOVES = ('"up"', '"wait"', '"fall asleep"')
 

@@ -8,7 +8,7 @@ from echo_env.models import EchoObservation
 from echo_env.player import make_player
 from echo_env.server.echo_environment import EchoEnvironment
 from openenv.adapters.text import ActionText
-from openenv.train.players import RandomPlayer
+from openenv.train.agents.players import RandomPlayer
 
 
 def reward_of(action: EchoAction) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.play_settings import PlaySettings
+from openenv.train.settings.play_settings import PlaySettings
 
 
 def play_settings(**fields: Any) -> PlaySettings:

@@ -33,14 +33,14 @@ from openenv.auto.making import make
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.api_player import to_openai
-from openenv.train.contents import call_content, call_problem, refusal_text
-from openenv.train.environment_tools import EnvironmentTools
-from openenv.train.episodes import Episode
-from openenv.train.seeds import evaluation_seeds
-from openenv.train.sessions import CAPACITY_WAIT_S
-from openenv.train.task_choice import check_number, named_tasks
-from openenv.train.tool_environment import EPISODE_FAILED, EPISODE_OVER
+from openenv.train.agents.api_player import to_openai
+from openenv.train.episodes.episode import Episode
+from openenv.train.spec.sessions import CAPACITY_WAIT_S
+from openenv.train.spec.tool_environment import EPISODE_FAILED, EPISODE_OVER
+from openenv.train.tasks.seeds import evaluation_seeds
+from openenv.train.tasks.task_choice import check_number, named_tasks
+from openenv.train.tools.contents import call_content, call_problem, refusal_text
+from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["play"]
 

@@ -11,9 +11,9 @@ from tests.support.models.trainers import IGNORED, make_trainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.tiny import MAX_POSITIONS, build_model, build_tokenizer
 from openenv.train.generation.answers import Answer
 from openenv.train.generation.backends import TransformersBackend, backend_of, tokenizer_of
-from openenv.train.tiny import MAX_POSITIONS, build_model, build_tokenizer
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 TOKENIZER = build_tokenizer([], ["a b c d e f g"])

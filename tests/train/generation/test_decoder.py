@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import Qwen3ForCausalLM
 
+from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
-from openenv.train.tiny import build_model, build_tokenizer
 
 VOCABULARY = 20
 TOKEN = st.integers(0, VOCABULARY - 1)

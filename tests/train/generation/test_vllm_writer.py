@@ -14,13 +14,13 @@ from transformers import PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
-from openenv.train.env_spec import EnvSpec
+from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.generation.answers import Answer
 from openenv.train.generation.backends import VllmBackend, backend_of
 from openenv.train.generation.vllm_writer import VllmWriter
 from openenv.train.quiet import quiet_libraries
-from openenv.train.rollout_function import RolloutFunction
-from openenv.train.tiny import build_model, build_tokenizer
+from openenv.train.spec.env_spec import EnvSpec
+from openenv.train.spec.rollout_function import RolloutFunction
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 TOKENIZER = build_tokenizer([], ["a b c d e f g"])

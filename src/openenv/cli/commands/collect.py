@@ -28,7 +28,7 @@ from openenv.cli.play_settings import play_settings
 from openenv.core.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from openenv.train.collecting import CollectResult
+    from openenv.train.dataset.collecting import CollectResult
 
 Model = Annotated[str | None, typer.Option(help="Name of a model at --base-url.")]
 Tasks = Annotated[
@@ -81,7 +81,7 @@ def collect(
     )
     if model is not None and base_url is None:
         raise ConfigurationError("A model plays behind an address: give it with --base-url, as http://host:8000/v1.")
-    collecting = import_module("openenv.train.collecting")
+    collecting = import_module("openenv.train.dataset.collecting")
     try:
         result = collecting.collect(
             settings, episodes, output, min_reward=min_reward, sessions=sessions, console=console

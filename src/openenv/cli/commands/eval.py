@@ -31,10 +31,10 @@ from openenv.cli.options import (
 )
 from openenv.cli.play_settings import play_settings
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.config import TINY
+from openenv.train.settings.config import TINY
 
 if TYPE_CHECKING:
-    from openenv.train.evaluating import Evaluation, TaskResult
+    from openenv.train.evaluation.evaluating import Evaluation, TaskResult
 
 SHOWN_TASKS = 10
 _HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
@@ -109,7 +109,7 @@ def evaluate(
     folder = output or _new_folder(environment, settings.who)
     console = Console(stderr=as_json)
     try:
-        evaluation = import_module("openenv.train.evaluating").evaluate(
+        evaluation = import_module("openenv.train.evaluation.evaluating").evaluate(
             settings,
             folder,
             num_tasks=num_tasks,

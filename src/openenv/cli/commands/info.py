@@ -26,7 +26,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
-from openenv.train.players import RandomPlayer
+from openenv.train.agents.players import RandomPlayer
 
 INDENT = (0, 0, 0, 2)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")

@@ -21,13 +21,13 @@ from openenv.cli.options import (
     temperature_option,
 )
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.config import TrainConfig, load_config
-from openenv.train.interruption import TrainingInterruptedError
-from openenv.train.names import check_names, check_run
-from openenv.train.scores import figure_name
+from openenv.train.episodes.scores import figure_name
+from openenv.train.run.interruption import TrainingInterruptedError
+from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.names import check_names, check_run
 
 if TYPE_CHECKING:
-    from openenv.train.run import TrainResult
+    from openenv.train.run.training import TrainResult
 
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
@@ -140,7 +140,7 @@ def _check_installed() -> None:
 
 def _run_module(console: Console) -> ModuleType:
     with console.status("Loading torch, transformers and TRL"):
-        return import_module("openenv.train.run")
+        return import_module("openenv.train.run.training")
 
 
 def _check_alone(given: Mapping[str, Any], config: Path | None) -> None:

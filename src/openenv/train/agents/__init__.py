@@ -1,0 +1,1 @@
+"""Agents: scripted and random players, policies, and models behind an address."""

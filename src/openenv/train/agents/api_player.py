@@ -1,0 +1,488 @@
+"""Episodes that a model plays behind any OpenAI-compatible address: of vLLM, Ollama, a provider, a test.
+
+The model acts by calls of tools, in the API's own form, or by texts. Pictures in observations are passed on.
+"""
+
+import asyncio
+import base64
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal
+
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError
+
+from openenv.adapters.text import ActionText, observation_text
+from openenv.core.client.blocking import background_loop
+from openenv.core.client_types import StepResult
+from openenv.core.documents import DocumentError, parse_json
+from openenv.core.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    InvalidRequestError,
+    OpenEnvError,
+    RequestRejectedError,
+)
+from openenv.core.typed_client import TypedEnvClient
+from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode
+from openenv.train.rollout.dialogue import first_content, next_content
+from openenv.train.spec.tool_environment import EPISODE_FAILED, EPISODE_OVER
+from openenv.train.tools.contents import call_content, call_problem, refusal_text
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+
+    from openenv.core.env_client import EnvClient
+    from openenv.core.sync_client import SyncEnvClient
+
+__all__ = ["ApiPlayer", "PlayedEpisode", "to_openai"]
+
+logger = logging.getLogger(__name__)
+
+# The log says which episode waits for the environment after as long, or half of the time that an answer may take.
+_PATIENCE_S = 10.0
+
+Content = str | list[dict[str, Any]]
+
+
+class ApiPlayer:
+    """Plays episodes with a model behind an OpenAI-compatible address, several at once.
+
+    Args:
+        model: The model's name there.
+        base_url: The address, such as ``http://localhost:8000/v1``; ``None`` for the variable ``OPENAI_BASE_URL``, or
+            OpenAI's own.
+        api_key: The key; ``None`` for the variable ``OPENAI_API_KEY``. Servers of one's own mostly ask for none.
+        actions: Whether the model acts by calls of tools, or by texts.
+        system_prompt: The first message of every conversation; ``None`` for none.
+        instructions: How an action is written, where actions are texts; ``None`` for what the action's schema says.
+        temperature: Of sampling; ``None`` for the server's own.
+        max_tokens: Tokens that an answer may have; ``None`` for the server's own limit.
+        max_turns: Actions after which an episode is cut off.
+        concurrency: Episodes that are played at once, each in a session of its own.
+        timeout_s: Seconds to wait for an answer of the model.
+        extra_body: Further fields of every request, such as ``{"top_k": 20}`` for vLLM.
+
+    Example::
+
+        player = ApiPlayer("Qwen/Qwen3-4B", base_url="http://localhost:8000/v1")
+        with openenv.make("wordle", max_sessions=16).sync() as client:
+            for played in player.episodes(client, [{"seed": seed} for seed in range(100)]):
+                print(played.index, played.episode.reward)
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        actions: Literal["tools", "text"] = "tools",
+        system_prompt: str | None = None,
+        instructions: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        max_turns: int = 32,
+        concurrency: int = 16,
+        timeout_s: float = 600.0,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        if actions not in ("tools", "text"):
+            raise ConfigurationError(f"Expected 'tools' or 'text' for actions, got {actions!r}.")
+        if concurrency < 1 or max_turns < 1:
+            raise ConfigurationError(f"Expected at least 1 episode and 1 turn, got {concurrency} and {max_turns}.")
+        self.model = model
+        self.actions = actions
+        self.system_prompt = system_prompt
+        self.instructions = instructions
+        self.max_turns = max_turns
+        self.concurrency = concurrency
+        # The library insists on a key; servers of one's own ignore it.
+        key = api_key if api_key is not None or base_url is None else "none"
+        self._address: dict[str, Any] = {"base_url": base_url, "api_key": key, "timeout": timeout_s}
+        settings = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": dict(extra_body or {}) or None}
+        self._settings = {name: value for name, value in settings.items() if value is not None}
+
+    def episodes(
+        self, client: "SyncEnvClient[Any, Any, Any]", tasks: Sequence[Mapping[str, Any]]
+    ) -> Iterator[PlayedEpisode]:
+        """Play one episode for each task.
+
+        Args:
+            client: A client of the environment; as many sessions as ``concurrency`` are opened with it.
+            tasks: What the resets are passed.
+
+        Yields:
+            The episodes, as they end.
+
+        Raises:
+            ConfigurationError: The model's server refuses what it is asked.
+            ConnectionFailedError: There is no server of the model, or it fails again and again.
+        """
+        offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
+        loop = background_loop()
+        playing = self.play(client.async_client, tasks, offered)
+        try:
+            while (played := loop.run(_next_of(playing))) is not None:
+                yield played
+        finally:
+            loop.run(_close(playing))
+
+    async def play(
+        self,
+        client: "EnvClient[Any, Any, Any]",
+        tasks: Sequence[Mapping[str, Any]],
+        offered: EnvironmentTools | ActionText,
+    ) -> "AsyncIterator[PlayedEpisode]":
+        """Play one episode for each task, in a coroutine.
+
+        Args:
+            client: A client of the environment, used in this event loop.
+            tasks: What the resets are passed.
+            offered: What the model may do: the environment's tools, or its actions as text.
+
+        Yields:
+            The episodes, as they end.
+
+        Raises:
+            ConfigurationError: The model's server refuses what it is asked.
+            ConnectionFailedError: There is no server of the model, or it fails again and again.
+        """
+        todo = iter(enumerate(tasks))
+        ended: asyncio.Queue[PlayedEpisode | BaseException] = asyncio.Queue()
+        count = min(self.concurrency, len(tasks))
+        async with AsyncOpenAI(**self._address) as api:
+            model = _Model(api, self.model, self._settings)
+            workers = [
+                asyncio.create_task(self._work(number, client, model, offered, todo, ended)) for number in range(count)
+            ]
+            try:
+                for _ in tasks:
+                    played = await ended.get()
+                    if isinstance(played, BaseException):
+                        raise played
+                    yield played
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(
+        self,
+        number: int,
+        client: "EnvClient[Any, Any, Any]",
+        model: "_Model",
+        offered: EnvironmentTools | ActionText,
+        todo: Iterator[tuple[int, Mapping[str, Any]]],
+        ended: "asyncio.Queue[PlayedEpisode | BaseException]",
+    ) -> None:
+        """Play one episode after another in a session; the first worker's is the client's own."""
+        try:
+            session = client if number == 0 else await client.new_session()
+            try:
+                for index, task in todo:
+                    game = self._game(session, model, offered, task)
+                    await game.play(self.max_turns)
+                    ended.put_nowait(PlayedEpisode(index, game.episode, game.messages, game.tools))
+            finally:
+                await (session.disconnect() if session is client else session.close())
+        except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
+            ended.put_nowait(error)
+
+    def _game(
+        self,
+        session: "EnvClient[Any, Any, Any]",
+        model: "_Model",
+        offered: EnvironmentTools | ActionText,
+        task: Mapping[str, Any],
+    ) -> "_Game":
+        game: _Game
+        if isinstance(offered, EnvironmentTools):
+            game = _ToolGame(session, model, task, offered)
+        else:
+            instructions = offered.instructions() if self.instructions is None else self.instructions
+            game = _TextGame(session, model, task, offered, instructions)
+        if self.system_prompt is not None:
+            game.messages.append({"role": "system", "content": self.system_prompt})
+        return game
+
+
+class _Model:
+    """A model behind an address."""
+
+    def __init__(self, api: AsyncOpenAI, name: str, settings: Mapping[str, Any]) -> None:
+        self._api = api
+        self._name = name
+        self._settings = settings
+
+    async def answer(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]
+    ) -> "ChatCompletionMessage | None":
+        """Return the model's next message; ``None`` where the conversation has grown too long for it."""
+        offered: Any = {"tools": tools} if tools else {}
+        sent: Any = to_openai(messages)
+        completion: ChatCompletion
+        try:
+            completion = await self._api.chat.completions.create(
+                model=self._name, messages=sent, **offered, **self._settings
+            )
+        except BadRequestError as error:
+            if any(message["role"] == "assistant" for message in messages):
+                return None  # what it took before it takes no more: the conversation is too long
+            raise ConfigurationError(f"The server of {self._name} refuses the request: {error.message}") from error
+        except APIConnectionError as error:
+            raise ConnectionFailedError(f"There is no answer from {self._api.base_url}: {error.message}") from error
+        except APIStatusError as error:
+            kind = ConfigurationError if error.status_code in (401, 403, 404, 422) else ConnectionFailedError
+            raise kind(f"The server of {self._name} at {self._api.base_url} answers: {error.message}") from error
+        return completion.choices[0].message
+
+
+class _Game(ABC):
+    """One episode while it is played."""
+
+    def __init__(self, session: "EnvClient[Any, Any, Any]", model: _Model, task: Mapping[str, Any]) -> None:
+        self.episode = Episode.of_task(task)
+        self.messages: list[Message] = []
+        self.tools: list[dict[str, Any]] = []
+        self._session = session
+        self._model = model
+        self._shown = ""
+
+    async def play(self, max_turns: int) -> None:
+        try:
+            result = await self._reminding(self._session.reset(**self.episode.parameters))
+        except OpenEnvError as error:
+            self.episode.error = error
+            return
+        self.episode.done = result.done
+        self._shown = _text(result)
+        self.messages.append({"role": "user", "content": self._opening(result)})
+        while not self.episode.is_over(max_turns):
+            message = await self._model.answer(self.messages, self.tools)
+            if message is None or not await self._act(message, max_turns):
+                return
+
+    @abstractmethod
+    def _opening(self, result: StepResult[Any]) -> Content:
+        """Return what the user says first."""
+
+    @abstractmethod
+    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
+        """Do what the model says; return whether it acted at all."""
+
+    async def _step(self, action: Any, text: str, problem: str | None = None) -> StepResult[Any] | OpenEnvError:
+        outcome: StepResult[Any] | OpenEnvError
+        try:
+            outcome = await self._reminding(self._session.step(action))
+        except OpenEnvError as error:
+            outcome = error
+        if isinstance(outcome, StepResult):
+            problem = problem or call_problem(outcome)
+        self.episode.add_turn(self._shown, text, outcome, problem)
+        if isinstance(outcome, StepResult):
+            self._shown = _text(outcome)
+        return outcome
+
+    async def _reminding(self, answer: Awaitable[StepResult[Any]]) -> StepResult[Any]:
+        """Await the environment's answer; the log says so where it takes long."""
+        limit_s = self._session.message_timeout_s
+        patience_s = _PATIENCE_S if limit_s is None else min(_PATIENCE_S, limit_s / 2)
+        limit = "" if limit_s is None else f", which may take {limit_s:g} s"
+        sentence = "waiting for the environment's answer for %g s now%s: episode with %s"
+        loop = asyncio.get_running_loop()
+        reminder = loop.call_later(patience_s, logger.warning, sentence, patience_s, limit, self.episode.parameters)
+        try:
+            return await answer
+        finally:
+            reminder.cancel()
+
+
+class _ToolGame(_Game):
+    """The model calls tools; an answer without a call ends the episode, as it does in TRL's own loop."""
+
+    def __init__(
+        self, session: "EnvClient[Any, Any, Any]", model: _Model, task: Mapping[str, Any], tools: EnvironmentTools
+    ) -> None:
+        super().__init__(session, model, task)
+        self._offered = tools
+        self.tools = tools.schemas()
+
+    def _opening(self, result: StepResult[Any]) -> Content:
+        return call_content(result)
+
+    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
+        calls = [call for call in message.tool_calls or [] if call.type == "function"]
+        said: Message = {"role": "assistant", "content": message.content or ""}
+        if not calls:
+            self.messages.append(said)
+            return False
+        read = [(call.id, call.function.name, _arguments(call.function.arguments)) for call in calls]
+        said["tool_calls"] = [
+            {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for number, name, arguments in read
+        ]
+        self.messages.append(said)
+        for number, name, arguments in read:
+            content = EPISODE_OVER
+            if not self.episode.is_over(max_turns):
+                content = await self._call(name, arguments)
+            self.messages.append({"role": "tool", "tool_call_id": number, "name": name, "content": content})
+        return True
+
+    async def _call(self, name: str, arguments: Any) -> Any:
+        text = f"{name} {arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)}"
+        try:
+            action = self._offered.action(name, arguments)
+        except InvalidRequestError as error:
+            self.episode.add_turn(self._shown, text, None, error.message)
+            return refusal_text(error)
+        outcome = await self._step(action, text)
+        if isinstance(outcome, RequestRejectedError):
+            return refusal_text(outcome)
+        return EPISODE_FAILED if isinstance(outcome, OpenEnvError) else call_content(outcome)
+
+
+class _TextGame(_Game):
+    """The model writes its actions as text."""
+
+    def __init__(
+        self,
+        session: "EnvClient[Any, Any, Any]",
+        model: _Model,
+        task: Mapping[str, Any],
+        actions: ActionText,
+        instructions: str,
+    ) -> None:
+        super().__init__(session, model, task)
+        self._actions = actions
+        self._instructions = instructions
+        self._pictures: list[dict[str, Any]] = []
+
+    def _opening(self, result: StepResult[Any]) -> Content:
+        self._pictures = _pictures(result)
+        return _joined(self._pictures, first_content(self._instructions, self._shown))
+
+    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
+        text = message.content or ""
+        self.messages.append({"role": "assistant", "content": text})
+        reading = self._actions.read(text)
+        problem = reading.problem
+        if reading.action is None:
+            self.episode.add_turn(self._shown, text, None, problem)
+        else:
+            outcome = await self._step(reading.action, text, problem)
+            if isinstance(outcome, RequestRejectedError):
+                problem = outcome.message
+            elif isinstance(outcome, StepResult):
+                self._pictures = _pictures(outcome)
+        if not self.episode.error:
+            content = _joined(self._pictures, next_content(self._shown, problem))
+            self.messages.append({"role": "user", "content": content})
+        return True
+
+
+def to_openai(messages: Sequence[Message]) -> list[Message]:
+    """Write a conversation as the API takes it.
+
+    Args:
+        messages: A conversation as chat templates take it: a tool call's arguments are a mapping, and a picture is a
+            block of the content.
+
+    Returns:
+        The same with arguments as JSON, and pictures as ``image_url``. The pictures of a tool's answer follow it in a
+        message of the user, because the API takes none there.
+
+    Example:
+        >>> to_openai([{"role": "user", "content": [{"type": "text", "text": "left?"}]}])
+        [{'role': 'user', 'content': [{'type': 'text', 'text': 'left?'}]}]
+    """
+    written: list[Message] = []
+    pictures: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] != "tool" and pictures:
+            written.append({"role": "user", "content": pictures})
+            pictures = []
+        if message["role"] == "tool":
+            blocks = _blocks(message["content"])
+            pictures += [block for block in blocks if block["type"] != "text"]
+            text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+            written.append({**message, "content": text})
+        else:
+            written.append(_written(message))
+    return [*written, {"role": "user", "content": pictures}] if pictures else written
+
+
+def _written(message: Message) -> Message:
+    content = message["content"]
+    written = {**message, "content": content if isinstance(content, str) else _blocks(content)}
+    if "tool_calls" in message:
+        written["tool_calls"] = [_written_call(call) for call in message["tool_calls"]]
+    return written
+
+
+def _written_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = function["arguments"]
+    # What was no JSON at all would make some servers refuse the whole conversation.
+    return {**call, "function": {**function, "arguments": json.dumps(_as_object(arguments))}}
+
+
+def _blocks(content: Content) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [_picture_block(block["image"]) if block["type"] == "image" else block for block in content]
+
+
+def _picture_block(picture: Any) -> dict[str, Any]:
+    buffer = BytesIO()
+    picture.save(buffer, format="PNG")
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def _arguments(text: str | None) -> Any:
+    """Return a call's arguments; as they came where they are no JSON."""
+    try:
+        return parse_json(text or "{}")
+    except DocumentError:
+        return text
+
+
+def _as_object(arguments: Any) -> Mapping[str, Any]:
+    return arguments if isinstance(arguments, Mapping) else {}
+
+
+def _text(result: StepResult[Any]) -> str:
+    """Return an observation's text, without its pictures."""
+    content = call_content(result)
+    if isinstance(content, str):
+        return observation_text(result.observation)
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
+def _pictures(result: StepResult[Any]) -> list[dict[str, Any]]:
+    content = call_content(result)
+    return [] if isinstance(content, str) else [block for block in content if block["type"] == "image"]
+
+
+def _joined(pictures: list[dict[str, Any]], text: str) -> Content:
+    return [*pictures, {"type": "text", "text": text}] if pictures else text
+
+
+def _action_of(client: "SyncEnvClient[Any, Any, Any]") -> Any:
+    """Return the class of the environment's actions, or their schema where the client has none."""
+    own = client.async_client
+    return own.action_class if isinstance(own, TypedEnvClient) else client.schemas()["action"]
+
+
+async def _next_of(playing: "AsyncIterator[PlayedEpisode]") -> PlayedEpisode | None:
+    return await anext(playing, None)
+
+
+async def _close(playing: Any) -> None:
+    await playing.aclose()

@@ -1,0 +1,226 @@
+"""Where recorded episodes come from: a player without a model, or a model behind an address."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+
+from openenv.adapters.text import ActionText
+from openenv.auto.making import make
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.sync_client import SyncEnvClient
+from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
+from openenv.train.agents.recording import ActionForm, TextForm, ToolForm, record_episodes
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.settings.names import check_environment, check_model
+from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.tasks.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from openenv.train.agents.api_player import ApiPlayer
+
+__all__ = ["ApiEpisodes", "EpisodeSource", "NumberedTask", "PlayerEpisodes", "open_source"]
+
+NumberedTask = tuple[int, Mapping[str, Any]]
+"""A number for an episode, and what its reset is passed."""
+
+
+class EpisodeSource(Protocol):
+    """Plays episodes of one environment; a context manager, which closes it.
+
+    Attributes:
+        client: A client of the environment, connected.
+    """
+
+    client: SyncEnvClient[Any, Any, Any]
+
+    def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
+        """Play one episode for each task and give them as they end, under their numbers."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def open_source(settings: PlaySettings, sessions: int) -> EpisodeSource:
+    """Open what plays the episodes that are wanted.
+
+    Args:
+        settings: What is played. A model without an address lies in a folder, or is one of the Hub.
+        sessions: Episodes that are played at once.
+
+    Raises:
+        ConfigurationError: There is no such player or model.
+        OpenEnvError: There is no such environment, or its server could not be started or reached.
+    """
+    if settings.player is not None:
+        return PlayerEpisodes(settings, sessions)
+    if settings.base_url is not None:
+        return ApiEpisodes(settings, sessions)
+    assert settings.model is not None
+    check_environment(settings.environment)
+    if not (Path(settings.model) / "config.yaml").is_file():
+        check_model(settings.model)
+    from openenv.train.agents.policy_episodes import PolicyEpisodes  # loads torch
+
+    return PolicyEpisodes(settings, sessions)
+
+
+class PlayerEpisodes:
+    """Episodes of the random player, or of the scripted player that the environment's package brings along.
+
+    What a player does depends on the settings' seed and the episode's number alone.
+
+    Args:
+        settings: What is played.
+        sessions: Episodes that are played at once.
+
+    Attributes:
+        client: A client of the environment, connected.
+
+    Raises:
+        ConfigurationError: The environment has no scripted player.
+        OpenEnvError: There is no such environment, or its server could not be started or reached.
+    """
+
+    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+        self._settings = settings
+        self._sessions = Sessions.open(
+            settings.environment,
+            sessions,
+            with_tools=settings.form == "tools",
+            step_timeout_s=settings.step_timeout_s,
+        )
+        self.client = self._sessions.client
+        try:
+            self._make_player = self._player_maker()
+            self._form = self._action_form()
+        except BaseException:
+            self._sessions.close()
+            raise
+
+    def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
+        """Play one episode for each task, as many at once as there are sessions.
+
+        Args:
+            tasks: The tasks with the episodes' numbers.
+
+        Yields:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: The environment failed in more than half of the episodes that were played at once.
+        """
+        for start in range(0, len(tasks), len(self._sessions)):
+            batch = tasks[start : start + len(self._sessions)]
+            played = record_episodes(
+                self._sessions,
+                [self._make_player(derived_seed(self._settings.seed, "player", number)) for number, _ in batch],
+                [task for _, task in batch],
+                self._form,
+                max_turns=self._settings.turn_limit,
+                system_prompt=self._settings.system_prompt,
+            )
+            yield from _numbered(iter(played), batch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._sessions.close()
+
+    def _player_maker(self) -> Callable[[int], Player]:
+        if self._settings.player == "random":
+            tools, actions = self._sessions.tools, ActionText(self._sessions.action)
+            if tools is None:
+                return lambda seed: RandomPlayer(actions, seed)
+            return lambda seed: RandomToolPlayer(tools, seed)
+        package = self._sessions.package
+        if package is None or package.manifest.player is None:
+            raise ConfigurationError(
+                f"{self._settings.environment} has no scripted player; take the random player or a model. "
+                "An environment's package names its player in openenv.yaml."
+            )
+        return lambda seed: cast("Player", package.make_player(seed))
+
+    def _action_form(self) -> ActionForm:
+        if self._sessions.tools is not None:
+            return ToolForm(self._sessions.tools)
+        actions = ActionText(self._sessions.action)
+        return TextForm(actions, self._sessions.instructions(actions))
+
+
+class ApiEpisodes:
+    """Episodes of a model behind an OpenAI-compatible address.
+
+    Args:
+        settings: What is played.
+        sessions: Episodes that are played at once.
+
+    Attributes:
+        client: A client of the environment, connected.
+
+    Raises:
+        OpenEnvError: There is no such environment, or its server could not be started or reached.
+    """
+
+    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+        self._player = _api_player(settings, sessions)
+        self.client: SyncEnvClient[Any, Any, Any] = make(
+            settings.environment,
+            max_sessions=sessions,
+            capacity_wait_s=CAPACITY_WAIT_S,
+            message_timeout_s=settings.step_timeout_s,
+        ).sync()
+        self.client.connect()
+
+    def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
+        """Play one episode for each task.
+
+        Args:
+            tasks: The tasks with the episodes' numbers.
+
+        Yields:
+            The episodes, as they end.
+
+        Raises:
+            OpenEnvError: The model can't be reached, or refuses what it is asked.
+        """
+        return _numbered(self._player.episodes(self.client, [task for _, task in tasks]), tasks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.client.close()
+
+
+def _numbered(played: Iterator[PlayedEpisode], tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
+    return (replace(each, index=tasks[each.index][0]) for each in played)
+
+
+def _api_player(settings: PlaySettings, sessions: int) -> "ApiPlayer":
+    try:
+        from openenv.train.agents.api_player import ApiPlayer  # its library takes long to import
+    except ImportError as error:
+        raise ConfigurationError("A model behind an address needs the package openai: pip install openai") from error
+    assert settings.model is not None
+    return ApiPlayer(
+        settings.model,
+        base_url=settings.base_url,
+        actions=settings.form,
+        system_prompt=settings.system_prompt,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        max_turns=settings.turn_limit,
+        concurrency=sessions,
+    )

@@ -1,0 +1,305 @@
+"""The policy that a run trains: a model, its tokenizer, and how it speaks with the environment."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from openenv.adapters.text import ActionText, observation_text
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.players import Player, RandomPlayer
+from openenv.train.agents.recording import play_tasks
+from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
+from openenv.train.agents.tool_policy import CallDialogue, build_call_tokenizer
+from openenv.train.episodes.episode import Episode
+from openenv.train.generation.decoder import Decoder
+from openenv.train.generation.sampling import Sampling
+from openenv.train.rollout.conversation import TextDialogue
+from openenv.train.rollout.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.rollout.playing import ActionDialogue, Limits, play_episodes
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.run_tasks import training_tasks
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.seeds import derived_seed, training_seeds
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+__all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy"]
+
+VOCABULARY_EPISODES = 64
+# Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
+_CALLER_WEIGHTS = 0.05
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is trained.
+
+    Attributes:
+        model: A causal language model of ``transformers``.
+        tokenizer: Its tokenizer.
+        dialogue: Turns observations and actions into its tokens.
+        actions: The environment's actions as text.
+    """
+
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    dialogue: Dialogue
+    actions: ActionText
+
+    @cached_property
+    def playing(self) -> ActionDialogue:
+        """What turns episodes into tokens while the model plays."""
+        if isinstance(self.dialogue, CallDialogue):
+            return self.dialogue.playing
+        return TextDialogue(self.dialogue, self.actions)
+
+    def play(
+        self,
+        sessions: Sessions,
+        config: TrainConfig,
+        tasks: Sequence[Mapping[str, Any]],
+        *,
+        temperature: float,
+        generator: "torch.Generator | Sequence[Random]",
+    ) -> list[Episode]:
+        """Play one episode for each task, all at once, without a trainer.
+
+        Args:
+            sessions: The environment.
+            config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
+            tasks: What each reset is passed, its seed among it.
+            temperature: Of sampling; 0 takes the most likely token.
+            generator: Source of randomness, on the model's device; or one for each episode, whose draws then depend on
+                no other episode.
+
+        Returns:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: The environment failed in more than half of the episodes.
+        """
+        playing = self.playing
+        episodes = [Episode.of_task(task) for task in tasks]
+        was_training = self.model.training
+        self.model.eval()  # type: ignore[no-untyped-call]
+        try:
+            play_episodes(
+                episodes,
+                [None] * len(tasks),
+                sessions.try_reset(tasks),
+                writer=Decoder(self.model, playing.pad_id, Sampling(temperature), generator),
+                dialogue=playing,
+                step=sessions.step,
+                limits=Limits(config.max_turns, config.max_context),
+            )
+        finally:
+            self.model.train(was_training)
+        return episodes
+
+
+def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
+    """Make the policy that a run starts with.
+
+    Args:
+        config: The run's settings.
+        sessions: The environment; the tiny policy's vocabulary is gathered by playing it at random, and with its
+            scripted player if it has one.
+
+    Returns:
+        The policy.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
+    return make_policies(config, {"": sessions})[""]
+
+
+def make_policies(
+    config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode] = ()
+) -> dict[str, Policy]:
+    """Make the policy that a run starts with, for each of its environments: one model, with a dialogue for each.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``; see `make_policy`.
+        calls: Episodes to learn from of an environment that has only tools: their words and arguments are the tiny
+            policy's vocabulary.
+
+    Returns:
+        The policies, by the environment's name.
+
+    Raises:
+        ConfigurationError: There is no such model, it is not made for conversation, the tiny policy would have to
+            choose in one environment and to write in another, or to call tools without examples.
+    """
+    if not config.is_tiny:
+        return load_policies(config, sessions, config.model)
+    parts = config.parts
+    if any(own.tools is not None for own in sessions.values()):
+        return _tiny_caller(config, sessions, calls)
+    actions = {name: ActionText(sessions[name].action, part.fallback) for name, part in parts.items()}
+    _check_same_kind(actions)
+    choices = list(dict.fromkeys(chain.from_iterable(own.choices for own in actions.values())))
+    texts = chain.from_iterable(_spoken_texts(actions[name], sessions[name], part) for name, part in parts.items())
+    tokenizer = build_tokenizer(choices, texts)
+    weights_seed = derived_seed(config.seed, "weights")
+    model = build_model(tokenizer, hidden=config.tiny_hidden, layers=config.tiny_layers, seed=weights_seed)
+    return _policies(config, sessions, model, tokenizer)
+
+
+def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> Policy:
+    """Load a policy that is trained already.
+
+    Args:
+        config: The run's settings.
+        sessions: The environment.
+        source: A checkpoint's folder, or a model's id on the Hub.
+
+    Returns:
+        The policy.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
+    return load_policies(config, {"": sessions}, source)[""]
+
+
+def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:
+    """Load a policy that is trained already, for each of a run's environments: one model, with a dialogue for each.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``.
+        source: A checkpoint's folder, or a model's id on the Hub.
+
+    Returns:
+        The policies, by the environment's name.
+
+    Raises:
+        ConfigurationError: There is no such model, or it is not made for conversation.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(source))
+        model = AutoModelForCausalLM.from_pretrained(str(source), dtype="float32")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"No language model could be loaded from {source}. Expected 'tiny', the id of a causal language model on "
+            f"the Hugging Face Hub, or a folder with its files. The reason: {error}"
+        ) from error
+    return _policies(config, sessions, model, tokenizer)
+
+
+def _check_same_kind(actions: Mapping[str, ActionText]) -> None:
+    choosing = [name for name, own in actions.items() if own.choices]
+    writing = [name for name, own in actions.items() if not own.choices]
+    if choosing and writing:
+        raise ConfigurationError(
+            f"The tiny policy answers with one token in {choosing[0]}, which has a fixed number of actions, and with "
+            f"several in {writing[0]}; it cannot learn both in one run. Train them apart, or take a pretrained model."
+        )
+
+
+def _policies(config: TrainConfig, sessions: Mapping[str, Sessions], model: Any, tokenizer: Any) -> dict[str, Policy]:
+    # A run's settings may be used for one other environment, whatever that is called.
+    parts = config.parts if sessions.keys() == config.parts.keys() else dict.fromkeys(sessions, config)
+    return {name: _policy(part, sessions[name], model, tokenizer) for name, part in parts.items()}
+
+
+def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:
+    actions = ActionText(sessions.action, config.fallback)
+    dialogue: Dialogue
+    if sessions.tools is not None:
+        dialogue = _call_dialogue(config, sessions, sessions.tools, model, tokenizer)
+    elif config.is_tiny:
+        dialogue = PlainDialogue(tokenizer, actions, config.max_action_tokens)
+    else:
+        instructions = sessions.instructions(actions)
+        dialogue = ChatDialogue(tokenizer, model, instructions, config.max_action_tokens, config.thinking)
+    return Policy(model, tokenizer, dialogue, actions)
+
+
+def _tiny_caller(config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode]) -> dict[str, Policy]:
+    """Make a tiny policy that calls tools; it needs examples, without which it would never write a whole call."""
+    if len(sessions) > 1:
+        raise ConfigurationError(
+            f"The tiny policy can learn calls of tools in one environment only, and these are {', '.join(sessions)}. "
+            "Train them apart, or take a pretrained model."
+        )
+    ((name, own),) = sessions.items()
+    if own.tools is None or not calls:
+        raise ConfigurationError(
+            f"{own.name} has tools and no other actions, and the tiny policy begins with random weights, with which it "
+            "never writes a whole call. Let it learn calls first: --sft N takes episodes of the scripted player, --sft "
+            "FOLDER those of openenv collect --form tools. Or take a model that calls tools, such as --model "
+            "Qwen/Qwen3-0.6B."
+        )
+    tokenizer = build_call_tokenizer(own.tools, calls)
+    model = build_model(
+        tokenizer,
+        hidden=config.tiny_hidden,
+        layers=config.tiny_layers,
+        seed=derived_seed(config.seed, "weights"),
+        initializer_range=_CALLER_WEIGHTS,
+    )
+    return _policies(config, {name: own}, model, tokenizer)
+
+
+def _call_dialogue(
+    config: TrainConfig, sessions: Sessions, tools: EnvironmentTools, model: Any, tokenizer: Any
+) -> CallDialogue:
+    # A call of the tiny policy has two tokens for each argument, and three around them.
+    most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
+    tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
+    return CallDialogue(
+        tokenizer,
+        model,
+        tools,
+        instructions="" if config.is_tiny else sessions.introduction(),
+        max_action_tokens=tokens,
+        thinking=config.thinking,
+    )
+
+
+def _spoken_texts(actions: ActionText, sessions: Sessions, config: TrainConfig) -> Iterator[str]:
+    """Yield what an environment says in some episodes, and what is said to it: its words are the vocabulary."""
+    for reset in config.resets:
+        yield from _texts_with(reset, actions, sessions, config)
+
+
+def _texts_with(
+    reset: Mapping[str, Any], actions: ActionText, sessions: Sessions, config: TrainConfig
+) -> Iterator[str]:
+    seeds = training_seeds(config.seed, min(len(sessions), VOCABULARY_EPISODES))
+    tasks = [{**reset, **task} for task in training_tasks(config, sessions, len(seeds))]
+    results = sessions.reset_tasks(tasks)
+    openings = [observation_text(result.observation) for result in results]
+    yield from openings
+    words = words_of(openings) or list("abc")
+    numbers = [derived_seed(config.seed, "vocabulary", seed) for seed in seeds]
+    yield from _texts_of([RandomPlayer(actions, number, words) for number in numbers], tasks, sessions, config)
+    if sessions.package is not None:
+        players = [sessions.package.make_player(number) for number in numbers]
+        yield from _texts_of([player for player in players if player is not None], tasks, sessions, config)
+
+
+def _texts_of(
+    players: Sequence[Player],
+    tasks: Sequence[Mapping[str, Any]],
+    sessions: Sessions,
+    config: TrainConfig,
+) -> Iterator[str]:
+    if not players:
+        return
+    for episode in play_tasks(sessions, players, tasks, max_turns=config.max_turns):
+        for turn in episode.turns:
+            yield turn.observation
+            yield turn.action

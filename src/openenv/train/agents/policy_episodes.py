@@ -1,0 +1,121 @@
+"""Episodes of a language model that is loaded here: a run's, one in a folder, or one of the Hub."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.episode_sources import NumberedTask
+from openenv.train.agents.policy import load_policy
+from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode
+from openenv.train.quiet import quiet_libraries
+from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.seeds import evaluation_draws
+
+__all__ = ["PolicyEpisodes"]
+
+
+class PolicyEpisodes:
+    """Episodes of a model that is loaded here. Its actions are texts, as in ``openenv train``.
+
+    Args:
+        settings: What is played; the model is a run's folder, a model's folder, or a model's id on the Hub.
+        sessions: Episodes that are played at once.
+
+    Attributes:
+        client: A client of the environment, connected.
+
+    Raises:
+        ConfigurationError: There is no such model, or calls of tools or a system prompt are asked for.
+        OpenEnvError: There is no such environment, or its server could not be started or reached.
+    """
+
+    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+        assert settings.model is not None
+        if settings.form == "tools":
+            raise ConfigurationError(
+                "A model without --base-url acts by texts, as in training. To have it call tools, serve it, as with "
+                "`transformers serve` or `vllm serve`, and give the address."
+            )
+        if settings.system_prompt is not None:
+            raise ConfigurationError(
+                "A model without --base-url is shown what it was shown in training, without a system prompt. Leave out "
+                "--system-prompt, or serve the model and give the address."
+            )
+        self._settings = settings
+        config, source = _config_and_source(settings)
+        self._sessions = Sessions.open(
+            settings.environment, sessions, with_tools=None, step_timeout_s=settings.step_timeout_s
+        )
+        self.client = self._sessions.client
+        try:
+            with quiet_libraries():
+                self._policy = load_policy(config, self._sessions, source)
+            if torch.cuda.is_available() and not config.is_tiny:
+                self._policy.model.to("cuda")  # type: ignore[arg-type]
+        except BaseException:
+            self._sessions.close()
+            raise
+        self._config = config
+
+    def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
+        """Play one episode for each task, as many at once as there are sessions.
+
+        Args:
+            tasks: The tasks with the episodes' numbers.
+
+        Yields:
+            The episodes, in the order of the tasks.
+
+        Raises:
+            OpenEnvError: A reset failed, or the environment failed in more than half of the episodes.
+        """
+        for start in range(0, len(tasks), len(self._sessions)):
+            batch = tasks[start : start + len(self._sessions)]
+            draws = evaluation_draws(self._settings.seed, [number for number, _ in batch])
+            episodes = self._policy.play(
+                self._sessions,
+                self._config,
+                [task for _, task in batch],
+                temperature=self._settings.temperature,
+                generator=draws,
+            )
+            for (number, _), episode in zip(batch, episodes, strict=True):
+                yield PlayedEpisode(number, episode, _messages(episode), [])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._sessions.close()
+
+
+def _config_and_source(settings: PlaySettings) -> tuple[TrainConfig, str | Path]:
+    run = RunFolder(Path(str(settings.model)))
+    limits = {"max_turns": settings.max_turns, "max_action_tokens": settings.max_tokens}
+    given: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    if run.config.is_file():
+        if not run.model.is_dir():
+            raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
+        return load_config(run.config, **given), run.model
+    return load_config(environment=settings.environment, model=settings.model, **given), str(settings.model)
+
+
+def _messages(episode: Episode) -> list[Message]:
+    messages = []
+    for turn in map(asdict, episode.turns):
+        messages += [
+            {"role": "user", "content": turn["observation"]},
+            {"role": "assistant", "content": turn["action"]},
+        ]
+    return messages

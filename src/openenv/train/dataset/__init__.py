@@ -1,0 +1,1 @@
+"""Datasets of episodes that an agent has played."""

@@ -1,0 +1,137 @@
+"""Collecting episodes of a player or a model, as conversations to train on."""
+
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rich.console import Console
+
+from openenv.core.exceptions import (
+    ConnectionFailedError,
+    ConnectionLostError,
+    ProviderError,
+    RequestGivenUpError,
+    ServerCapacityError,
+)
+from openenv.train.agents.episode_sources import EpisodeSource, open_source
+from openenv.train.dataset.collection import Collection
+from openenv.train.dataset.play_progress import PlayProgress
+from openenv.train.episodes.played_episode import PlayedEpisode
+from openenv.train.settings.play_settings import PlaySettings
+from openenv.train.tasks.seeds import training_seeds
+from openenv.train.tasks.task_choice import named_tasks
+
+__all__ = ["CollectResult", "collect", "leave_out_failed"]
+
+_FAILED = "the environment failed"
+# What says nothing of an episode's environment: the next one would fare no better.
+_OF_THE_SERVER = (ConnectionFailedError, ConnectionLostError, ProviderError, ServerCapacityError)
+
+
+@dataclass(frozen=True)
+class CollectResult:
+    """What a collecting came to.
+
+    Attributes:
+        collection: The folder.
+        kept: Episodes in it.
+        below: Episodes that were left out for their reward.
+        failed: Episodes in which the environment failed.
+        mean_reward: Mean reward of those that are kept; ``None`` if there are none.
+    """
+
+    collection: Collection
+    kept: int
+    below: int
+    failed: int
+    mean_reward: float | None
+
+
+def collect(
+    settings: PlaySettings,
+    episodes: int,
+    output: Path,
+    *,
+    min_reward: float | None = None,
+    sessions: int = 16,
+    console: Console | None = None,
+) -> CollectResult:
+    """Play episodes and write their conversations into a folder.
+
+    A folder that was begun with the same settings is gone on with: what is in it is not played again.
+
+    Args:
+        settings: Which environment is played, by whom and how. Without tasks, the episodes' seeds are those of a
+            training, which no evaluation has.
+        episodes: How many episodes to play in all. Tasks are taken over and over where there are fewer.
+        output: The folder; see `Collection`.
+        min_reward: Reward that an episode must have to be kept; ``None`` keeps all.
+        sessions: Episodes that are played at once.
+        console: Where progress is shown; by default the terminal.
+
+    Returns:
+        How many there are, and where.
+
+    Raises:
+        OpenEnvError: The settings, the folder, the environment or the model are not as they must be; the subclass says
+            how.
+
+    Example::
+
+        collect(PlaySettings(environment="wordle", player="scripted"), episodes=500, output=Path("data"))
+    """
+    settings = settings.with_defaults()
+    depends_on = {**settings.decisive(), "min_reward": min_reward}
+    with open_source(settings, min(sessions, episodes)) as source:
+        tasks = _tasks(settings, episodes, source)
+        collection = Collection.open(output, depends_on)
+        collection.check_tasks(dict(enumerate(tasks)))
+        done = collection.indexes()
+        left = [(number, task) for number, task in enumerate(tasks) if number not in done]
+        with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
+            for played in source.play(left):
+                _keep(collection, played, settings.environment, min_reward)
+                progress.advance(played)
+    return _result(collection)
+
+
+def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
+    """Note an episode in which the environment failed.
+
+    Args:
+        collection: Where it is noted.
+        played: The episode.
+
+    Raises:
+        OpenEnvError: It was the server that is gone, or has no place; the episode is left to be played another time.
+    """
+    error = played.episode.error
+    if isinstance(error, _OF_THE_SERVER) and not isinstance(error, RequestGivenUpError):
+        raise error
+    collection.leave_out(played, f"{_FAILED}: {error}")
+
+
+def _tasks(settings: PlaySettings, episodes: int, source: EpisodeSource) -> list[dict[str, Any]]:
+    if settings.tasks is None:
+        return [settings.task({"seed": seed}) for seed in training_seeds(settings.seed, episodes)]
+    named = [settings.task(task) for task in named_tasks(settings.tasks, source.client)]
+    return list(islice(cycle(named), episodes))
+
+
+def _keep(collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None) -> None:
+    if played.episode.error is not None:
+        leave_out_failed(collection, played)
+    elif min_reward is not None and played.episode.reward < min_reward:
+        collection.leave_out(played, f"reward below {min_reward:g}")
+    else:
+        collection.add(played, environment)
+
+
+def _result(collection: Collection) -> CollectResult:
+    rewards = [line["reward"] for line in collection.read()]
+    reasons = [line["reason"] for line in collection.read_left_out()]
+    failed = sum(reason.startswith(_FAILED) for reason in reasons)
+    mean = fmean(rewards) if rewards else None
+    return CollectResult(collection, len(rewards), len(reasons) - failed, failed, mean)

@@ -1,0 +1,189 @@
+"""A folder of recorded episodes, which grows line by line and outlives a kill."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openenv.core.documents import DocumentError, parse_json, read_json
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.episode import Episode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
+
+__all__ = ["CLOSING", "Collection"]
+
+CLOSING = "Done."
+"""What a model says after the last tool's answer. A model that has never seen an answer without a call would go on
+calling tools when a trainer asks it once more."""
+
+
+class Collection:
+    """Recorded episodes.
+
+    ::
+
+        data/
+          settings.json    how they were played
+          episodes.jsonl   a conversation in each line
+          left_out.jsonl   the episodes that are not among them, with the reason
+
+    Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
+    episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
+    ``done``. Pictures are left out.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self._draft = path / "settings.draft"
+        self.episodes = path / "episodes.jsonl"
+        self.left_out = path / "left_out.jsonl"
+
+    @classmethod
+    def open(cls, path: Path, settings: Mapping[str, Any]) -> "Collection":
+        """Open a folder to add to it, or begin it.
+
+        Args:
+            path: The folder.
+            settings: What the episodes depend on, as JSON values.
+
+        Returns:
+            The collection, without a line that a kill has cut off.
+
+        Raises:
+            ConfigurationError: The folder holds something else, or episodes that were played differently.
+        """
+        collection = cls(path)
+        begun = collection.settings.is_file()
+        if not begun:
+            collection._check_free()
+        for file in (collection.episodes, collection.left_out):
+            _drop_cut_line(file)
+        # What never had an episode, as after a wrong address, may as well become something else.
+        if begun and collection.indexes():
+            collection._check_same(settings)
+        else:
+            collection._write_settings(settings)
+        return collection
+
+    def add(self, played: PlayedEpisode, environment: str) -> None:
+        """Add an episode.
+
+        Args:
+            played: The episode; the environment did not fail in it.
+            environment: Name of the environment.
+        """
+        episode = played.episode
+        line = {
+            "index": played.index,
+            "environment": environment,
+            "task": episode.parameters,
+            "messages": _messages_to_learn(played),
+            "tools": played.tools,
+            "reward": episode.reward,
+            "rewards": [turn.reward for turn in episode.turns],
+            "length": len(episode.turns),
+            "illegal_actions": episode.illegal_actions,
+            "done": episode.done,
+        }
+        _append(self.episodes, line)
+
+    def leave_out(self, played: PlayedEpisode, reason: str) -> None:
+        """Note an episode that is not to be among them."""
+        episode = played.episode
+        line = {"index": played.index, "task": episode.parameters, "reward": episode.reward, "reason": reason}
+        _append(self.left_out, line)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the lines of the episodes."""
+        return _lines(self.episodes)
+
+    def read_left_out(self) -> list[dict[str, Any]]:
+        """Return the lines of those that are not among them."""
+        return _lines(self.left_out)
+
+    def indexes(self) -> set[int]:
+        """Return the numbers of all episodes that were played."""
+        return {line["index"] for line in (*self.read(), *self.read_left_out())}
+
+    def check_tasks(self, tasks: Mapping[int, Mapping[str, Any]]) -> None:
+        """Refuse to go on with other tasks, as of a file that was changed.
+
+        Args:
+            tasks: What the reset of each episode is passed, by the episode's number.
+
+        Raises:
+            ConfigurationError: An episode of one of these numbers was played with another task.
+        """
+        for line in (*self.read(), *self.read_left_out()):
+            task = tasks.get(line["index"])
+            if task is not None and line["task"] != _in_json(task):
+                raise ConfigurationError(
+                    f"Episode {line['index']} in {self.path} was played with the task {line['task']!r:.200}, and now "
+                    f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
+                )
+
+    def _check_free(self) -> None:
+        if self.path.exists() and not (self.path.is_dir() and {self._draft}.issuperset(self.path.iterdir())):
+            raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
+
+    def _write_settings(self, settings: Mapping[str, Any]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._draft.write_text(json.dumps(settings, indent=1))
+        self._draft.replace(self.settings)
+
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
+        before = read_json(self.settings)
+        differing = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
+        if differing:
+            name = differing[0]
+            raise ConfigurationError(
+                f"The episodes in {self.path} were played with {name} {before.get(name)!r}, not "
+                f"{settings.get(name)!r}. Choose another --output, or the same settings to go on."
+            )
+
+
+def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
+    messages = [{**message, "content": text_of(message["content"])} for message in played.messages]
+    if played.tools and played.episode.done and messages[-1]["role"] == "tool":
+        return [*messages, {"role": "assistant", "content": CLOSING}]
+    # Nobody answers what is shown after the last action.
+    return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
+
+
+def _in_json(task: Mapping[str, Any]) -> Any:
+    """Return a task as it comes back from a line."""
+    return json.loads(json.dumps(Episode.of_task(task).parameters))
+
+
+def _append(file: Path, line: Mapping[str, Any]) -> None:
+    # Half of a surrogate pair, which a model may write, is no UTF-8; its escape is JSON that says the same.
+    with file.open("a", encoding="utf-8", errors="backslashreplace") as lines:
+        lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    # Not splitlines(): text may hold other characters that Python takes for line breaks.
+    lines = file.read_text("utf-8").split("\n")[:-1] if file.is_file() else []
+    return [_object_of(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _object_of(line: str, where: str) -> dict[str, Any]:
+    try:
+        value = parse_json(line)
+    except DocumentError as error:
+        raise ConfigurationError(f"{where}: expected an episode as JSON, but {error}.") from error
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{where}: expected an episode as an object of JSON, got {value!r:.100}.")
+    return value
+
+
+def _drop_cut_line(file: Path) -> None:
+    """Drop what follows the last line break; the episode is played again."""
+    content = file.read_bytes() if file.is_file() else b""
+    if content and not content.endswith(b"\n"):
+        with file.open("r+b") as lines:
+            lines.truncate(content.rfind(b"\n") + 1)

@@ -1,0 +1,1 @@
+"""Records of play: episodes, their turns and their scores."""

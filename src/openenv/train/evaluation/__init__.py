@@ -1,0 +1,1 @@
+"""Evaluation: how good an agent is, with intervals."""

@@ -1,0 +1,247 @@
+"""Actions as tool calls, in the model's own chat template.
+
+A conversation is rendered as TRL renders it: the tools are in the template, answers are read by the tokenizer's
+response template, and what a call gave comes back in a message of the tool. What the model wrote is never rendered
+again; only what the template puts after it is.
+"""
+
+import copy
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError, RequestRejectedError
+from openenv.train.rollout.conversation import MessagesOf, text_of
+from openenv.train.rollout.playing import Move, Outcome
+from openenv.train.tools.contents import call_problem, refusal_text
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["ToolDialogue", "Unreadable", "reads_tool_calls"]
+
+Unreadable = Literal["tell", "end"]
+
+_ASKED: dict[str, Any] = {"role": "user", "content": "?"}
+_UNREADABLE = "No tool call could be read in that. Write it exactly as the tools are described."
+
+
+class ToolDialogue:
+    """Episodes as a conversation in which an answer calls tools.
+
+    An answer may have several calls; they are done in their order. One without any call ends the episode, as it does in
+    TRL's own loop. A call that does not fit is answered with the reason; one that cannot be read too, unless it is to
+    end the episode.
+
+    Args:
+        tokenizer: A tokenizer whose chat template knows tools.
+        tools: The environment's tools.
+        messages_of: Makes the conversation up to the first answer.
+        stop_ids: Tokens that end an answer.
+        settings: What else is passed to the template.
+        max_action_tokens: How many tokens an answer may have; ``None`` for what there is room for.
+        unreadable: Whether the model is told of a call that cannot be read, or the episode ends with it.
+
+    Attributes:
+        stop_ids: As above.
+        max_action_tokens: As above.
+        pad_id: A token to pad with.
+
+    Raises:
+        ConfigurationError: The template does not know tools, or TRL does not know how its calls are read.
+    """
+
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        tools: EnvironmentTools,
+        messages_of: MessagesOf,
+        stop_ids: frozenset[int],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        max_action_tokens: int | None = None,
+        unreadable: Unreadable = "tell",
+    ) -> None:
+        self._tools = tools
+        self._unreadable = unreadable
+        self._schemas = tools.schemas()
+        self._messages_of = messages_of
+        self.stop_ids = stop_ids
+        self.max_action_tokens = sys.maxsize if max_action_tokens is None else max_action_tokens
+        pad_id = tokenizer.pad_token_id
+        self.pad_id = int(tokenizer.eos_token_id if pad_id is None else pad_id)
+        self._tokenizer = _reading_tokenizer(tokenizer)
+        self._settings = {**(settings or {}), "tools": self._schemas}
+        training_template = _training_template(self._tokenizer)
+        if training_template is not None:
+            self._settings["chat_template"] = training_template
+        self._stops = [str(self._tokenizer.decode([token])) for token in stop_ids]
+        before_answer = self._rendered([_ASKED], answer_follows=True)
+        # What stands before an answer tells the reader what the template has begun for the model, such as reasoning.
+        self._before_answer = self._encoded(before_answer)
+        self._opening_of_calls = self._learn_opening(before_answer)
+
+    def shown(self, result: StepResult[Any]) -> str:
+        """Return what a call gave, or the first observation.
+
+        Raises:
+            ConfigurationError: It has pictures.
+        """
+        return text_of(result)
+
+    def problem(self, result: StepResult[Any]) -> str | None:
+        """Return why a tool gave no result."""
+        return call_problem(result)
+
+    def refusal(self, error: RequestRejectedError) -> str:
+        """Return what is wrong with each argument, or the refusal's sentence."""
+        return refusal_text(error)
+
+    def opening(self, prompt: Any, observation: str) -> list[int]:
+        """Return the tokens of the tools, the dataset's prompt and the first observation."""
+        return self._encoded(self._rendered(self._messages_of(prompt, observation), answer_follows=True))
+
+    def read(self, written: Sequence[int]) -> list[Move]:
+        """Return the calls in an answer."""
+        from trl.chat_template_utils import parse_response
+
+        schemas: Any = self._schemas
+        message = parse_response(self._tokenizer, list(written), prefix=self._before_answer, tools=schemas)
+        calls = message.get("tool_calls") or []
+        if calls:
+            return [self._move(call.get("function", call)) for call in calls]
+        text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
+        if self._unreadable == "end" or self._opening_of_calls not in text:
+            return []
+        said = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
+        return [Move(said, problem=_UNREADABLE)]
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> list[int]:
+        """Return the tokens of an answer that calls a tool.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments.
+
+        Raises:
+            ConfigurationError: The chat template writes answers differently once they are given.
+        """
+        function = {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+        before = self._rendered([_ASKED], answer_follows=True)
+        answered = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [function]}]
+        whole = self._rendered(answered, answer_follows=False)
+        if not whole.startswith(before):
+            raise ConfigurationError(
+                f"The chat template of {self._tokenizer.name_or_path} does not write an answer as the model begins it, "
+                "so no examples can be written with it: leave out sft, or set thinking."
+            )
+        tokens = self._encoded(whole[len(before) :])
+        ends = [place for place, token in enumerate(tokens) if token in self.stop_ids]
+        return tokens[: ends[-1] + 1] if ends else tokens
+
+    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
+        """Return what the template puts after the calls: the end of the answer, and what each call gave."""
+        # Whatever the model called, the template is shown a tool that there is.
+        names = [move.tool if move.tool in self._tools.names else self._tools.names[0] for move in moves]
+        calls = [{"type": "function", "function": {"name": name, "arguments": {}}} for name in names]
+        asked: list[dict[str, Any]] = [_ASKED, {"role": "assistant", "content": "", "tool_calls": calls}]
+        answers = [
+            {"role": "tool", "name": name, "content": outcome.told}
+            for name, outcome in zip(names, outcomes, strict=True)
+        ]
+        before = self._rendered(asked, answer_follows=False)
+        whole = self._rendered([*asked, *answers], answer_follows=True)
+        if not whole.startswith(before):
+            raise ConfigurationError(
+                f"The chat template of {self._tokenizer.name_or_path} writes a call of {names[0]} differently "
+                "once it is answered, so a conversation of several turns cannot be written with it."
+            )
+        tokens = self._encoded(self._end_of(before, names[-1]) + whole[len(before) :])
+        # The model wrote the token that ends its turn already, unless it was cut off.
+        already_ended = written[-1] in self.stop_ids and tokens[0] in self.stop_ids
+        return tokens[1:] if already_ended else tokens
+
+    def _move(self, function: Mapping[str, Any]) -> Move:
+        name, arguments = str(function["name"]), function["arguments"]
+        text = f"{name} {json.dumps(arguments, ensure_ascii=False, default=str)}"
+        try:
+            return Move(text, self._tools.action(name, arguments), tool=name, arguments=arguments)
+        except InvalidRequestError as error:
+            return Move(text, problem=refusal_text(error), tool=name, arguments=arguments)
+
+    def _end_of(self, conversation: str, last_name: str) -> str:
+        """Return what a conversation that ends with calls has from the token on that ends the answer."""
+        call = conversation.rfind(last_name)
+        ends = [place for stop in self._stops if (place := conversation.rfind(stop)) > call]
+        return conversation[max(ends) :] if ends else ""
+
+    def _learn_opening(self, before_answer: str) -> str:
+        """Return how a call begins, by which a broken one is told from an answer without any."""
+        name = self._tools.names[0]
+        call = {"type": "function", "function": {"name": name, "arguments": {}}}
+        answered = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        whole = self._rendered(answered, answer_follows=False)
+        opening = whole.removeprefix(before_answer).partition(name)[0]
+        pieces = [piece for piece in opening.split() if "think" not in piece]
+        return pieces[0] if pieces else name
+
+    def _rendered(self, messages: list[dict[str, Any]], *, answer_follows: bool) -> str:
+        rendered: Any = self._tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=answer_follows, **self._settings
+        )
+        return str(rendered)
+
+    def _encoded(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def reads_tool_calls(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Say whether a tokenizer's chat template knows tools, and TRL how its calls are read."""
+    from trl.chat_template_utils import supports_tool_calling
+
+    if not supports_tool_calling(tokenizer):
+        return False
+    try:
+        _reading_tokenizer(tokenizer)
+        _training_template(tokenizer)
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _reading_tokenizer(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
+    """Return a tokenizer that reads answers: a copy, so that the trainer's own stays as it is."""
+    from trl.chat_template_utils import add_response_schema, supports_tool_calling
+
+    if not supports_tool_calling(tokenizer):
+        raise ConfigurationError(
+            f"The chat template of {tokenizer.name_or_path} does not know tools. Let actions be texts "
+            "(actions='text'), or take a model that calls tools."
+        )
+    if getattr(tokenizer, "response_template", None) or getattr(tokenizer, "response_schema", None):
+        return tokenizer
+    try:
+        return add_response_schema(copy.copy(tokenizer))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"TRL does not know how the tool calls of {tokenizer.name_or_path} are read: set the tokenizer's "
+            "response_template, or let actions be texts (actions='text')."
+        ) from error
+
+
+def _training_template(tokenizer: "PreTrainedTokenizerBase") -> str | None:
+    """Return TRL's template in place of one that rewrites what was said before; ``None`` where it does not."""
+    from trl.chat_template_utils import get_training_chat_template, is_chat_template_prefix_preserving
+
+    if is_chat_template_prefix_preserving(tokenizer):
+        return None
+    try:
+        return get_training_chat_template(tokenizer)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"The chat template of {tokenizer.name_or_path} rewrites what was said before, and TRL has no other for "
+            "it. Let actions be texts (actions='text')."
+        ) from error

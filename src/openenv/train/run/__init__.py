@@ -1,0 +1,1 @@
+"""A run of ``openenv train``: warm-up, GRPO through TRL, its metrics and its report."""

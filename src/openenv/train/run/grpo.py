@@ -1,0 +1,289 @@
+"""Group relative policy optimisation (GRPO, https://arxiv.org/abs/2402.03300) with TRL's trainer.
+
+Each optimiser step plays ``rollouts`` episodes, in groups that share a seed: an episode is reinforced as far as it did
+better than its group. The trainer learns from the very tokens that the rollout sampled.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
+from openenv.train.agents.policy import Policy
+from openenv.train.episodes.illegal_texts import IllegalTexts
+from openenv.train.generation.backends import backend_of
+from openenv.train.run.joint import training_spec
+from openenv.train.run.lora import lora_config
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.spec.sessions import Sessions
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer", "make_trainer", "takes_gpu"]
+
+KEPT_CHECKPOINTS = 2
+
+
+class NotedRollouts:
+    """TRL's ``rollout_func`` of a run, which notes the answers that were no legal action.
+
+    Args:
+        play: Plays the episodes.
+        illegal_texts: Counts these answers.
+    """
+
+    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts) -> None:
+        self._play = play
+        self._illegal_texts = illegal_texts
+
+    def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        """Play the episodes.
+
+        Args:
+            prompts: Prompts of the run's dataset.
+            trainer: Says which step it is, and generates, as it is set up.
+
+        Returns:
+            What `RolloutFunction` returns.
+        """
+        fields = self._play(prompts, trainer)
+        names = fields.get("environment_name") or [""] * len(prompts)
+        for name, texts in zip(names, fields["illegal_texts"], strict=True):
+            self._illegal_texts.add(name, texts)
+        return fields
+
+
+def episode_reward(
+    training_reward: Sequence[float | None],
+    episode_reward: Sequence[float],
+    episode_length: Sequence[int],
+    illegal_actions: Sequence[int],
+    log_metric: Any,
+    environment_name: Sequence[str] = (),
+    prompts: Sequence[Any] = (),
+    cut_by: Sequence[str] = (),
+    cut_answers: Sequence[int] = (),
+    **_: Any,
+) -> list[float | None]:
+    """TRL's reward function: what the rollout found, with its means logged.
+
+    Args:
+        training_reward: The environment's reward less the penalty, ``None`` where the environment failed.
+        episode_reward: The environment's reward alone.
+        episode_length: Actions in each episode.
+        illegal_actions: Illegal ones among them.
+        log_metric: TRL's logger of scalars.
+        environment_name: Each episode's environment, where there are several; each has its own means then.
+        prompts: The episodes' prompts; those of a group are the same, and stand together.
+        cut_by: The limit that cut each episode off; empty for none.
+        cut_answers: Answers in each episode that were cut off.
+        **_: What TRL passes to every reward function.
+
+    Returns:
+        ``training_reward``.
+    """
+    failed = [reward is None for reward in training_reward]
+    measured: dict[str, Sequence[float]] = {
+        "reward": episode_reward,
+        "length": episode_length,
+        "illegal_actions": illegal_actions,
+        "failed": failed,
+        "flat_groups": _flat_groups(prompts, training_reward),
+        "cut_by_max_turns": [limit == "max_turns" for limit in cut_by],
+        "cut_by_max_context": [limit == "max_context" for limit in cut_by],
+        "cut_answers": cut_answers,
+    }
+    places: dict[str, Sequence[int]] = {"episode": range(len(training_reward))}
+    for name in dict.fromkeys(environment_name):
+        places[f"episode/{name}"] = [place for place, whose in enumerate(environment_name) if whose == name]
+    for prefix, own in places.items():
+        for metric, values in measured.items():
+            if values:
+                log_metric(f"{prefix}/{metric}", sum(values[place] for place in own) / len(own))
+        log_metric(f"{prefix}/best_reward", max(episode_reward[place] for place in own))
+        log_metric(f"{prefix}/worst_reward", min(episode_reward[place] for place in own))
+    return list(training_reward)
+
+
+def _flat_groups(prompts: Sequence[Any], rewards: Sequence[float | None]) -> list[bool]:
+    """Say of each episode whether all of its group got the same reward; TRL says so only of whole batches."""
+    flat: list[bool] = []
+    for _, group in groupby(zip(prompts, rewards, strict=bool(prompts)), key=lambda pair: pair[0]):
+        own = [reward for _, reward in group]
+        flat += [len({reward for reward in own if reward is not None}) < 2] * len(own)
+    return flat
+
+
+class MetricsFile(TrainerCallback):
+    """Writes what is logged in each optimiser step as a line of ``metrics.jsonl``.
+
+    Args:
+        folder: The run's folder.
+        illegal_texts: The answers of the step that were no legal action.
+    """
+
+    def __init__(self, folder: RunFolder, illegal_texts: IllegalTexts | None = None) -> None:
+        self._folder = folder
+        self._illegal_texts = illegal_texts or IllegalTexts()
+
+    def on_log(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write a line."""
+        # The summary at the end of a training is no step's.
+        if logs and "train_runtime" not in logs:
+            self._folder.add_metrics({"step": state.global_step, **logs, **self._illegal_texts.take()})
+
+
+def make_trainer(
+    policy: Policy,
+    sessions: Sessions,
+    config: TrainConfig,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> GRPOTrainer:
+    """Put TRL's trainer together for one environment; see `make_joint_trainer`.
+
+    Args:
+        policy: The policy to train.
+        sessions: The environment; at least as many sessions as ``config.rollouts``.
+        config: The run's settings.
+        folder: Takes metrics and checkpoints.
+        callbacks: Told of each step, after the metrics were written.
+    """
+    return make_joint_trainer({"": policy}, {"": sessions}, config, folder, callbacks)
+
+
+def make_joint_trainer(
+    policies: Mapping[str, Policy],
+    sessions: Mapping[str, Sessions],
+    config: TrainConfig,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> GRPOTrainer:
+    """Put TRL's trainer together.
+
+    Args:
+        policies: The policy to train, with its dialogue for each environment, by the names of ``config.parts``.
+        sessions: The environments, by these names; as many sessions of each as it plays episodes in one step.
+        config: The run's settings.
+        folder: Takes metrics and checkpoints.
+        callbacks: Told of each step, after the metrics were written.
+
+    Returns:
+        A trainer whose ``train`` runs the whole schedule.
+
+    Raises:
+        ConfigurationError: A tracker of ``report_to`` is not installed, or vLLM is not set up for the run.
+        ConnectionFailedError: There is no vLLM at its server's address.
+    """
+    policy = next(iter(policies.values()))
+    illegal = IllegalTexts()
+    spec = training_spec(config, sessions)
+    rollouts = RolloutFunction(
+        spec,
+        max_context=config.max_context,
+        illegal_penalty=config.illegal_penalty,
+        dialogues={name: own.playing for name, own in policies.items()},
+    )
+    try:
+        trainer = GRPOTrainer(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=_arguments(config, folder),
+            train_dataset=spec.train_dataset,
+            reward_funcs=[episode_reward],
+            rollout_func=NotedRollouts(rollouts, illegal),
+            callbacks=[MetricsFile(folder, illegal), *callbacks],
+            peft_config=lora_config(config, "grpo"),
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        refusal = _refusal(error, config)
+        if refusal is None:
+            raise
+        raise refusal from error
+    _check_room(trainer, config)
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
+    """Return what an error of a trainer's beginning says of the settings; ``None`` if it is about something else."""
+    text = str(error)
+    # transformers knows no such tracker, or its callback misses a package.
+    if config.report_to and ("is not supported, only" in text or "Callback requires" in text):
+        return ConfigurationError(f"report_to {', '.join(config.report_to)}: {text}")
+    if config.vllm and "vLLM server can't be reached" in text:
+        return ConnectionFailedError(f"vllm: {text}")
+    # The server was started without what sends weights to it, or there is no GPU to send them from.
+    if config.vllm and ("vLLM server at" in text or isinstance(error, NotImplementedError)):
+        return ConfigurationError(f"vllm: {text}")
+    return None
+
+
+def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
+    room = backend_of(trainer).max_context
+    if config.vllm and room < config.max_context:
+        raise ConfigurationError(
+            f"max_context is {config.max_context}, and vLLM has room for {room} tokens. Set max_context to {room} at "
+            "most, or give vLLM more by its max_model_len."
+        )
+
+
+def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
+    on_gpu = takes_gpu(config)
+    episodes = config.micro_batch or config.rollouts
+    return GRPOConfig(
+        output_dir=str(folder.checkpoints),
+        run_name=folder.path.name,
+        seed=config.seed,
+        # How much is played and learned
+        max_steps=config.steps,
+        per_device_train_batch_size=episodes,
+        gradient_accumulation_steps=config.rollouts // episodes,
+        num_generations=config.group_size,
+        max_completion_length=config.max_context,
+        shuffle_dataset=False,
+        # How it is learned
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=config.lr_schedule,
+        adam_beta2=config.adam_beta2,
+        max_grad_norm=config.max_grad_norm,
+        temperature=config.temperature,
+        scale_rewards=config.scale_rewards,
+        loss_type=config.loss_type,
+        entropy_coef=config.entropy_bonus,
+        beta=config.beta,
+        # Where it is computed
+        **(config.vllm.arguments() if config.vllm else {}),
+        use_cpu=not on_gpu,
+        bf16=on_gpu,
+        activation_checkpointing=config.gradient_checkpointing,
+        dataloader_pin_memory=on_gpu,
+        # What is written
+        save_steps=config.checkpoint_every,
+        save_total_limit=KEPT_CHECKPOINTS,
+        logging_steps=1,
+        report_to=config.report_to or "none",
+        disable_tqdm=True,
+    )
+
+
+def takes_gpu(config: TrainConfig) -> bool:
+    """Whether a run computes on a GPU."""
+    # On 10,000 parameters a GPU loses more by its launches than it gains.
+    return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()

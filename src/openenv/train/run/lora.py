@@ -1,0 +1,43 @@
+"""Low-rank additions to a model, with the library ``peft``."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from peft import LoraConfig, PeftModel
+
+from openenv.train.settings.config import TrainConfig
+from openenv.train.tasks.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+__all__ = ["lora_config", "whole_model"]
+
+
+def lora_config(config: TrainConfig, purpose: str) -> LoraConfig | None:
+    """Return what TRL's trainers take as ``peft_config``, and make ready for what they draw at random.
+
+    Args:
+        config: The run's settings.
+        purpose: What is trained next; another purpose draws other numbers.
+
+    Returns:
+        ``peft``'s settings, or ``None`` for a run that learns all weights.
+    """
+    if config.lora is None:
+        return None
+    # The additions' first weights are drawn from torch's own generator.
+    torch.manual_seed(derived_seed(config.seed, "lora", purpose))
+    return LoraConfig(
+        r=config.lora.rank,
+        lora_alpha=config.lora.alpha,
+        lora_dropout=config.lora.dropout,
+        target_modules=config.lora.target_modules,
+        task_type="CAUSAL_LM",
+    )
+
+
+def whole_model(trained: Any) -> "PreTrainedModel":
+    """Return a trained model with its additions, if it has any, made part of its weights."""
+    model = trained.merge_and_unload() if isinstance(trained, PeftModel) else trained
+    return cast("PreTrainedModel", model)

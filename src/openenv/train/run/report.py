@@ -1,0 +1,270 @@
+"""What a run leaves for people: the learning curve as a picture, and one HTML page that needs nothing else."""
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from openenv.train.episodes.scores import (
+    AFTER,
+    BEFORE,
+    MODEL,
+    RANDOM,
+    SCRIPTED,
+    WARMED_UP,
+    Score,
+    figure_name,
+    sampled,
+    score_name,
+)
+from openenv.train.run.diagnosis import diagnose
+from openenv.train.run.report_parts import (
+    cell,
+    example_details,
+    reward_histogram,
+    row,
+    start_rows,
+    turns_table,
+    warning_section,
+)
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder, read_lines
+
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "RANDOM",
+    "SCRIPTED",
+    "WARMED_UP",
+    "draw_curve",
+    "draw_curves",
+    "draw_losses",
+    "score_name",
+    "write_report",
+]
+
+_TEMPLATE = Path(__file__).with_name("report.html")
+_LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
+_PLAYER_COLOURS = {RANDOM: "#b4541a", SCRIPTED: "#1f8a4c"}
+_MODEL_COLOURS = {BEFORE: "#8a93a5", WARMED_UP: "#7d3fb0", AFTER: _INK}
+SMOOTHED_OVER = 0.04
+
+
+def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score], title: str, path: Path) -> None:
+    """Draw the learning curve.
+
+    Args:
+        metrics: The lines of ``metrics.jsonl``.
+        scores: Scores by player; the random and the scripted player become lines, the model's scores dots: empty ones
+            for the greedy figures, at the step at which they were measured.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 5.4), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
+    steps = [row["step"] for row in metrics]
+    _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
+    _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
+    upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
+    upper.set_ylabel("mean reward of an episode")
+    lower.set_ylabel("illegal actions")
+    lower.set_ylim(bottom=0)
+    lower.set_xlabel("optimiser step")
+    for axes in (upper, lower):
+        _tidy(axes)
+    figure.align_ylabels()
+    figure.savefig(path)
+
+
+def draw_curves(
+    metrics: Sequence[Mapping[str, Any]],
+    scores: Mapping[str, Score],
+    environments: Sequence[str],
+    title: str,
+    path: Path,
+) -> None:
+    """Draw a learning curve for each of several environments.
+
+    Args:
+        metrics: The lines of ``metrics.jsonl``.
+        scores: Scores by `score_name`.
+        environments: The environments' names.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 0.8 + 3.2 * len(environments)), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    last = max((row["step"] for row in metrics), default=0)
+    panels = figure.subplots(len(environments), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(panels, environments, strict=True):
+        # Not every environment is played in every step.
+        rows = [row for row in metrics if f"episode/{name}/reward" in row]
+        rewards = [row[f"episode/{name}/reward"] for row in rows]
+        _draw_rewards(axes, [row["step"] for row in rows], rewards, _scores_in(name, scores), last)
+        axes.set_title(name, loc="left", fontsize=11, color=_INK)
+        axes.set_ylabel("mean reward of an episode")
+        _tidy(axes)
+    panels[-1].set_xlabel("optimiser step")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", color=_INK)
+    figure.savefig(path)
+
+
+def _scores_in(environment: str, scores: Mapping[str, Score]) -> dict[str, Score]:
+    players = (RANDOM, SCRIPTED, *(name for player in MODEL for name in (player, sampled(player))))
+    return {player: scores[name] for player in players if (name := score_name(player, environment)) in scores}
+
+
+def draw_losses(metrics: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
+    """Draw how the loss of a warm-up falls.
+
+    Args:
+        metrics: The lines of ``warm_up/metrics.jsonl``.
+        title: Heading of the picture.
+        path: Where the PNG goes.
+    """
+    figure = Figure(figsize=(9, 4.2), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    _draw_series(axes, [row["step"] for row in metrics], [row["loss"] for row in metrics])
+    axes.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
+    axes.set_ylabel("loss per token of an action")
+    axes.set_xlabel("step of the warm-up")
+    _tidy(axes)
+    figure.savefig(path)
+
+
+def _draw_rewards(
+    axes: Any, steps: Sequence[int], rewards: Sequence[float], scores: Mapping[str, Score], last: int
+) -> None:
+    _draw_series(axes, steps, rewards, "in training, sampled")
+    for player, colour in _PLAYER_COLOURS.items():
+        if player in scores:
+            level = scores[player].mean_reward
+            style = {"color": colour, "linewidth": 1.2, "linestyle": (0, (5, 4)), "zorder": 1}
+            axes.axhline(level, label=f"{player} {level:.2f}", **style)
+    # The model is trained from where the warm-up has left it.
+    for player, step in ((BEFORE, 0), (WARMED_UP, 0), (AFTER, last)):
+        for name in (player, sampled(player)):
+            if name in scores:
+                inside = "none" if name == player else _MODEL_COLOURS[player]
+                _draw_dot(axes, step, scores[name].mean_reward, figure_name(name), _MODEL_COLOURS[player], inside)
+    # Beside the picture, where no label hides a curve or another label.
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
+
+
+def _draw_dot(axes: Any, step: int, level: float, name: str, colour: str, inside: str) -> None:
+    style = {"color": colour, "markerfacecolor": inside, "markersize": 7, "zorder": 4, "clip_on": False}
+    axes.plot(step, level, "o", linestyle="none", label=f"{name} {level:.2f}", **style)
+
+
+def _draw_series(axes: Any, steps: Sequence[int], values: Sequence[float], label: str = "") -> None:
+    axes.plot(steps, values, color=_FAINT, linewidth=0.9, zorder=2)
+    axes.plot(steps, _smoothed(values), color=_LINE, linewidth=2.2, zorder=3, label=label or None)
+
+
+def _smoothed(values: Sequence[float]) -> list[float]:
+    """Average each value with its neighbours on both sides."""
+    reach = max(1, round(len(values) * SMOOTHED_OVER))
+    windows = (values[max(0, middle - reach) : middle + reach + 1] for middle in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
+
+
+def _tidy(axes: Any) -> None:
+    axes.grid(visible=True, color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_INK, labelsize=9, length=0)
+    axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
+    """Draw the curve and write the page.
+
+    Args:
+        folder: The run's folder, with its metrics and scores.
+        config: The run's settings.
+        title: Heading of both.
+    """
+    scores = folder.read_scores()
+    names = list(config.parts)
+    if config.grpo and config.environments:
+        draw_curves(folder.read_metrics(), scores, names, title, folder.curve)
+    elif config.grpo:
+        draw_curve(folder.read_metrics(), scores, title, folder.curve)
+    else:
+        draw_losses(read_lines(folder.warm_up / "metrics.jsonl"), title, folder.curve)
+    warnings = diagnose(config, folder.read_metrics(), scores)
+    fields = {
+        "title": html.escape(title),
+        "summary": html.escape(_summary(scores, config, len(folder.read_metrics()))),
+        "warnings": warning_section(warnings),
+        "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
+        "scores": "".join(_score_row(player, score) for player, score in scores.items()),
+        "histograms": "".join(_histogram(name, scores) for name in names),
+        "examples": "".join(
+            example_details(scores[key].examples, name) for name in names if (key := score_name(AFTER, name)) in scores
+        ),
+        "episodes": "".join(
+            _episode(key, scores[key])
+            for name in names
+            for player in (BEFORE, WARMED_UP, AFTER)
+            if (key := score_name(player, name)) in scores
+        ),
+        "starts": start_rows(folder.read_starts()),
+        "config": "".join(row(name, value) for name, value in config.model_dump(mode="json").items()),
+    }
+    folder.report.write_text(Template(_TEMPLATE.read_text()).substitute(fields))
+
+
+def _summary(scores: Mapping[str, Score], config: TrainConfig, steps: int) -> str:
+    if any(score_name(AFTER, name) not in scores for name in config.parts):
+        return f"Interrupted after {steps} of {config.steps} optimiser steps, with seed {config.seed}."
+    reached = [_change(name, scores) for name in config.parts]
+    rewards = f"Mean reward {'; '.join(reached)} after"
+    if not config.grpo:
+        return f"{rewards} a warm-up on examples, with seed {config.seed}."
+    warm_up = "" if config.sft is None else "a warm-up on examples and "
+    return (
+        f"{rewards} {warm_up}{config.steps} optimiser steps of {config.rollouts} episodes each, with GRPO and seed "
+        f"{config.seed}."
+    )
+
+
+def _change(name: str, scores: Mapping[str, Score]) -> str:
+    before, after = (scores[score_name(player, name)].mean_reward for player in (BEFORE, AFTER))
+    where = f"in {name} " if name else ""
+    return f"{where}{before:+.3f} before and {after:+.3f}"
+
+
+def _score_row(player: str, score: Score) -> str:
+    values = (
+        f"{score.mean_reward:+.3f} ± {score.standard_error:.3f}",
+        f"{score.mean_length:.1f}",
+        f"{score.illegal_actions:.2f}",
+        str(score.episodes),
+    )
+    return row(figure_name(player), *values)
+
+
+def _histogram(name: str, scores: Mapping[str, Score]) -> str:
+    players = {
+        player: scores[key].rewards
+        for player in (BEFORE, WARMED_UP, AFTER)
+        if (key := score_name(player, name)) in scores
+    }
+    heading = f"<h3>{cell(name)}</h3>" if name else ""
+    return f'<div class="card">{heading}{reward_histogram(players)}</div>'
+
+
+def _episode(player: str, score: Score) -> str:
+    total = sum(turn["reward"] for turn in score.sample)
+    return f"<section><h3>{cell(figure_name(player))}: reward {total:+.2f}</h3>{turns_table(score.sample)}</section>"

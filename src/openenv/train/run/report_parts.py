@@ -1,0 +1,129 @@
+"""Parts of a run's page: warnings, a histogram of rewards, episodes turn by turn, how the run was started."""
+
+import html
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openenv.train.run.diagnosis import TrainingWarning
+from openenv.train.settings.run_start import RunStart
+
+__all__ = [
+    "cell",
+    "example_details",
+    "reward_histogram",
+    "row",
+    "start_rows",
+    "turns_table",
+    "warning_section",
+]
+
+MOST_BARS = 12
+"""Of each player; more of them are too thin on a telephone."""
+
+
+def cell(value: Any) -> str:
+    """Return a value as the content of a table's cell."""
+    return html.escape("-" if value is None else str(value)).replace("\n", "<br>")
+
+
+def row(*cells: Any) -> str:
+    """Return a table's row."""
+    return "<tr>" + "".join(f"<td>{cell(value)}" for value in cells) + "</tr>"
+
+
+def warning_section(warnings: Sequence[TrainingWarning]) -> str:
+    """Return the warnings as a list, or one sentence where there are none."""
+    if not warnings:
+        return "<p>No warnings.</p>"
+    items = "".join(f"<li>{cell(warning)}</li>" for warning in warnings)
+    return f'<ul class="warnings">{items}</ul>'
+
+
+def reward_histogram(rewards: Mapping[str, Sequence[float]]) -> str:
+    """Return a table with a bar for each player and each range of rewards.
+
+    Args:
+        rewards: The rewards of each player's episodes.
+
+    Returns:
+        The table; nothing where there are no rewards.
+    """
+    players = {player: [round(value, 3) for value in values] for player, values in rewards.items() if values}
+    if not players:
+        return ""
+    ranges = _ranges([value for own in players.values() for value in own])
+    counts = [_counts(values, ranges) for values in players.values()]
+    keys = "".join(f'<span><i class="bar bar{number}"></i>{cell(name)}</span>' for number, name in enumerate(players))
+    rows = "".join(
+        f"<tr><th>{_range_name(low, high)}<td>{''.join(map(_bar, range(len(shares)), shares))}</tr>"
+        for (low, high), *shares in zip(ranges, *counts, strict=True)
+    )
+    return f'<div class="keys">{keys}</div><table class="histogram">{rows}</table>'
+
+
+def _ranges(values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the ranges of the bars, with their upper ends: single values where there are few of them."""
+    distinct = sorted(set(values))
+    if len(distinct) <= MOST_BARS:
+        return [(value, value) for value in distinct]
+    low, width = distinct[0], (distinct[-1] - distinct[0]) / MOST_BARS
+    return [(low + width * number, low + width * (number + 1)) for number in range(MOST_BARS)]
+
+
+def _counts(values: Sequence[float], ranges: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the share of the values in each range."""
+    ends = [high for _, high in ranges]
+    counts = Counter(min(bisect_left(ends, value), len(ends) - 1) for value in values)
+    return [counts[number] / len(values) for number in range(len(ranges))]
+
+
+def _range_name(low: float, high: float) -> str:
+    return f"{low:+.3g}" if low == high else f"{low:+.3g} to {high:+.3g}"
+
+
+def _bar(player: int, share: float) -> str:
+    return (
+        f'<div class="share"><i class="bar bar{player}" style="width: {share * 80:.1f}%"></i><span>{share:.0%}</span>'
+        "</div>"
+    )
+
+
+def turns_table(turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return an episode turn by turn; an illegal answer is struck out, with the reason beside it."""
+    rows = "".join(_turn_row(number, turn) for number, turn in enumerate(turns, start=1))
+    return f"<table><tr><th>step<th>shown<th>answer<th>reward</tr>{rows}</table>"
+
+
+def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
+    answer = cell(turn["action"] or "(nothing)")
+    if turn["problem"]:
+        answer = f'<span class="illegal" title="{html.escape(turn["problem"])}">{answer}</span>'
+    return f"<tr><td>{number}<td>{cell(turn['observation'])}<td>{answer}<td>{turn['reward']:+.2f}</tr>"
+
+
+def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str) -> str:
+    """Return the best, the median and the worst episode, each to be opened; the best is open.
+
+    Args:
+        examples: Those of a `Score`.
+        environment: The environment's name; empty where there is one only.
+    """
+    where = f"{environment}: " if environment else ""
+    return "".join(
+        f"<details{' open' if name == 'best' else ''}><summary>{cell(f'{where}{name} episode, seed ')}"
+        f"{cell(example['seed'])}: reward {example['reward']:+.3g} in {len(example['turns'])} steps</summary>"
+        f"{turns_table(example['turns'])}</details>"
+        for name, example in examples.items()
+    )
+
+
+def start_rows(starts: Sequence[RunStart]) -> str:
+    """Return the table of when a run was started and gone on with, by which commands, and with which versions."""
+    rows = []
+    for number, start in enumerate(starts):
+        versions = ", ".join(f"{name} {version}" for name, version in start.versions.items())
+        rows += [row("started" if number == 0 else "gone on with", start.time.replace("T", " "))]
+        rows += [f"<tr><td>command<td><code>{cell(start.command)}</code></tr>", row("versions", versions)]
+    return "".join(rows)

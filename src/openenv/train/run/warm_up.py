@@ -1,0 +1,302 @@
+"""A warm-up on examples: a model learns from episodes of another player before it plays itself.
+
+An example is written in the very tokens in which the model will play, and only the tokens of actions are learned.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from datasets import Dataset  # type: ignore[import-untyped]
+from rich.console import Console
+from transformers import TrainerCallback
+from transformers.trainer_callback import PrinterCallback
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.players import Player
+from openenv.train.agents.policy import Policy
+from openenv.train.agents.recording import play_tasks
+from openenv.train.agents.tool_policy import call_text
+from openenv.train.dataset.collection import Collection
+from openenv.train.episodes.episode import Episode
+from openenv.train.rollout.dialogue import Dialogue, first_content
+from openenv.train.run.grpo import takes_gpu
+from openenv.train.run.lora import lora_config, whole_model
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.run_tasks import training_tasks
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tasks.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+    from openenv.auto.package import EnvironmentPackage
+
+__all__ = ["call_examples", "check_examples", "example_tokens", "find_examples", "learn_examples", "warm_up"]
+
+NOT_LEARNED = -100
+MOST_LINES = 10
+
+
+def check_examples(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
+    """Refuse early what `find_examples` would refuse, without playing an episode; nothing where no ``sft`` is set.
+
+    Raises:
+        ConfigurationError: As `find_examples`.
+    """
+    if isinstance(config.sft, str):
+        find_examples(config, sessions, policy)
+    elif config.sft is not None:
+        _player_package(sessions)
+
+
+def call_examples(config: TrainConfig, sessions: Mapping[str, Sessions]) -> list[Episode]:
+    """Find the episodes to learn from of environments that have only tools; none where nothing is to be learned so.
+
+    Args:
+        config: The run's settings.
+        sessions: The environments, by the names of ``config.parts``.
+
+    Raises:
+        ConfigurationError: As `find_examples`.
+    """
+    return [
+        episode
+        for name, part in config.parts.items()
+        if config.is_tiny and part.sft is not None and sessions[name].tools is not None
+        for episode in find_examples(part, sessions[name])
+    ]
+
+
+def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None = None) -> list[Episode]:
+    """Find the episodes to learn from.
+
+    Args:
+        config: Its ``sft`` says how many of the scripted player, or where collected ones are.
+        sessions: The environment.
+        policy: The model's side of the environment; not needed where that has only tools.
+
+    Returns:
+        The episodes, without those in which something illegal was done or the environment failed.
+
+    Raises:
+        ConfigurationError: There is no scripted player, the folder holds no episodes of this environment as texts, or
+            no episode is left.
+    """
+    assert config.sft is not None
+    if isinstance(config.sft, int):
+        found = _played(config, sessions, config.sft)
+    elif sessions.tools is not None:
+        found = list(_collected_calls(Path(config.sft), sessions.name))
+    else:
+        assert policy is not None
+        found = list(_collected(Path(config.sft), sessions.instructions(policy.actions)))
+    legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
+    if not legal:
+        raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
+    return legal
+
+
+def example_tokens(episode: Episode, dialogue: Dialogue) -> tuple[list[int], list[int]]:
+    """Write an episode as a model would have played it.
+
+    Args:
+        episode: Its turns.
+        dialogue: The model's.
+
+    Returns:
+        The tokens, and for each of them itself if it is of an action, else -100, which no loss counts.
+    """
+    ids = dialogue.opening(episode.turns[0].observation)
+    labels = [NOT_LEARNED] * len(ids)
+    for turn, next_turn in zip(episode.turns, [*episode.turns[1:], None], strict=True):
+        written = dialogue.answer(turn.action)
+        ids += written
+        labels += written
+        if next_turn is not None:
+            fed = dialogue.between(written, next_turn.observation)
+            ids += fed
+            labels += [NOT_LEARNED] * len(fed)
+    return ids, labels
+
+
+def warm_up(policy: Policy, episodes: Sequence[Episode], config: TrainConfig, folder: Path, console: Console) -> None:
+    """Let a model learn from episodes of one environment, and save it; see `learn_examples`.
+
+    Args:
+        policy: The model and its dialogue.
+        episodes: What it learns from.
+        config: The run's settings.
+        folder: Takes the model.
+        console: Where progress is shown.
+    """
+    learn_examples(policy, [example_tokens(episode, policy.dialogue) for episode in episodes], config, folder, console)
+
+
+def learn_examples(
+    policy: Policy,
+    examples: Sequence[tuple[list[int], list[int]]],
+    config: TrainConfig,
+    folder: Path,
+    console: Console,
+) -> None:
+    """Let a model learn from examples, and save it.
+
+    Args:
+        policy: The model; do not use it afterwards, but load the one that was saved.
+        examples: What it learns from, as `example_tokens` writes it.
+        config: The run's settings.
+        folder: Takes the model, its tokenizer and ``metrics.jsonl``, all at once when it is done.
+        console: Where progress is shown.
+
+    Raises:
+        ConfigurationError: No episode fits into ``max_context``.
+    """
+    fitting = [{"input_ids": ids, "labels": labels} for ids, labels in examples if len(ids) <= config.max_context]
+    if not fitting:
+        raise ConfigurationError(
+            f"The shortest episode to learn from has {min(len(ids) for ids, _ in examples)} tokens, and max_context is "
+            f"{config.max_context}; set a larger max_context."
+        )
+    draft = folder.with_name(f"{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    trainer = SFTTrainer(
+        model=policy.model,
+        args=_arguments(config, draft),
+        train_dataset=Dataset.from_list(fitting),
+        processing_class=policy.tokenizer,
+        callbacks=[_Lines(console)],
+        peft_config=lora_config(config, "warm-up"),
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    whole_model(trainer.model).save_pretrained(draft)
+    policy.tokenizer.save_pretrained(draft)
+    logs = [row for row in trainer.state.log_history if "loss" in row]
+    (draft / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logs))
+    draft.replace(folder)
+
+
+class _Lines(TrainerCallback):
+    """Prints the loss some times."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def on_log(
+        self,
+        args: "TrainingArguments",
+        state: "TrainerState",
+        control: "TrainerControl",
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        every = -(-state.max_steps // MOST_LINES)
+        if logs and "loss" in logs and (state.global_step % every == 0 or state.global_step == state.max_steps):
+            line = f"warm-up {state.global_step}/{state.max_steps}  loss {float(logs['loss']):.3f}"
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+
+def _arguments(config: TrainConfig, folder: Path) -> SFTConfig:
+    on_gpu = takes_gpu(config)
+    episodes = min(config.micro_batch or config.sft_batch, config.sft_batch)
+    return SFTConfig(
+        output_dir=str(folder),
+        seed=config.seed,
+        num_train_epochs=config.sft_epochs,
+        per_device_train_batch_size=episodes,
+        gradient_accumulation_steps=max(1, config.sft_batch // episodes),
+        max_length=config.max_context,
+        learning_rate=config.sft_learning_rate,
+        lr_scheduler_type="linear",
+        adam_beta2=config.adam_beta2,
+        max_grad_norm=config.max_grad_norm,
+        use_cpu=not on_gpu,
+        bf16=on_gpu,
+        activation_checkpointing=config.gradient_checkpointing,
+        dataloader_pin_memory=on_gpu,
+        save_strategy="no",
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def _player_package(sessions: Sessions) -> "EnvironmentPackage":
+    package = sessions.package
+    if package is None or package.manifest.player is None:
+        raise ConfigurationError(
+            f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made."
+        )
+    return package
+
+
+def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode]:
+    package = _player_package(sessions)
+    tasks = [{**config.reset, **task} for task in training_tasks(config, sessions, count)]
+    episodes: list[Episode] = []
+    for start in range(0, count, len(sessions)):
+        batch = tasks[start : start + len(sessions)]
+        players = [package.make_player(derived_seed(config.seed, "examples", start + i)) for i in range(len(batch))]
+        made = cast("list[Player]", players)
+        episodes += play_tasks(sessions, made, batch, max_turns=config.max_turns)
+    return episodes
+
+
+def _collected(folder: Path, instructions: str) -> Iterator[Episode]:
+    """Read the episodes of a collection whose actions are texts."""
+    lines = Collection(folder).read()
+    if not lines:
+        raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
+    before = first_content(instructions, "")
+    for line in lines:
+        messages = [message for message in line["messages"] if message["role"] != "system"]
+        opening = messages[0]["content"]
+        if line["tools"] or not opening.startswith(before):
+            raise ConfigurationError(
+                f"Expected episodes of this environment with actions as texts in {folder}, as openenv collect --form "
+                f"text has them; the one with index {line['index']} begins with {opening[:80]!r}"
+                f"{' and has calls of tools' if line['tools'] else ''}."
+            )
+        if not line["illegal_actions"]:
+            yield _episode(line, [{**messages[0], "content": opening.removeprefix(before)}, *messages[1:]])
+
+
+def _collected_calls(folder: Path, environment: str) -> Iterator[Episode]:
+    """Read the episodes of a collection whose actions are calls of tools."""
+    lines = Collection(folder).read()
+    if not lines:
+        raise ConfigurationError(f"Expected a folder that openenv collect has made, with episodes; got {folder}.")
+    for line in lines:
+        messages = [message for message in line["messages"] if message["role"] != "system"]
+        if not line["tools"]:
+            raise ConfigurationError(
+                f"{environment} has only tools. Expected episodes of calls in {folder}, as openenv collect --form "
+                f"tools has them; in the one with index {line['index']} actions are texts."
+            )
+        if not line["illegal_actions"]:
+            yield _episode(line, [_as_texts(message) for message in messages])
+
+
+def _as_texts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a message with calls, or with what they gave, as if actions were texts."""
+    if message["role"] == "tool":
+        return {"role": "user", "content": message["content"]}
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        return {"role": "assistant", "content": call_text(function["name"], function["arguments"])}
+    return dict(message)
+
+
+def _episode(line: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> Episode:
+    episode = Episode.of_task(line["task"])
+    shown = [message["content"] for message in messages if message["role"] == "user"]
+    done = [message["content"] for message in messages if message["role"] == "assistant"]
+    for observation, action, reward in zip(shown, done, line["rewards"], strict=False):
+        episode.add_turn(observation, action, StepResult(None, reward, done=False))
+    return episode

@@ -1,0 +1,1 @@
+"""Settings of a run, and the folder in which a run keeps them with its results."""

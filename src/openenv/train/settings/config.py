@@ -1,0 +1,395 @@
+"""The settings of a training run: typed, from a YAML file and the command line, saved beside the run."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from openenv.core.documents import read_yaml
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.settings.vllm_settings import VllmSettings
+
+__all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
+
+TINY = "tiny"
+STEP_TIMEOUT_S = 60.0
+"""Seconds that an environment's reset or step may take, where nobody says how many."""
+
+_ENTROPY_COEF = 0.02
+
+# A pretrained model wants small steps, and few episodes at once fit into memory. The fields' own defaults are those
+# of the tiny policy.
+_CHAT_DEFAULTS: dict[str, Any] = {
+    "steps": 200,
+    "rollouts": 32,
+    "micro_batch": 4,
+    "learning_rate": 2e-6,
+    "sft_batch": 8,
+    "sft_learning_rate": 1e-5,
+    "adam_beta2": 0.999,
+    "entropy_coef": 0.0,
+    "max_turns": 16,
+    "max_action_tokens": 256,
+    "max_context": 4096,
+    "checkpoint_every": 25,
+    "eval_episodes": 64,
+    "threads": 0,
+    "gradient_checkpointing": True,
+}
+
+
+class LoraSettings(BaseModel):
+    """Learn small additions to a model's matrices instead of the matrices (https://arxiv.org/abs/2106.09685).
+
+    The memory of the optimiser is a fraction of what it would be. What a run leaves is a whole model again.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(default=16, ge=1, description="rank of an addition")
+    alpha: int = Field(default=32, ge=1, description="additions are scaled by this, divided by the rank")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of an addition's inputs that is left out")
+    target_modules: Literal["all-linear"] | list[str] = Field(
+        default="all-linear", description="which matrices are added to, by the ends of their names"
+    )
+
+
+class CurriculumStage(BaseModel):
+    """Optimiser steps whose episodes are other ones, mostly easier.
+
+    Example:
+        >>> CurriculumStage(steps=50, reset={"difficulty": "easy"}).steps
+        50
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steps: int = Field(ge=1, description="how many optimiser steps it lasts")
+    reset: dict[str, Any] = Field(description="what resets are passed in it, over the run's own reset")
+
+
+class EnvironmentSettings(BaseModel):
+    """One of several environments of a run; what it leaves out is as the run has it.
+
+    Example:
+        >>> EnvironmentSettings(environment="catch").share
+        1
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    environment: str = Field(description="name of an environment, its folder, or a server's URL")
+    share: int = Field(default=1, ge=1, description="its groups of episodes, in proportion to the others' shares")
+    tasks: int | str | None = Field(default=None, description="a number of seeds, a split or a file to train on")
+    eval_tasks: str | None = Field(default=None, description="a split or a file for the comparison before and after")
+    reset: dict[str, Any] = Field(default_factory=dict, description="what its resets are passed beside the seed")
+    curriculum: list[CurriculumStage] = Field(
+        default_factory=list, description="stages of the training before its own resets"
+    )
+    max_turns: int | None = Field(default=None, ge=1, description="actions after which its episodes are cut off")
+    fallback: str | None = Field(default=None, description="its action that an illegal text counts as")
+
+    @field_validator("tasks")
+    @classmethod
+    def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
+        return _number_in(tasks, "expected at least one task to train on")
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {"lora": LoraSettings, "curriculum": CurriculumStage, "vllm": VllmSettings}
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+class TrainConfig(BaseModel):
+    """What a training run is made of; every value has a default but the environment.
+
+    The defaults are those of the tiny policy. A pretrained model has other defaults for the length of the run, the
+    batch, the learning rate and the limits; see ``_CHAT_DEFAULTS`` in this module or the run's ``config.yaml``.
+
+    Example:
+        >>> TrainConfig(environment="catch").rollouts
+        128
+        >>> TrainConfig(environment="catch", model="Qwen/Qwen3-0.6B").rollouts
+        32
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    environment: str = Field(description="name of an environment, its folder, or a server's URL")
+    environments: dict[str, EnvironmentSettings] = Field(
+        default_factory=dict, description="several environments, by names of your own, in place of one"
+    )
+    model: str = Field(default=TINY, description="'tiny', a model's id on the Hub, or its folder")
+    seed: int = Field(default=1, ge=0, description="what every random choice derives from")
+
+    tasks: int | str | None = Field(
+        default=None,
+        description="what is trained on: a number of seeds, a split of the environment's tasks, or a file of them; "
+        "default: a new seed for each group of episodes",
+    )
+    eval_tasks: str | None = Field(
+        default=None,
+        description="a split or a file of tasks for the comparison before and after; default: the split or file that "
+        "tasks names, else fresh seeds",
+    )
+    reset: dict[str, Any] = Field(default_factory=dict, description="what every reset is passed beside the seed")
+    curriculum: list[CurriculumStage] = Field(
+        default_factory=list, description="stages of the training before its own resets; each follows the one before"
+    )
+
+    sft: int | str | None = Field(
+        default=None, description="episodes of the scripted player to learn from first, or a folder of collected ones"
+    )
+    sft_epochs: float = Field(default=1.0, gt=0, description="how often each of these episodes is learned from")
+    sft_batch: int = Field(default=2, ge=1, description="episodes in each step of this warm-up")
+    sft_learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start of the warm-up")
+    grpo: bool = Field(default=True, description="whether the model then plays, and learns from rewards")
+
+    lora: LoraSettings | None = Field(default=None, description="learn additions instead of all weights")
+    vllm: VllmSettings | None = Field(default=None, description="let vLLM write the answers in training")
+
+    steps: int = Field(default=300, ge=1, description="optimiser steps")
+    rollouts: int = Field(default=128, ge=2, description="episodes for each optimiser step")
+    group_size: int = Field(default=8, ge=2, description="episodes with the same seed, compared with each other")
+    micro_batch: int | None = Field(default=None, ge=1, description="episodes in one backward pass; default: all")
+    learning_rate: float = Field(default=3e-3, gt=0, description="rate of AdamW at the start")
+    lr_schedule: Literal["linear", "cosine", "constant"] = Field(default="linear", description="how the rate changes")
+    adam_beta2: float = Field(default=0.95, gt=0, lt=1, description="memory of AdamW for the size of gradients")
+    max_grad_norm: float = Field(default=1.0, gt=0, description="gradients are scaled down to this norm")
+    scale_rewards: Literal["batch", "group", "none"] = Field(
+        default="batch", description="what advantages are divided by"
+    )
+    loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
+    entropy_coef: float | None = Field(
+        default=None,
+        ge=0,
+        description="reward for a policy that keeps trying other actions; default: 0.02, and 0 after a warm-up",
+    )
+    beta: float = Field(default=0.0, ge=0, description="weight of the KL divergence from the model at the start")
+
+    temperature: float = Field(default=1.0, gt=0, description="of sampling in training")
+    eval_temperature: float | None = Field(
+        default=None,
+        ge=0,
+        description="of the sampled figure in evaluation, beside the greedy one; 0 for none; default: temperature",
+    )
+    max_turns: int = Field(default=32, ge=1, description="actions after which an episode is cut off")
+    max_action_tokens: int = Field(default=8, ge=1, description="tokens a model may write for one action")
+    max_context: int = Field(default=2048, ge=16, description="tokens of an episode after which it is cut off")
+    illegal_penalty: float = Field(default=0.1, ge=0, description="taken from the reward for each illegal action")
+    fallback: str | None = Field(default=None, description="the action that an illegal text counts as")
+    step_timeout_s: float = Field(
+        default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
+    )
+    thinking: bool = Field(default=False, description="let the chat template ask for reasoning before an action")
+
+    tiny_hidden: int = Field(default=32, ge=16, multiple_of=16, description="width of the tiny policy")
+    tiny_layers: int = Field(default=1, ge=1, description="layers of the tiny policy")
+    device: Literal["auto", "cpu"] = Field(default="auto", description="'auto' takes a GPU for a pretrained model")
+    threads: int = Field(default=1, ge=0, description="threads of torch on the CPU; 0 leaves torch's own choice")
+    gradient_checkpointing: bool = Field(default=False, description="save memory by computing activations twice")
+
+    eval_episodes: int = Field(default=200, ge=1, description="fresh seeds for the comparison before and after")
+    checkpoint_every: int = Field(default=100, ge=1, description="optimiser steps between two checkpoints")
+    report_to: list[str] = Field(default_factory=list, description="trackers, as TRL's report_to names them")
+    output_dir: Path = Field(default=Path("runs"), description="where the run's folder is made")
+    name: str | None = Field(default=None, description="name of the run's folder; default: from the time")
+
+    @property
+    def entropy_bonus(self) -> float:
+        """The weight of the policy's entropy in what GRPO maximises.
+
+        After a warm-up most groups soon have equal rewards, so the bonus would be the only gradient left. AdamW scales
+        it up to whole steps, which take the policy away from what it has learned.
+        """
+        if self.entropy_coef is not None:
+            return self.entropy_coef
+        return _ENTROPY_COEF if self.sft is None else 0.0
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether the built-in tiny policy is trained."""
+        return self.model == TINY
+
+    @property
+    def evaluated_tasks(self) -> str | None:
+        """The split or the file on whose tasks players are compared; ``None`` for fresh seeds."""
+        return self.eval_tasks or (self.tasks if isinstance(self.tasks, str) else None)
+
+    @property
+    def sampled_temperature(self) -> float:
+        """Temperature of the sampled figure in evaluations; 0 where there is none."""
+        return self.temperature if self.eval_temperature is None else self.eval_temperature
+
+    @property
+    def resets(self) -> list[dict[str, Any]]:
+        """What resets are passed beside the seed: in each stage of the curriculum, then in the rest of the run."""
+        return [*({**self.reset, **stage.reset} for stage in self.curriculum), self.reset]
+
+    @property
+    def parts(self) -> dict[str, "TrainConfig"]:
+        """The settings of each of several environments by its name, as if it were alone; of one, with an empty name."""
+        return {name: self._part(own) for name, own in self.environments.items()} or {"": self}
+
+    def _part(self, own: EnvironmentSettings) -> "TrainConfig":
+        given = {name: getattr(own, name) for name in ("max_turns", "fallback") if getattr(own, name) is not None}
+        alone: dict[str, Any] = {"environment": own.environment, "environments": {}, "reset": own.reset}
+        alone |= {"curriculum": own.curriculum, "tasks": own.tasks, "eval_tasks": own.eval_tasks}
+        return self.model_copy(update={**alone, **given})
+
+    def reset_at(self, step: int) -> dict[str, Any]:
+        """Return what the resets of an optimiser step, the first of which is 0, are passed beside the seed."""
+        ends = accumulate(stage.steps for stage in self.curriculum)
+        return next((reset for end, reset in zip(ends, self.resets, strict=False) if step < end), self.reset)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_defaults_of_a_pretrained_model(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("model", TINY) != TINY:
+            return {**_CHAT_DEFAULTS, **given}
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_environments_are_named_together(cls, given: Any) -> Any:
+        several = given.get("environments") if isinstance(given, Mapping) else None
+        if not several or not isinstance(several, Mapping):
+            return given
+        together = "+".join(map(str, several))
+        if given.get("environment", together) != together:
+            raise ValueError(f"expected environment or environments, not both; got environment {given['environment']}")
+        return {**given, "environment": together}
+
+    @field_validator("environments")
+    @classmethod
+    def _names_are_plain(cls, several: dict[str, EnvironmentSettings]) -> dict[str, EnvironmentSettings]:
+        for name in several:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"expected names of letters, digits, '_', '.' and '-'; got {name!r}")
+        return several
+
+    @field_validator("tasks")
+    @classmethod
+    def _tasks_are_some(cls, tasks: int | str | None) -> int | str | None:
+        return _number_in(tasks, "expected at least one task to train on")
+
+    @field_validator("sft")
+    @classmethod
+    def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
+        return _number_in(sft, "expected at least one episode to learn from")
+
+    @model_validator(mode="after")
+    def _seeds_are_the_runs(self) -> "TrainConfig":
+        if any("seed" in reset for part in self.parts.values() for reset in part.resets):
+            raise ValueError("resets get their seeds from the run's seed; leave out seed")
+        return self
+
+    @model_validator(mode="after")
+    def _several_have_their_own(self) -> "TrainConfig":
+        shared = [name for name in ("reset", "curriculum", "fallback", "tasks", "eval_tasks") if getattr(self, name)]
+        if self.environments and shared:
+            raise ValueError(f"with environments, {shared[0]} belongs to each of them; move it there")
+        if self.environments and isinstance(self.sft, str):
+            raise ValueError(f"with environments, sft must be a number of episodes of each, not the folder {self.sft}")
+        return self
+
+    @model_validator(mode="after")
+    def _does_something(self) -> "TrainConfig":
+        if self.sft is None and not self.grpo:
+            raise ValueError("without grpo there has to be sft, or nothing is learned")
+        return self
+
+    @model_validator(mode="after")
+    def _batch_divides(self) -> "TrainConfig":
+        if self.rollouts % self.group_size:
+            raise ValueError(
+                f"rollouts ({self.rollouts}) must be a multiple of group_size ({self.group_size}); "
+                f"the nearest is {max(1, round(self.rollouts / self.group_size)) * self.group_size}"
+            )
+        if self.micro_batch and self.rollouts % self.micro_batch:
+            raise ValueError(f"rollouts ({self.rollouts}) must be a multiple of micro_batch ({self.micro_batch})")
+        return self
+
+    @model_validator(mode="after")
+    def _vllm_can_serve_the_model(self) -> "TrainConfig":
+        if self.vllm is None:
+            return self
+        if self.is_tiny:
+            raise ValueError("vllm needs a pretrained model, and model is 'tiny'; leave out vllm, or set model")
+        length = self.vllm.max_model_length
+        if length is not None and length < self.max_context:
+            raise ValueError(f"vllm.max_model_length ({length}) must be at least max_context ({self.max_context})")
+        return self
+
+    def save(self, path: Path) -> None:
+        """Write the settings as YAML, in the form that `load_config` reads."""
+        # In ASCII, with the rest escaped: Unicode has line breaks that YAML would not give back.
+        path.write_text(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False), encoding="ascii")
+
+
+def load_config(file: Path | None = None, **given: Any) -> TrainConfig:
+    """Make the settings of a run.
+
+    Args:
+        file: A YAML file with any of the fields of `TrainConfig`.
+        **given: Fields that win over the file's; ``None`` counts as not given.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ConfigurationError: A field is unknown, missing or out of range, or the file is no YAML mapping.
+
+    Example:
+        >>> load_config(environment="catch", steps=10, seed=None).steps
+        10
+    """
+    fields = {} if file is None else _read_fields(file)
+    fields.update({name: value for name, value in given.items() if value is not None})
+    try:
+        return TrainConfig(**fields)
+    except ValidationError as error:
+        where = "" if file is None else f" (settings from {file} and the command line)"
+        faults = "; ".join(_fault_text(dict(fault)) for fault in error.errors())
+        raise ConfigurationError(f"{faults}{where}.") from error
+
+
+def _number_in(given: int | str | None, expected: str) -> int | str | None:
+    """Read what is a number or a name; a command line gives both as texts."""
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if isinstance(number, int) and number < 1:
+        raise ValueError(expected)
+    return number
+
+
+def _read_fields(file: Path) -> dict[str, Any]:
+    fields = read_yaml(file)
+    if not isinstance(fields, dict):
+        raise ConfigurationError(f"{file} must hold a mapping from settings to values, not {type(fields).__name__}.")
+    return fields
+
+
+def _fault_text(fault: Mapping[str, Any]) -> str:
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "missing":
+        return f"{name} is missing"
+    if fault["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, _names_beside(fault["loc"]), n=1)
+        return f"there is no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{name}: {message}; got {fault['input']!r}" if name else message
+
+
+def _names_beside(place: Sequence[str | int]) -> list[str]:
+    """Return the settings that there are where a fault lies, as faults name them."""
+    if len(place) == 1:
+        section: type[BaseModel] | None = TrainConfig
+    elif place[0] == "environments" and len(place) == 3:
+        section = EnvironmentSettings
+    else:
+        section = _SECTIONS.get(str(place[0]))
+    return [".".join(map(str, (*place[:-1], name))) for name in section.model_fields] if section else []

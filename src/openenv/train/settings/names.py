@@ -1,0 +1,106 @@
+"""Names that nothing has, refused before a training loads its libraries: environments, their tasks, models, runs."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from openenv.auto.making import is_adapted, is_url, make
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.settings.config import TINY, TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.tasks.task_choice import named_tasks
+
+HUB_TIMEOUT_S = 10
+
+__all__ = ["check_environment", "check_model", "check_names", "check_run"]
+
+
+def check_names(config: TrainConfig) -> None:
+    """Refuse a run of an unknown environment, unknown tasks or an unknown model.
+
+    A server is started for a moment only where its tasks have to be listed.
+
+    Args:
+        config: The run's settings.
+
+    Raises:
+        ConfigurationError: There is no such model, no such file of tasks, or the environment lists no tasks.
+        OpenEnvError: There is no such environment, or it has no such split; the subclass says which.
+    """
+    check_model(config.model)
+    for part in config.parts.values():
+        names = (part.tasks, part.eval_tasks)
+        check_environment(part.environment, *(name for name in names if isinstance(name, str)))
+
+
+def check_environment(environment: str, *tasks: str) -> None:
+    """Refuse an unknown environment, or unknown tasks of it.
+
+    Args:
+        environment: Its name, folder, ``PREFIX:ID`` or address.
+        *tasks: Splits, or files of tasks.
+
+    Raises:
+        ConfigurationError: There is no such file of tasks, or the environment lists no tasks.
+        OpenEnvError: There is no such environment or server, or the environment has no such split.
+    """
+    client = make(environment, max_sessions=1)
+    if not tasks and not is_url(environment) and not is_adapted(environment):
+        return
+    asked = client.sync()
+    try:
+        # Neither takes a session, so that none is still in use when the run opens its own.
+        asked.schemas()
+        for name in tasks:
+            named_tasks(name, asked)
+    finally:
+        asked.close()
+
+
+def check_model(model: str) -> None:
+    """Refuse what can be no language model. A Hub that can't be reached is left for the loading to complain of.
+
+    Args:
+        model: ``tiny``, the id of a model on the Hub, or a folder.
+
+    Raises:
+        ConfigurationError: There is no such folder, it holds no model, or the name is no id of the Hub's.
+    """
+    folder = Path(model).expanduser()
+    if model == TINY or (folder / "config.json").is_file():
+        return
+    if folder.is_dir():
+        raise ConfigurationError(f"Expected a folder with the files of a language model, got {model}: no config.json.")
+    # An id has an owner; only a few of the oldest models have none.
+    hint = f" Did you mean {TINY!r}?" if get_close_matches(model, [TINY]) else ""
+    if hint or model.startswith((".", "/", "~")) or not _is_on_the_hub(model):
+        raise ConfigurationError(
+            f"There is no model {model!r}. Expected {TINY!r}, the id of a causal language model on the Hugging Face "
+            f"Hub, or a folder with its files.{hint}"
+        )
+
+
+def _is_on_the_hub(model: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    from openenv.hub.library import HfApi, HTTPError, RepositoryNotFoundError
+
+    try:
+        if not try_to_load_from_cache(model, "config.json"):
+            HfApi().model_info(model, timeout=HUB_TIMEOUT_S)
+    except (RepositoryNotFoundError, ValueError):  # there is no such model, or none can have such an id
+        return False
+    except (HTTPError, OSError):
+        return True
+    return True
+
+
+def check_run(path: Path) -> None:
+    """Refuse to go on with what is no run, or with a run whose environment is gone.
+
+    Args:
+        path: The run's folder.
+
+    Raises:
+        OpenEnvError: It is no run's folder, or a name in its settings is unknown.
+    """
+    check_names(RunFolder.reopen(path).load_config())

@@ -1,0 +1,125 @@
+"""What episodes are played with, outside of training."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+
+__all__ = ["PlaySettings"]
+
+DEFAULT_MAX_TURNS = 32
+
+
+class PlaySettings(BaseModel):
+    """Which environment is played, by whom and how.
+
+    Example:
+        >>> PlaySettings(environment="catch", player="scripted").who
+        'scripted player'
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    environment: str = Field(description="name of an environment, its folder, PREFIX:ID, or a server's URL")
+    player: Literal["scripted", "random"] | None = Field(default=None, description="a player without a model")
+    model: str | None = Field(default=None, description="a model's name at base_url, or where it lies")
+    base_url: str | None = Field(default=None, description="address of an OpenAI-compatible server")
+    tasks: str | None = Field(
+        default=None,
+        description="a split of the environment's tasks, or a file of them; default: as the run has it, else seeds",
+    )
+    reset: dict[str, Any] | None = Field(
+        default=None, description="what every reset is passed beside its task; default: as the run has it, else nothing"
+    )
+    form: Literal["tools", "text"] = Field(default="tools", description="actions are calls of tools, or texts")
+    system_prompt: str | None = Field(default=None, description="the first message of every conversation")
+    max_turns: int | None = Field(
+        default=None, ge=1, description="actions after which an episode is cut off; default: as the run has it, else 32"
+    )
+    temperature: float = Field(
+        default=1.0, ge=0, description="of a model's sampling; default: as the run has it, else 1"
+    )
+    max_tokens: int | None = Field(default=None, ge=1, description="tokens that a model may write in one answer")
+    step_timeout_s: float = Field(
+        default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
+    )
+    seed: int = Field(
+        default=1,
+        ge=0,
+        description="what tasks without a list and players derive from; default: as the run has it, else 1",
+    )
+
+    @property
+    def who(self) -> str:
+        """The player, in words."""
+        return self.model if self.model is not None else f"{self.player} player"
+
+    @property
+    def turn_limit(self) -> int:
+        """Actions after which an episode is cut off."""
+        return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
+
+    def with_defaults(self) -> "PlaySettings":
+        """Fill in what is left open: from the run in whose folder the model is, if it is in one.
+
+        Raises:
+            ConfigurationError: The run's settings can't be read.
+        """
+        own = self.own_config()
+        if own is None:
+            return self.model_copy(update={"max_turns": self.turn_limit, "reset": self.reset or {}})
+        as_evaluated = {
+            "max_turns": own.max_turns,
+            "reset": own.reset,
+            "tasks": own.evaluated_tasks,
+            "temperature": own.sampled_temperature,
+            "seed": own.seed,
+        }
+        return self.model_copy(update={name: value for name, value in as_evaluated.items() if not self._says(name)})
+
+    def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed for a task: its own parameters win."""
+        return {**(self.reset or {}), **task}
+
+    def decisive(self) -> dict[str, Any]:
+        """Return what episodes depend on, as JSON values: neither the model's address nor how long is waited."""
+        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s"})
+        return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
+
+    def asks_for_greedy_too(self) -> bool:
+        """Whether an evaluation has the greedy figure beside the sampled one, as the run of the model has."""
+        own = self.own_config()
+        return own is not None and not self._says("temperature") and own.sampled_temperature > 0
+
+    def own_config(self) -> TrainConfig | None:
+        """Return how the run of the model played this environment; ``None`` if the model is of no run."""
+        if self.model is None or self.base_url is not None:
+            return None
+        run = RunFolder(Path(self.model))
+        if not run.config.is_file():
+            return None
+        config = run.load_config()
+        same = [part for part in config.parts.values() if part.environment == self.environment]
+        return same[0] if config.environments and len(same) == 1 else config
+
+    def _says(self, name: str) -> bool:
+        return name in self.model_fields_set and getattr(self, name) is not None
+
+    @field_validator("reset")
+    @classmethod
+    def _seeds_are_the_tasks(cls, reset: dict[str, Any] | None) -> dict[str, Any] | None:
+        if reset and "seed" in reset:
+            raise ValueError("resets get their seeds from the tasks; leave out seed")
+        return reset
+
+    @model_validator(mode="after")
+    def _one_player(self) -> "PlaySettings":
+        if (self.player is None) == (self.model is None):
+            raise ValueError("expected either a player or a model")
+        if self.base_url is not None and self.model is None:
+            raise ValueError("an address of a model was given, and no model is named")
+        return self

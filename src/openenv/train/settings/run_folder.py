@@ -1,0 +1,206 @@
+"""The folder of a training run: what lies where, and that no run overwrites another."""
+
+import json
+import re
+import shutil
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from openenv.core.documents import DocumentError, parse_json, read_json
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.scores import AFTER, Score, sampled, score_name
+from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.settings.run_start import RunStart
+
+__all__ = ["RunFolder", "read_lines", "step_of"]
+
+
+class RunFolder:
+    """Where a run keeps its files.
+
+    ::
+
+        runs/catch-tiny-20260301-120000/
+          config.yaml     the settings; `openenv train --config` takes it
+          starts.jsonl    when it was started and gone on with, by which command, with which versions
+          metrics.jsonl   one line for each optimiser step
+          warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
+          scores.json     mean rewards before and after, and of the other players
+          checkpoints/    checkpoint-100/ and so on, to resume from
+          model/          the trained model and its tokenizer
+          curve.png
+          report.html     written last, and by a run that is interrupted
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.starts = path / "starts.jsonl"
+        self.metrics = path / "metrics.jsonl"
+        self.scores = path / "scores.json"
+        self.warm_up = path / "warm_up"
+        self.checkpoints = path / "checkpoints"
+        self.model = path / "model"
+        self.curve = path / "curve.png"
+        self.report = path / "report.html"
+
+    @classmethod
+    def create(cls, config: TrainConfig, environment: str) -> "RunFolder":
+        """Make the folder of a new run.
+
+        Args:
+            config: The run's settings; they are written into the folder.
+            environment: Short name of the environment.
+
+        Returns:
+            The folder.
+
+        Raises:
+            ConfigurationError: The settings name a folder that is there already.
+        """
+        label = f"{environment}-{Path(config.model).name}"
+        stem = re.sub(r"[^\w.-]+", "-", config.name or f"{label}-{datetime.now():%Y%m%d-%H%M%S}")
+        path = config.output_dir / stem
+        number = 1
+        while not _made(path):
+            if config.name:
+                raise ConfigurationError(
+                    f"{path} is there already, and a run never overwrites another. Choose another --name, "
+                    f"or go on with that run by --resume {path}."
+                )
+            number += 1
+            path = config.output_dir / f"{stem}-{number}"
+        folder = cls(path)
+        config.save(folder.config)
+        return folder
+
+    @classmethod
+    def reopen(cls, path: Path) -> "RunFolder":
+        """Open the folder of a run that was begun.
+
+        Raises:
+            ConfigurationError: It is no run's folder.
+        """
+        folder = cls(path)
+        if not folder.config.is_file():
+            raise ConfigurationError(f"{path} is no run's folder: there is no config.yaml in it.")
+        return folder
+
+    def has_ended(self, config: TrainConfig) -> bool:
+        """Whether the run came to its end; an interrupted one may have a report, too.
+
+        Args:
+            config: The run's settings.
+        """
+        return self.report.exists() and self.is_scored(config)
+
+    def is_scored(self, config: TrainConfig) -> bool:
+        """Whether the trained model was evaluated.
+
+        Args:
+            config: The run's settings.
+        """
+        scores = self.read_scores()
+        return all(score_name(AFTER, name) in scores for name in config.parts)
+
+    def begin_again(self, config: TrainConfig) -> None:
+        """Take up a run that is gone on with: a longer one has no end yet.
+
+        Args:
+            config: The run's settings, maybe with more steps.
+        """
+        self.report.unlink(missing_ok=True)
+        if config == self.load_config():
+            return
+        ends = tuple(score_name(name, part) for name in (AFTER, sampled(AFTER)) for part in config.parts)
+        self.write_scores({name: score for name, score in self.read_scores().items() if name not in ends})
+        config.save(self.config)
+
+    def load_config(self) -> TrainConfig:
+        """Read the settings."""
+        return load_config(self.config)
+
+    def last_checkpoint(self) -> Path | None:
+        """Return the newest complete checkpoint, or ``None``."""
+        complete = [path for path in self.checkpoints.glob("checkpoint-*") if _is_complete(path)]
+        return max(complete, key=step_of, default=None)
+
+    def forget_after(self, checkpoint: Path | None) -> None:
+        """Drop what a killed run did after a checkpoint, since it is going to be done again.
+
+        Args:
+            checkpoint: The checkpoint to go on from; ``None`` for the very beginning.
+        """
+        step = 0 if checkpoint is None else step_of(checkpoint)
+        for later in self.checkpoints.glob("checkpoint-*"):
+            if step_of(later) > step:
+                shutil.rmtree(later)
+        kept = [row for row in self.read_metrics() if row["step"] <= step]
+        self.metrics.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+
+    def add_start(self, start: RunStart) -> None:
+        """Append a start of the run."""
+        with self.starts.open("a") as file:
+            file.write(f"{json.dumps(start.as_json())}\n")
+
+    def read_starts(self) -> list[RunStart]:
+        """Return the starts of the run, the first one first."""
+        return [RunStart(**fields) for fields in read_lines(self.starts)]
+
+    def add_metrics(self, row: dict[str, Any]) -> None:
+        """Append a line of metrics."""
+        with self.metrics.open("a") as file:
+            file.write(f"{json.dumps(row)}\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics, without one that was cut off by a kill."""
+        return read_lines(self.metrics)
+
+    def read_scores(self) -> dict[str, Score]:
+        """Return the scores so far, by the player's name."""
+        if not self.scores.is_file():
+            return {}
+        return {name: Score(**fields) for name, fields in read_json(self.scores).items()}
+
+    def write_scores(self, scores: dict[str, Score]) -> None:
+        """Write the scores, whole or not at all."""
+        draft = self.scores.with_suffix(".draft")
+        draft.write_text(json.dumps({name: asdict(score) for name, score in scores.items()}, indent=1))
+        draft.replace(self.scores)
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file with one in each line, up to a line that was cut off; none if there is no file."""
+    rows: list[dict[str, Any]] = []
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        try:
+            rows.append(parse_json(line))
+        except DocumentError:
+            break
+    return rows
+
+
+def _made(path: Path) -> bool:
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the number of optimiser steps that were done when a checkpoint was written."""
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    # The trainer writes this file last.
+    try:
+        return "global_step" in read_json(checkpoint / "trainer_state.json")
+    except ConfigurationError:
+        return False

@@ -1,0 +1,263 @@
+"""TRL's ``rollout_func`` for any environment: episodes of many turns, all environments stepped at once."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from openenv.adapters.text import ActionText
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.episode import Episode
+from openenv.train.rollout.conversation import ChatTextDialogue, TextDialogue
+from openenv.train.rollout.dialogue import ChatDialogue, PlainDialogue, stop_ids_of
+from openenv.train.rollout.playing import ActionDialogue, Limits, Outcome, play_episodes
+from openenv.train.rollout.tool_dialogue import ToolDialogue, Unreadable, reads_tool_calls
+from openenv.train.spec.tool_environment import EpisodeStep
+from openenv.train.tasks.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+    from trl.trainer.grpo_trainer import GRPOTrainer
+
+    from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
+
+__all__ = ["ActionForm", "RolloutFunction"]
+
+ActionForm = Literal["auto", "tools", "text", "token"]
+
+
+class RolloutFunction:
+    """Plays one episode for each prompt of the trainer's dataset; ``rollout_func`` of a spec makes one.
+
+    The sessions are opened on the first call and stay; the spec ends them. What is sampled depends on the weights, the
+    trainer's seed and the step, on nothing before it, so a resumed training samples what an undisturbed one would.
+    With vLLM the randomness is vLLM's. Of several environments, each plays its prompts of a batch in turn.
+
+    Args:
+        spec: The environment and its tasks, or several of them.
+        actions: How the model acts. ``tools``: by calls in its chat template. ``text``: an answer is the text of one
+            action. ``token``: an answer is one token, where each of the environment's actions is one. ``auto`` takes
+            tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the bare
+            dialogue of the tiny policy, in which an action is one token where that is possible.
+        max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
+        fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
+        unreadable: What comes of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
+            loop. ``tell``: the model is told, and may try again.
+        max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
+        illegal_penalty: Taken from an episode's reward for each illegal action.
+        dialogues: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
+            specs, which is empty for a single one.
+
+    Example::
+
+        with EnvSpec("catch", num_tasks=1000) as spec:
+            trainer = GRPOTrainer(
+                model="Qwen/Qwen3-0.6B",
+                train_dataset=spec.train_dataset,
+                reward_funcs=spec.reward_funcs,
+                rollout_func=RolloutFunction(spec, actions="text", max_action_tokens=16),
+            )
+            trainer.train()
+    """
+
+    def __init__(
+        self,
+        spec: "EnvSpec | EnvSpecs",
+        *,
+        actions: ActionForm = "auto",
+        max_action_tokens: int | None = None,
+        fallback: str | None = None,
+        unreadable: Unreadable = "end",
+        max_context: int | None = None,
+        illegal_penalty: float = 0.0,
+        dialogues: Mapping[str, ActionDialogue] | None = None,
+    ) -> None:
+        if actions not in ("auto", "tools", "text", "token"):
+            raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
+        if unreadable not in ("tell", "end"):
+            raise ConfigurationError(f"Expected 'tell' or 'end' for unreadable, got {unreadable!r}.")
+        settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
+        self._spec = spec
+        self._rollouts = {
+            name: _EnvironmentRollout(name, each, settings, (dialogues or {}).get(name))
+            for name, each in spec.environments.items()
+        }
+
+    def __call__(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> dict[str, list[Any]]:
+        """Play the episodes.
+
+        Args:
+            prompts: Prompts of the spec's ``train_dataset``, one for each episode.
+            trainer: Generates, as it is set up.
+
+        Returns:
+            What TRL asks of a ``rollout_func``: ``prompt_ids``, ``completion_ids``, ``logprobs`` (0 where the model was
+            fed) and ``env_mask`` (1 where it wrote). And for reward functions, one for each episode:
+
+            - ``environment_reward``: the sum of the environment's rewards, ``None`` where the environment failed;
+            - ``training_reward``: the same less the penalty for illegal actions;
+            - ``episode_reward``: the sum of the rewards, with what was reached before a failure;
+            - ``episode_length``: the number of actions; ``illegal_actions``: how many of these were none;
+            - ``illegal_texts``: the answers that these were;
+            - ``episode_done``: whether the environment ended the episode, rather than a limit or the model;
+            - ``cut_by``: the limit that did, ``max_turns`` or ``max_context``, or nothing; ``cut_answers``: how many
+              answers ended at ``max_action_tokens``;
+            - ``trajectory``: an `EpisodeStep` for each action, as the environments of ``environment_factory`` have it;
+              where actions are texts, the tool is empty and the argument is ``text``;
+            - ``environment_name``: of several environments, the name of the episode's.
+
+        Raises:
+            ConfigurationError: The model, the environment and the settings do not fit each other.
+            OpenEnvError: The environment failed in more than half of the episodes.
+        """
+        names = [self._spec.environment_of(prompt) for prompt in prompts]
+        episodes: list[dict[str, Any]] = [{} for _ in prompts]
+        for name in dict.fromkeys(names):
+            own = [number for number, each in enumerate(names) if each == name]
+            played = self._rollouts[name].play([prompts[number] for number in own], trainer)
+            for number, episode in zip(own, played, strict=True):
+                episodes[number] = episode
+        fields = {field: [episode[field] for episode in episodes] for field in episodes[0]} if episodes else {}
+        return fields if list(self._rollouts) == [""] else {**fields, "environment_name": names}
+
+
+@dataclass(frozen=True)
+class _Settings:
+    actions: ActionForm
+    max_action_tokens: int | None
+    fallback: str | None
+    unreadable: Unreadable
+    max_context: int | None
+    illegal_penalty: float
+
+
+class _EnvironmentRollout:
+    """Plays the prompts of one environment."""
+
+    def __init__(self, name: str, spec: "EnvSpec", settings: _Settings, dialogue: ActionDialogue | None) -> None:
+        self._name = name
+        self._spec = spec
+        self._settings = settings
+        self._given_dialogue = dialogue
+        self._dialogue: tuple[PreTrainedTokenizerBase, ActionDialogue] | None = None
+        self._calls: Counter[tuple[str, int]] = Counter()
+
+    def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[dict[str, Any]]:
+        """Play one episode for each prompt, and return the fields of each."""
+        from openenv.train.generation.backends import backend_of
+
+        dialogue = self._given_dialogue or self._dialogue_for(trainer)
+        backend = backend_of(trainer)
+        args: Any = trainer.args
+        max_context = min(backend.max_context, self._settings.max_context or sys.maxsize)
+        limits = Limits(self._spec.max_turns or sys.maxsize, max_context, args.max_completion_length)
+        episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
+        with backend.writing(seed=self._seed(trainer)) as writer:
+            sessions = self._spec.pool
+            first = sessions.try_reset([self._spec.taken(episode.parameters) for episode in episodes])
+            for result in first:
+                if isinstance(result, StepResult):
+                    self._spec.check_shown(result.observation)
+            outcomes = play_episodes(
+                episodes,
+                prompts,
+                first,
+                writer=writer,
+                dialogue=dialogue,
+                step=sessions.step,
+                limits=limits,
+            )
+        return list(map(self._fields, episodes, outcomes))
+
+    def _seed(self, trainer: "GRPOTrainer") -> int:
+        """Return a seed of its own for each call, which a resumed training comes to again."""
+        model: Any = trainer.model
+        mode = "train" if model.training else "eval"
+        step = trainer.state.global_step
+        number = self._calls[mode, step]
+        self._calls = Counter({(mode, step): number + 1})
+        call = (mode, number, trainer.accelerator.process_index)
+        # Nothing is added for the one call that most trainings make in a step.
+        more = () if call == ("train", 0, 0) else call
+        named = (self._name,) if self._name else ()
+        return derived_seed(int(trainer.args.seed), "sampling", step, *named, *more)
+
+    def _dialogue_for(self, trainer: "GRPOTrainer") -> ActionDialogue:
+        from openenv.train.generation.backends import tokenizer_of
+
+        tokenizer = tokenizer_of(trainer)
+        # Compared with the tokenizer itself: the id of one that is gone may be another's.
+        if self._dialogue is None or self._dialogue[0] is not tokenizer:
+            self._dialogue = (tokenizer, self._make_dialogue(tokenizer, trainer))
+        return self._dialogue[1]
+
+    def _make_dialogue(self, tokenizer: "PreTrainedTokenizerBase", trainer: "GRPOTrainer") -> ActionDialogue:
+        model: Any = trainer.accelerator.unwrap_model(trainer.model)
+        template: Any = trainer.chat_template_kwargs
+        settings = self._settings
+        if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
+            return ToolDialogue(
+                tokenizer,
+                self._spec.tools,
+                self._spec.messages_of,
+                stop_ids_of(tokenizer, model),
+                settings=template,
+                max_action_tokens=settings.max_action_tokens,
+                unreadable=settings.unreadable,
+            )
+        actions = ActionText(self._spec.pool.action, settings.fallback)
+        longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
+        if settings.actions == "token":
+            _check_tokens(tokenizer, actions)
+        if not tokenizer.chat_template:
+            return TextDialogue(PlainDialogue(tokenizer, actions, longest), actions)
+        instructions = actions.instructions()
+        chat = ChatDialogue(tokenizer, model, instructions, longest, settings=template)
+        return ChatTextDialogue(chat, actions, instructions, self._spec.messages_of)
+
+    def _fields(self, episode: Episode, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        reward = None if episode.error else episode.reward
+        trajectory = _trajectory(outcomes)
+        penalty = self._settings.illegal_penalty * episode.illegal_actions
+        return {
+            "prompt_ids": episode.prompt_ids,
+            "completion_ids": episode.completion_ids,
+            "logprobs": episode.logprobs,
+            "env_mask": episode.env_mask,
+            "environment_reward": reward,
+            "training_reward": None if reward is None else reward - penalty,
+            "episode_reward": sum(step.reward or 0.0 for step in trajectory),
+            "episode_length": len(trajectory),
+            "illegal_actions": episode.illegal_actions,
+            "illegal_texts": episode.illegal_texts,
+            "episode_done": episode.done,
+            "cut_by": episode.cut_by or "",
+            "cut_answers": episode.cut_answers,
+            "trajectory": trajectory,
+        }
+
+
+def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> None:
+    long = [choice for choice in actions.choices if len(tokenizer.encode(choice, add_special_tokens=False)) != 1]
+    if long or not actions.choices:
+        what = f"{long[0]!r} is several" if long else "there is no end of them"
+        raise ConfigurationError(
+            f"actions='token' needs actions that are one token of {tokenizer.name_or_path or 'the tokenizer'} each, "
+            f"and {what}. Take actions='text'."
+        )
+
+
+def _trajectory(outcomes: Sequence[Outcome]) -> list[EpisodeStep]:
+    return [
+        EpisodeStep(
+            tool=outcome.move.tool,
+            arguments=outcome.move.arguments if outcome.move.tool else {"text": outcome.move.text},
+            observation=outcome.told,
+            reward=None if outcome.result is None else outcome.result.reward,
+            done=outcome.result is not None and outcome.result.done,
+            problem=outcome.problem,
+        )
+        for outcome in outcomes
+    ]

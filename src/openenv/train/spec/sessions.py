@@ -1,0 +1,298 @@
+"""The sessions with one server that a training plays in: opened as they are needed, and ended together."""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from openenv.adapters.text import ActionText, hidden_text_warning
+from openenv.auto.discovery import find_environment
+from openenv.auto.making import is_adapted, is_url, make
+from openenv.auto.package import EnvironmentPackage
+from openenv.core.client.blocking import wait_for
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.sync_client import SyncEnvClient
+from openenv.core.typed_client import TypedEnvClient
+from openenv.core.vector_client import SyncVectorEnv
+from openenv.train.settings.config import STEP_TIMEOUT_S
+from openenv.train.tasks.task_choice import named_tasks
+from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
+
+__all__ = ["Sessions"]
+
+CAPACITY_WAIT_S = 30.0
+
+Client = SyncEnvClient[Any, Any, Any]
+Vector = SyncVectorEnv[Any, Any, Any]
+
+
+class Sessions:
+    """Sessions with one server, which share one client and, on v1 of the wire, one connection.
+
+    `try_reset` and `step` are for many that are stepped together, `session` for one at a time. All of them live on the
+    process's background loop, so pings are answered while a model trains. They end with `close`, when nothing holds
+    them any more, and with the process.
+
+    Args:
+        name: Short name of the environment.
+        client: The client. It is closed with the sessions, which ends a server that was started for it.
+        package: The environment's package; ``None`` for a server that was given by its URL, and for another world's
+            environment.
+
+    Attributes:
+        name: As above.
+        client: As above.
+        package: As above.
+        tools: The environment's tools, where they were asked for.
+        hidden_text: What to do about the text of the first observations, where it is only in their metadata; known from
+            the first reset on.
+
+    Example:
+        >>> sessions = Sessions("wordle", openenv.make("wordle").sync())  # doctest: +SKIP
+        >>> games = [sessions.session() for _ in range(64)]  # doctest: +SKIP
+        >>> games[0].reset(seed=1)  # doctest: +SKIP
+    """
+
+    def __init__(self, name: str, client: Client, package: EnvironmentPackage | None = None) -> None:
+        self.name = name
+        self.client = client
+        self.package = package
+        self.tools: EnvironmentTools | None = None
+        self.hidden_text: str | None = None
+        self._vector: Vector | None = None
+        self._named: dict[str, list[dict[str, Any]]] = {}
+        # Where they are collected, any thread may be running, also the clients' loop, which can't wait for itself.
+        self._finalizer = weakref.finalize(self, _close_in_thread, client)
+        self._finalizer.atexit = False  # clients and providers see to that
+
+    @classmethod
+    def open(
+        cls, environment: str, count: int, *, with_tools: bool | None = False, step_timeout_s: float = STEP_TIMEOUT_S
+    ) -> Self:
+        """Connect to a server, starting it in a process of its own unless it is given by its URL.
+
+        Args:
+            environment: Name of an installed environment, its folder, another world's environment as ``PREFIX:ID``,
+                or a server's URL.
+            count: How many sessions to open.
+            with_tools: Whether to ask for the environment's tools too; ``None`` where it has no other actions.
+            step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
+
+        Returns:
+            The sessions, connected.
+
+        Raises:
+            EnvironmentNotFoundError: There is no such environment.
+            ConnectionFailedError: There is no server at the URL.
+            ProviderError: The server could not be started.
+            ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
+                `reset`.
+        """
+        if with_tools is None:
+            with_tools = _calls_tools_only(environment)
+        # The place of the session that asks for the tools is free again a moment after it has asked.
+        wait_s = CAPACITY_WAIT_S if with_tools else 0.0
+        client: Client = make(
+            environment, max_sessions=count, capacity_wait_s=wait_s, message_timeout_s=step_timeout_s
+        ).sync()
+        try:
+            tools = EnvironmentTools.of(client) if with_tools else None
+            sessions = cls._of(environment, client)
+            sessions._vector_of(count)
+        except BaseException:
+            client.close()
+            raise
+        sessions.tools = tools
+        return sessions
+
+    @classmethod
+    def _of(cls, environment: str, client: Client) -> Self:
+        if is_url(environment) or is_adapted(environment):
+            return cls(_host(environment) if is_url(environment) else environment, client)
+        package = find_environment(environment)
+        return cls(package.name, client, package)
+
+    @cached_property
+    def action(self) -> type[BaseModel] | Mapping[str, Any]:
+        """The actions' class, or their JSON Schema where there is none at hand."""
+        if self.package is not None:
+            return self.package.action_class()
+        own = self.client.async_client
+        action: type[BaseModel] | Mapping[str, Any] = (
+            own.action_class if isinstance(own, TypedEnvClient) else self.client.schemas()["action"]
+        )
+        return action
+
+    @property
+    def closed(self) -> bool:
+        """Whether they have ended."""
+        return not self._finalizer.alive
+
+    def __len__(self) -> int:
+        """Return how many are open to be stepped together."""
+        return 0 if self._vector is None else len(self._vector)
+
+    def session(self) -> Client:
+        """Return a client of a session of its own, which opens with its first use.
+
+        Raises:
+            ConfigurationError: The sessions were closed.
+            ProviderError: The server could not be started.
+        """
+        self.check_open()
+        wait_for(self.client.async_client._started)
+        child: EnvClient[Any, Any, Any] = self.client.async_client._child(None)
+        return child.sync()
+
+    def check_open(self) -> None:
+        """Refuse to go on after the end.
+
+        Raises:
+            ConfigurationError: The sessions were closed.
+        """
+        if self.closed:
+            raise ConfigurationError("The environment's sessions were closed; make a new EnvSpec.")
+
+    def instructions(self, actions: ActionText) -> str:
+        """Return what a model is told before the first observation where its actions are texts.
+
+        Args:
+            actions: The environment's actions as text.
+        """
+        return f"{self.introduction()}\n{actions.instructions()}"
+
+    def introduction(self) -> str:
+        """Return what a model is told of the environment itself."""
+        description = self.package.description if self.package else ""
+        return f"You act in the environment {self.name}. {description}"
+
+    def named_tasks(self, name: str) -> list[dict[str, Any]]:
+        """Return the tasks of a split, or those in a file; they are read once.
+
+        Args:
+            name: A split of the environment's tasks, or a file of them.
+
+        Raises:
+            ConfigurationError: The file can't be read, or there are no tasks.
+            OpenEnvError: The environment has no such split, or no tasks.
+        """
+        if name not in self._named:
+            self._named[name] = named_tasks(name, self.client)
+        return self._named[name]
+
+    def reset(self, seeds: Sequence[int]) -> list[StepResult[Any]]:
+        """Start an episode in the first ``len(seeds)`` sessions.
+
+        Args:
+            seeds: One seed for each episode.
+
+        Returns:
+            The first observations.
+
+        Raises:
+            ServerError: The server has too few sessions, or the environment failed.
+            ConnectionLostError: The server went away.
+        """
+        return self.reset_tasks([{"seed": seed} for seed in seeds])
+
+    def reset_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any]]:
+        """Start an episode in the first ``len(tasks)`` sessions.
+
+        Args:
+            tasks: What each reset is passed, its seed among it.
+
+        Returns:
+            The first observations.
+
+        Raises:
+            ServerError: The server has too few sessions, or the environment failed.
+            ConnectionLostError: The server went away.
+        """
+        results: list[StepResult[Any]] = []
+        for result in self.try_reset(tasks):
+            if isinstance(result, OpenEnvError):
+                raise result
+            results.append(result)
+        return results
+
+    def try_reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
+        """Start an episode in the first ``len(tasks)`` sessions; a failure in one harms no other.
+
+        Args:
+            tasks: What each reset is passed, its seed among it. Where there are more than sessions, more are opened.
+
+        Returns:
+            The first observation, or the error, of each.
+
+        Raises:
+            ConfigurationError: The sessions were closed.
+            ServerCapacityError: The server holds fewer sessions.
+        """
+        self.check_open()
+        results = self._vector_of(len(tasks)).reset(tasks=tasks, slots=range(len(tasks)))
+        given = [result for result in results[: len(tasks)] if result is not None]
+        for result in given[:1]:
+            if isinstance(result, StepResult):
+                self.hidden_text = hidden_text_warning(result.observation)
+        return given
+
+    def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
+        """Do one action in each of some sessions; a failure in one harms no other.
+
+        Args:
+            actions: The actions by the number of their session.
+
+        Returns:
+            The result, or the error, by the number of the session.
+        """
+        if self._vector is None or not actions:
+            return {}
+        results = self._vector.step([actions.get(number) for number in range(len(self))])
+        return {number: result for number in actions if (result := results[number]) is not None}
+
+    def close(self) -> None:
+        """End the sessions, and the server if it was started for them. May be called twice."""
+        if self._finalizer.detach() is not None:
+            self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _vector_of(self, count: int) -> Vector:
+        """Return at least so many sessions, to be stepped together."""
+        vector = self._vector
+        if vector is None or len(vector) < count:
+            if vector is not None:
+                vector.close()
+            vector = self._vector = self.client.vector(count)
+        return vector
+
+
+def _calls_tools_only(environment: str) -> bool:
+    if not is_url(environment) and not is_adapted(environment):
+        return calls_tools_only(find_environment(environment).action_class().model_json_schema())
+    client: Client = make(environment).sync()
+    try:
+        return calls_tools_only(client.schemas()["action"])
+    finally:
+        client.close()
+
+
+def _host(url: str) -> str:
+    return urlsplit(url if "://" in url else f"//{url}").hostname or url
+
+
+def _close_in_thread(client: Client) -> None:
+    Thread(target=client.close, name="openenv-close", daemon=True).start()

@@ -1,0 +1,336 @@
+"""Episodes that a model plays behind an OpenAI-compatible address, against real servers on both sides."""
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, ClassVar, Literal
+
+import openai
+import pytest
+from PIL import Image
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
+from tests.support.models.model_server import Message, ModelServer
+from tests.support.models.served_model import ServedModel
+from tests.support.servers import RunningServer
+
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.sync_client import SyncEnvClient
+from openenv.train.agents.api_player import ApiPlayer, PlayedEpisode, to_openai
+from openenv.train.agents.tiny import build_model
+from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+Client = SyncEnvClient[Any, Any, Any]
+SEEDS = [{"seed": seed} for seed in range(12)]
+
+
+@pytest.fixture
+def stairs_client(stairs_server: RunningServer) -> Iterator[Client]:
+    with GenericEnvClient(base_url=stairs_server.url, capacity_wait_s=30.0).sync() as client:
+        yield client
+
+
+def call(arguments: str, number: int = 0, name: str = "climb") -> dict[str, Any]:
+    return {"id": f"call{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def calls(*arguments: str) -> Message:
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call(each, number) for number, each in enumerate(arguments)],
+    }
+
+
+def climb(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+    return calls('{"move": "up"}')
+
+
+def play(
+    client: Client, server: ModelServer, tasks: list[dict[str, Any]] = SEEDS, **settings: Any
+) -> list[PlayedEpisode]:
+    with RunningServer(server.app) as running:
+        player = ApiPlayer("tiny", base_url=f"{running.url}/v1", **settings)
+        return sorted(player.episodes(client, tasks), key=lambda played: played.index)
+
+
+def test_every_task_is_played_to_its_end_by_tool_calls(stairs_client: Client) -> None:
+    server = ModelServer(climb)
+    episodes = play(stairs_client, server, concurrency=4, system_prompt="Climb.", temperature=0.5, max_tokens=20)
+    assert [played.index for played in episodes] == list(range(12))
+    for seed, played in enumerate(episodes):
+        height = 1 + seed % 4
+        assert (played.episode.seed, played.episode.done, played.episode.error) == (seed, True, None)
+        assert played.episode.reward == pytest.approx(sum(0.25 * step for step in range(1, height + 1)))
+        assert [turn.action for turn in played.episode.turns] == ['climb {"move": "up"}'] * height
+        roles = [message["role"] for message in played.messages]
+        assert roles == ["system", "user", *(["assistant", "tool"] * height)]
+        assert played.messages[0]["content"] == "Climb."
+        assert played.messages[2]["tool_calls"][0]["function"]["arguments"] == {"move": "up"}
+        assert played.messages[-1]["tool_call_id"] == "call0"
+        assert f"of {height}" in played.messages[-1]["content"]
+    assert server.at_once <= 4
+    body = server.requests[0]
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("tiny", 0.5, 20)
+    assert body["tools"] == EnvironmentTools.of(stairs_client).schemas()
+    answered = next(request for request in server.requests if request["messages"][-1]["role"] == "tool")
+    assert answered["messages"][-2]["tool_calls"][0]["function"]["arguments"] == '{"move": "up"}'
+
+
+def test_episodes_are_played_at_once(stairs_client: Client) -> None:
+    together = threading.Barrier(4, timeout=60)
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        if messages[-1]["role"] == "user":
+            together.wait()  # passes only if four episodes ask at the same time
+        return climb(messages, tools)
+
+    assert len(play(stairs_client, ModelServer(answer), SEEDS[:4], concurrency=4)) == 4
+
+
+def test_several_calls_of_an_answer_are_done_in_order_until_the_episode_is_over(stairs_client: Client) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        return calls('{"move": "wait"}', '{"move": "up"}', '{"move": "up"}', '{"move": "up"}')
+
+    (played,) = play(stairs_client, ModelServer(answer), [{"seed": 1}])  # two steps high
+    assert [turn.action for turn in played.episode.turns] == [
+        'climb {"move": "wait"}',
+        'climb {"move": "up"}',
+        'climb {"move": "up"}',
+    ]
+    answers = [message for message in played.messages if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in answers] == ["call0", "call1", "call2", "call3"]
+    assert answers[3]["content"] == "The episode is over. No further action is taken."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ('{"move": "fall asleep"}', "No sleeping on the stairs."),
+        ('{"move": "jump"}', "move"),
+        ('{"move": ', "expected the arguments as an object"),
+        ("[1]", "expected the arguments as an object"),
+    ],
+)
+def test_a_call_that_is_none_is_told_to_the_model_and_counted(stairs_client: Client, wrong: str, told: str) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        return calls(wrong) if messages[-1]["role"] == "user" else climb(messages, tools)
+
+    server = ModelServer(answer)
+    (played,) = play(stairs_client, server, [{"seed": 0}])
+    assert played.episode.illegal_actions == 1
+    assert played.episode.done
+    assert told in played.messages[2]["content"]
+    # What is sent on is JSON, whatever came.
+    sent = server.requests[-1]["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert isinstance(json.loads(sent), dict)
+
+
+def test_a_tool_that_there_is_not_is_told(stairs_client: Client) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        if messages[-1]["role"] == "user":
+            return {"role": "assistant", "content": "hm", "tool_calls": [call("{}", name="fly")]}
+        return climb(messages, tools)
+
+    (played,) = play(stairs_client, ModelServer(answer), [{"seed": 0}])
+    assert played.messages[2]["content"] == "There is no tool 'fly'; the tools are climb."
+    assert played.messages[1]["content"] == "hm"
+
+
+def test_an_answer_without_a_call_ends_the_episode(stairs_client: Client) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        return {"role": "assistant", "content": "I stay here."}
+
+    (played,) = play(stairs_client, ModelServer(answer), [{"seed": 0}])
+    assert (played.episode.done, played.episode.error, played.episode.turns) == (False, None, [])
+    assert played.messages[-1] == {"role": "assistant", "content": "I stay here."}
+
+
+def test_turns_are_limited(stairs_client: Client) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        return calls('{"move": "wait"}', '{"move": "wait"}')
+
+    (played,) = play(stairs_client, ModelServer(answer), [{"seed": 0}], max_turns=3)
+    assert (len(played.episode.turns), played.episode.done) == (3, False)
+
+
+def test_actions_as_text(stairs_client: Client) -> None:
+    said = iter(["nonsense", "fall asleep", "up"])
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        assert not tools
+        return {"role": "assistant", "content": next(said)}
+
+    server = ModelServer(answer)
+    (played,) = play(stairs_client, server, [{"seed": 0}], actions="text", instructions="Say up.")
+    assert [turn.action for turn in played.episode.turns] == ["nonsense", "fall asleep", "up"]
+    assert played.episode.illegal_actions == 2
+    assert played.episode.done
+    assert played.messages[0]["content"] == "Say up.\n\nstep of 1"
+    assert played.messages[2]["content"].startswith("That was no legal action: expected one of up, wait, fall asleep")
+    assert played.messages[4]["content"] == "That was no legal action: No sleeping on the stairs.\n\nstep of 1"
+    assert played.tools == []
+    assert all("tools" not in request for request in server.requests)
+
+
+def test_a_failing_environment_spoils_only_its_own_episode(stairs_client: Client) -> None:
+    tasks = [{"seed": CRASHING_SEEDS + 3}, {"seed": FAILING_RESET_SEEDS}, {"seed": 3}]
+    crashed, closed, whole = play(stairs_client, ModelServer(climb), tasks, concurrency=1)
+    assert isinstance(crashed.episode.error, ServerExecutionError)
+    assert len(crashed.episode.turns) == 1
+    assert isinstance(closed.episode.error, ServerExecutionError)
+    assert closed.messages == []
+    assert (whole.episode.error, whole.episode.done) == (None, True)
+
+
+def test_a_conversation_that_has_grown_too_long_is_cut_off(stairs_client: Client) -> None:
+    tokenizer = build_tool_tokenizer(EnvironmentTools.of(stairs_client).schemas(), ["step and of 1 2 3 4"])
+    model = ServedModel(build_model(tokenizer), tokenizer)
+
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        model(messages, tools)  # refuses once there is no room
+        return calls('{"move": "wait"}')
+
+    model.max_context = 60
+    (played,) = play(stairs_client, ModelServer(answer, model), [{"seed": 0}], max_turns=50)
+    assert 1 <= len(played.episode.turns) < 50
+    assert (played.episode.done, played.episode.error) == (False, None)
+
+
+def test_the_tiny_model_behind_the_api(stairs_client: Client) -> None:
+    tokenizer = build_tool_tokenizer(EnvironmentTools.of(stairs_client).schemas(), ["step and of 1 2 3 4"])
+    model = ServedModel(build_model(tokenizer), tokenizer)
+    episodes = play(stairs_client, ModelServer(model, model), SEEDS[:6], max_turns=4)
+    assert len(episodes) == 6
+    assert all(played.messages[1]["role"] == "assistant" for played in episodes)
+    assert all(played.episode.error is None for played in episodes)
+
+
+def test_a_server_that_is_not_there_is_an_error(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai, "DEFAULT_MAX_RETRIES", 0)
+    with pytest.raises(ConnectionFailedError, match=r"There is no answer from http://127\.0\.0\.1:9/v1"):
+        list(ApiPlayer("tiny", base_url="http://127.0.0.1:9/v1").episodes(stairs_client, SEEDS))
+
+
+def test_a_server_that_refuses_is_an_error(stairs_client: Client) -> None:
+    with RunningServer(ModelServer(climb).app) as running:
+        player = ApiPlayer("tiny", base_url=f"{running.url}/v2")
+        with pytest.raises(ConfigurationError, match=r"The server of tiny at .*/v2/ answers: "):
+            list(player.episodes(stairs_client, SEEDS))
+
+
+def test_leaving_early_ends_what_is_under_way(stairs_client: Client, stairs_server: RunningServer) -> None:
+    with RunningServer(ModelServer(climb).app) as running:
+        playing = ApiPlayer("tiny", base_url=f"{running.url}/v1").episodes(stairs_client, SEEDS)
+        next(playing)
+        playing.close()  # type: ignore[attr-defined]
+    stairs_server.wait_for_sessions(0)
+
+
+def test_no_tasks_are_no_episodes(stairs_client: Client) -> None:
+    assert play(stairs_client, ModelServer(climb), []) == []
+
+
+@pytest.mark.parametrize("wrong", [{"actions": "moves"}, {"concurrency": 0}, {"max_turns": 0}])
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="Expected"):
+        ApiPlayer("tiny", base_url="http://127.0.0.1:9/v1", **wrong)
+
+
+class Look(Action):
+    """Look to a side."""
+
+    side: Literal["left", "right"]
+
+
+class View(Observation):
+    """What is seen there."""
+
+    side: str
+    screenshot: str
+
+
+class ViewEnvironment(Environment[Look, View, State]):
+    """Shows a picture each time."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps = 0
+
+    def reset(self) -> View:
+        self._steps = 0
+        return self._seen("ahead")
+
+    def step(self, action: Look) -> View:
+        self._steps += 1
+        return self._seen(action.side)
+
+    def _seen(self, side: str) -> View:
+        return View(side=side, screenshot=_picture(), done=self._steps == 2, reward=0.5)
+
+    @property
+    def state(self) -> State:
+        return State(step_count=self._steps)
+
+
+def _picture() -> str:
+    buffer = BytesIO()
+    Image.new("RGB", (32, 32), "red").save(buffer, format="PNG")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+@pytest.mark.parametrize("actions", ["tools", "text"])
+def test_pictures_are_passed_on(actions: Literal["tools", "text"]) -> None:
+    def answer(messages: list[Message], tools: list[dict[str, Any]]) -> Message:
+        if not tools:
+            return {"role": "assistant", "content": "left"}
+        look = call('{"side": "left"}', name=tools[0]["function"]["name"])
+        return {"role": "assistant", "content": "", "tool_calls": [look]}
+
+    model = ModelServer(answer)
+    with (
+        RunningServer(create_fastapi_app(ViewEnvironment, Look, View, max_concurrent_envs=4)) as server,
+        GenericEnvClient(base_url=server.url, capacity_wait_s=30.0).sync() as client,
+    ):
+        (played,) = play(client, model, [{}], actions=actions)
+    assert (played.episode.done, played.episode.reward) == (True, 1.0)
+    first, second = (request["messages"] for request in model.requests)
+    for message in (first[0], second[-1]):
+        assert message["role"] == "user"
+        (picture,) = [block for block in message["content"] if block["type"] == "image_url"]
+        assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
+    texts = json.dumps([first[0], second[-2:]])
+    assert "ahead" in texts
+    assert "left" in texts
+    assert [turn.observation for turn in played.episode.turns] == ["side ahead", "side left"]
+
+
+class TestToOpenai:
+    PICTURE: ClassVar = {"type": "image", "image": Image.new("RGB", (2, 2), "red")}
+    TEXT: ClassVar = {"type": "text", "text": "look"}
+
+    def test_pictures_become_addresses(self) -> None:
+        (message,) = to_openai([{"role": "user", "content": [self.PICTURE, self.TEXT]}])
+        picture, text = message["content"]
+        assert picture["type"] == "image_url"
+        assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
+        assert text == self.TEXT
+
+    def test_pictures_of_tools_follow_all_their_answers(self) -> None:
+        answers = [
+            {"role": "tool", "tool_call_id": str(number), "content": [self.TEXT, self.PICTURE]} for number in range(2)
+        ]
+        written = to_openai([*answers, {"role": "assistant", "content": "I see"}])
+        assert [message["role"] for message in written] == ["tool", "tool", "user", "assistant"]
+        assert [message["content"] for message in written[:2]] == ["look", "look"]
+        assert [block["type"] for block in written[2]["content"]] == ["image_url", "image_url"]
+        assert to_openai(answers)[-1]["role"] == "user"

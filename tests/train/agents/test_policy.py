@@ -1,0 +1,94 @@
+"""Policies: made for an environment, loaded from a folder."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.support.environment_folders import scaffold
+from tests.support.models.chat_models import save_chat_model
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.policy import load_policy, make_policy
+from openenv.train.rollout.dialogue import ChatDialogue, PlainDialogue
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.sessions import Sessions
+
+
+def config(**settings: Any) -> TrainConfig:
+    return TrainConfig(**{"environment": "stairs", "rollouts": 8, "max_turns": 8, **settings})
+
+
+def tasks(*seeds: int) -> list[dict[str, int]]:
+    return [{"seed": seed} for seed in seeds]
+
+
+def test_the_tiny_policy_speaks_the_environments_words(stairs: Sessions) -> None:
+    policy = make_policy(config(), stairs)
+    assert isinstance(policy.dialogue, PlainDialogue)
+    words = sorted(policy.tokenizer.get_vocab(), key=policy.tokenizer.get_vocab().__getitem__)
+    # "and" is said on the way only: the vocabulary comes from episodes that were played.
+    assert words[13:] == ["up", "wait", "fall", "asleep", "step", "of", "and", "fall asleep"]
+
+
+def test_the_tiny_policy_is_made_from_the_seed_alone(stairs: Sessions) -> None:
+    one, same, other = (make_policy(config(seed=seed), stairs) for seed in (1, 1, 2))
+    assert one.tokenizer.get_vocab() == same.tokenizer.get_vocab()
+    assert all(torch.equal(a, b) for a, b in zip(one.model.parameters(), same.model.parameters(), strict=True))
+    assert not torch.equal(one.model.lm_head.weight, other.model.lm_head.weight)
+
+
+def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "magpie_env")
+    with Sessions.open(str(folder), 4) as sessions:
+        policy = make_policy(config(max_action_tokens=5), sessions)
+        assert {"environment", "ready", "echoed_message", "message_length"} <= set(policy.tokenizer.get_vocab())
+        assert policy.dialogue.max_action_tokens == 5
+        generator = torch.Generator().manual_seed(1)
+        episodes = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, generator=generator)
+    assert {len(episode.turns) for episode in episodes} == {8}
+    assert sum(episode.reward for episode in episodes) > 0
+    assert all(turn.problem is None for episode in episodes for turn in episode.turns)
+
+
+def test_a_scripted_player_teaches_its_words(tmp_path: Path) -> None:
+    folder = scaffold(tmp_path, "rook_env")
+    said = "RookAction(message='caw caw')"
+    (folder / "player.py").write_text(
+        f"from .models import RookAction\n\ndef make_player(seed):\n    return lambda observation: {said}\n"
+    )
+    with Sessions.open(str(folder), 2) as sessions:
+        assert "caw" in make_policy(config(), sessions).tokenizer.get_vocab()
+
+
+def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None:
+    policy = make_policy(config(), stairs)
+    policy.model.save_pretrained(tmp_path)
+    policy.tokenizer.save_pretrained(tmp_path)
+    loaded = load_policy(config(), stairs, tmp_path)
+    episodes = [
+        each.play(stairs, config(), tasks(*range(8)), temperature=1.0, generator=torch.Generator().manual_seed(1))
+        for each in (policy, loaded)
+    ]
+    assert episodes[0] == episodes[1]
+
+
+def test_a_folder_with_a_chat_model_is_a_policy(stairs: Sessions, tmp_path: Path) -> None:
+    policy = make_policy(config(model=save_chat_model(tmp_path)), stairs)
+    assert isinstance(policy.dialogue, ChatDialogue)
+    opening = policy.tokenizer.decode(policy.dialogue.opening("step of 3"))
+    assert "Answer with exactly one of these and nothing else: up, wait, fall asleep." in opening
+    assert policy.model.dtype == torch.float32
+
+
+def test_no_model_is_an_error_that_says_what_was_expected(stairs: Sessions, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"No language model could be loaded from .*/empty\. Expected 'tiny'"):
+        make_policy(config(model=str(tmp_path / "empty")), stairs)
+    with pytest.raises(ConfigurationError, match="has no chat template"):
+        make_policy(config(model=save_chat_model(tmp_path, template=None)), stairs)
+
+
+def test_the_fallback_of_the_settings_counts(stairs: Sessions) -> None:
+    assert make_policy(config(fallback="up"), stairs).actions.fallback == "up"
+    with pytest.raises(ConfigurationError, match="The fallback 'down' is no legal action"):
+        make_policy(config(fallback="down"), stairs)

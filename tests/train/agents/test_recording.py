@@ -1,0 +1,165 @@
+"""Conversations of players without a model."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS, Climb
+from tests.support.servers import RunningServer
+
+from openenv.adapters.text import ActionText
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.env_server.tools import tool
+from openenv.core.env_server.types import Observation, State
+from openenv.core.exceptions import ServerError
+from openenv.train.agents.players import RandomToolPlayer
+from openenv.train.agents.recording import TextForm, ToolForm, record_episodes
+from openenv.train.episodes.episode import Episode
+from openenv.train.spec.sessions import Sessions
+
+
+@pytest.fixture(scope="module")
+def sessions(stairs_server: RunningServer) -> Iterator[Sessions]:
+    with Sessions.open(stairs_server.url, 8, with_tools=True) as opened:
+        yield opened
+
+
+class Follower:
+    """Does one action after another, and the last one for ever."""
+
+    def __init__(self, actions: Sequence[Any]) -> None:
+        self._left = list(actions)
+
+    def __call__(self, observation: Any) -> Any:
+        return self._left.pop(0) if len(self._left) > 1 else self._left[0]
+
+
+def record(sessions: Sessions, form: ToolForm | TextForm, *seeds: int, **settings: Any) -> list[Any]:
+    tasks = [{"seed": seed} for seed in seeds]
+    players = [Follower([{"move": "fall asleep"}, {"move": "up"}]) for _ in seeds]
+    return record_episodes(sessions, players, tasks, form, **{"max_turns": 9, **settings})
+
+
+def test_a_refused_and_a_winning_call(sessions: Sessions) -> None:
+    assert sessions.tools is not None
+    form = ToolForm(sessions.tools)
+    (played,) = record(sessions, form, 1, system_prompt="Be quick.")
+    calls = [("call00000", "fall asleep"), ("call00001", "up"), ("call00002", "up")]
+    replies = ["No sleeping on the stairs.", "step and of 2\nposition 1", "step and and of 2\nposition 2"]
+    texts = [reply.partition("\n")[0] for reply in replies]
+    expected: list[dict[str, Any]] = [
+        {"role": "system", "content": "Be quick."},
+        {"role": "user", "content": "step of 2"},
+    ]
+    for (number, move), text in zip(calls, texts, strict=True):
+        function = {"name": "climb", "arguments": {"move": move}}
+        call = {"id": number, "type": "function", "function": function}
+        expected.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        expected.append({"role": "tool", "tool_call_id": number, "name": "climb", "content": text})
+    assert played.messages == expected
+    assert played.tools == sessions.tools.schemas()
+    assert (played.index, played.episode.parameters) == (0, {"seed": 1})
+    assert (played.episode.reward, played.episode.done, played.episode.illegal_actions) == (0.75, True, 1)
+    done = [turn.action for turn in played.episode.turns]
+    assert done == ['climb {"move": "fall asleep"}', 'climb {"move": "up"}', 'climb {"move": "up"}']
+
+
+def test_the_same_as_texts(sessions: Sessions) -> None:
+    form = TextForm(ActionText(Climb), "Climb.")
+    (played,) = record(sessions, form, 0)
+    said = [(message["role"], message["content"]) for message in played.messages]
+    assert said == [
+        ("user", "Climb.\n\nstep of 1"),
+        ("assistant", "fall asleep"),
+        ("user", "That was no legal action: No sleeping on the stairs.\n\nstep of 1"),
+        ("assistant", "up"),
+        ("user", "step and of 1"),
+    ]
+    assert played.tools == []
+
+
+def test_episodes_of_different_lengths_stay_apart(sessions: Sessions) -> None:
+    assert sessions.tools is not None
+    played = record(sessions, ToolForm(sessions.tools), 3, 0, 1, 2, max_turns=4)
+    assert [len(each.episode.turns) for each in played] == [4, 2, 3, 4]
+    assert [each.episode.done for each in played] == [False, True, True, True]
+    assert [each.messages[0]["content"][-1] for each in played] == ["4", "1", "2", "3"]
+
+
+def test_a_failure_ends_its_episode_alone(sessions: Sessions) -> None:
+    assert sessions.tools is not None
+    seeds = [CRASHING_SEEDS + 3, 0, 0, FAILING_RESET_SEEDS, 0]
+    played = record(sessions, ToolForm(sessions.tools), *seeds)
+    assert [isinstance(each.episode.error, ServerError) for each in played] == [True, False, False, True, False]
+    assert played[3].messages == []
+    assert [each.episode.reward for each in played if not each.episode.error] == [0.25] * 3
+
+
+def test_most_failing_is_an_error(sessions: Sessions) -> None:
+    assert sessions.tools is not None
+    with pytest.raises(ServerError):
+        record(sessions, ToolForm(sessions.tools), FAILING_RESET_SEEDS, FAILING_RESET_SEEDS + 1, 0)
+
+
+class Workshop(Environment[CallToolAction, CallToolObservation, State]):
+    """Two tools: one adds, the other fails."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, seed: int | None = None) -> Observation:
+        return Observation()
+
+    @property
+    def state(self) -> State:
+        return State()
+
+    @tool
+    def add(self, left: int, right: int) -> int:
+        """Add two numbers.
+
+        Args:
+            left: One.
+            right: The other.
+        """
+        return left + right
+
+    @tool
+    def explode(self) -> str:
+        """Fail."""
+        raise ValueError("bang")
+
+
+def test_tools_of_the_environments_own() -> None:
+    app = create_fastapi_app(Workshop, CallToolAction, CallToolObservation, max_concurrent_envs=3)
+    with RunningServer(app) as server, Sessions.open(server.url, 2, with_tools=True) as sessions:
+        assert sessions.tools is not None
+        calls = [("add", {"left": 2, "right": 3}), ("explode", {})]
+        player = Follower([sessions.tools.action(name, arguments) for name, arguments in calls])
+        (played,) = record_episodes(sessions, [player], [{}], ToolForm(sessions.tools), max_turns=2)
+        contents = [message["content"] for message in played.messages if message["role"] == "tool"]
+        assert contents[0] == "5"
+        assert "bang" in contents[1]
+        assert [turn.problem is None for turn in played.episode.turns] == [True, False]
+        check_random_calls(sessions)
+
+
+def check_random_calls(sessions: Sessions) -> None:
+    """The random player calls every tool with arguments that fit its schema, and the same seed does the same."""
+    assert sessions.tools is not None
+    tools = sessions.tools
+    players = [RandomToolPlayer(tools, 1), RandomToolPlayer(tools, 1)]
+    calls = [[tools.call(player({})) for _ in range(20)] for player in players]
+    assert calls[0] == calls[1]
+    assert {name for name, _ in calls[0]} == {"add", "explode"}
+    assert all(isinstance(value, int) for _, arguments in calls[0] for value in arguments.values())
+    assert all(set(arguments) == ({"left", "right"} if name == "add" else set()) for name, arguments in calls[0])
+
+
+def test_a_record_begins_with_its_task() -> None:
+    episode = Episode.of_task({"split": "test", "index": 2, "seed": 5})
+    assert (episode.seed, episode.task) == (5, {"split": "test", "index": 2})
+    assert episode.parameters == {"split": "test", "index": 2, "seed": 5}
+    assert Episode.of_task({"index": 2}).parameters == {"index": 2}
+    assert Episode(7).parameters == {"seed": 7}

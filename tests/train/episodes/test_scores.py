@@ -1,0 +1,57 @@
+"""Scores over episodes."""
+
+import pytest
+
+from openenv.core.exceptions import OpenEnvError
+from openenv.train.episodes.episode import Episode, Turn
+from openenv.train.episodes.scores import Score
+
+
+def episode(*rewards: float, seed: int = 1, problem: str | None = None, error: OpenEnvError | None = None) -> Episode:
+    return Episode(seed, turns=[Turn("shown", "done", reward, problem) for reward in rewards], error=error)
+
+
+def test_a_score_is_means_over_the_episodes() -> None:
+    score = Score.of([episode(0.0, 1.0), episode(-1.0, problem="no"), episode(0.5, 0.5, 1.0)])
+    assert score.mean_reward == pytest.approx(2 / 3)
+    assert score.standard_error == pytest.approx(((1 / 9 + 25 / 9 + 16 / 9) / 2 / 3) ** 0.5)
+    assert score.mean_length == 2.0
+    assert score.illegal_actions == pytest.approx(1 / 3)
+    assert score.episodes == 3
+    assert score.sample == [{"observation": "shown", "action": "done", "reward": -1.0, "problem": "no"}]
+
+
+def test_the_sample_is_the_worst_episode_or_the_one_asked_for() -> None:
+    episodes = [episode(0.0, 1.0, seed=1), episode(-1.0, seed=2), episode(-1.0, seed=3)]
+    assert Score.of(episodes).sample_seed == 2
+    asked_for = Score.of(episodes, 1)
+    assert (asked_for.sample_seed, [turn["reward"] for turn in asked_for.sample]) == (1, [0.0, 1.0])
+    assert Score.of(episodes, 99).sample_seed == 2
+
+
+def test_one_episode_has_no_spread() -> None:
+    assert Score.of([episode(1.0)]).standard_error == 0.0
+
+
+def test_the_best_the_median_and_the_worst_are_kept() -> None:
+    rewards = [0.5, 2.0, -1.0, 0.25, 1.0]
+    score = Score.of([episode(reward, seed=number) for number, reward in enumerate(rewards)])
+    assert {name: (kept["seed"], kept["reward"]) for name, kept in score.examples.items()} == {
+        "best": (1, 2.0),
+        "median": (0, 0.5),
+        "worst": (2, -1.0),
+    }
+    assert score.examples["best"]["turns"][0]["reward"] == 2.0
+    assert score.rewards == rewards
+    assert list(Score.of([episode(0.0), episode(1.0)]).examples) == ["best", "worst"]
+    assert list(Score.of([episode(0.0)]).examples) == ["best"]
+
+
+def test_the_commonest_illegal_answers_are_counted() -> None:
+    turns = [Turn("shown", text, 0.0, problem) for text, problem in (("jump", "no"), ("left", None), ("jump", "no"))]
+    assert Score.of([Episode(1, turns=turns), episode(0.0, problem="no")]).illegal_texts == {"jump": 2, "done": 1}
+
+
+def test_failed_episodes_do_not_count() -> None:
+    score = Score.of([episode(error=OpenEnvError("broke")), episode(1.0)])
+    assert (score.mean_reward, score.episodes, len(score.sample)) == (1.0, 1, 1)

@@ -1,0 +1,247 @@
+"""The loop of a rollout, with writers, dialogues and environments that do anything: its record is what happened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import (
+    ConfigurationError,
+    OpenEnvError,
+    RequestRejectedError,
+    ServerExecutionError,
+)
+from openenv.train.episodes.episode import Episode
+from openenv.train.generation.answers import Answer
+from openenv.train.rollout.playing import Limits, Move, Outcome, play_episodes
+
+STOP = 9
+PAD = 0
+
+
+@dataclass
+class Row:
+    """One text of a writer, and what it is going to write."""
+
+    script: list[list[int]]
+    text: list[int] = field(default_factory=list)
+    wrote: list[int] = field(default_factory=list)
+
+
+class ScriptedWriter:
+    """Writes what it is told, and keeps what it was fed and wrote."""
+
+    def __init__(self, scripts: Sequence[Sequence[Sequence[int]]]) -> None:
+        self.all_rows = [Row([list(answer) for answer in script]) for script in scripts]
+        self.rows: list[Row] = []
+
+    def begin(self, playing: Sequence[int]) -> None:
+        self.rows = [self.all_rows[number] for number in playing]
+
+    def feed(self, rows: Sequence[Sequence[int]]) -> None:
+        assert len(rows) == len(self.rows)
+        for row, new in zip(self.rows, rows, strict=True):
+            assert new, "every row that plays on is fed"
+            if row.wrote:
+                assert new[0] == row.wrote[-1], "the last token of an answer has not been fed yet"
+            row.text += new
+            row.wrote = []
+
+    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
+        answers = []
+        for row, limit in zip(self.rows, limits, strict=True):
+            assert limit >= 1
+            tokens = (row.script.pop(0) if row.script else [1, STOP])[:limit]
+            row.text += tokens[:-1]
+            row.wrote = tokens
+            answers.append(Answer(tokens, [-float(token) for token in tokens], tokens[-1] in stop_ids))
+        return answers
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.rows = [self.rows[row] for row in rows]
+
+
+class CountingDialogue:
+    """Each token from 1 to 8 in an answer is an action; what it came to is one token too."""
+
+    stop_ids = frozenset({STOP})
+    max_action_tokens = 5
+    pad_id = PAD
+
+    def shown(self, result: StepResult[Any]) -> str:
+        return str(result.observation)
+
+    def problem(self, result: StepResult[Any]) -> str | None:
+        return "useless" if result.observation == 17 else None
+
+    def refusal(self, error: RequestRejectedError) -> str:
+        return "refused"
+
+    def opening(self, prompt: Any, observation: str) -> list[int]:
+        return [100, 100 + prompt, *([] if observation == "" else [200 + int(observation)])]
+
+    def read(self, written: Sequence[int]) -> list[Move]:
+        return [
+            Move(str(token), action=None if token == 8 else token, problem="8 is none" if token == 8 else None)
+            for token in written
+            if token != STOP
+        ]
+
+    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
+        assert len(moves) == len(outcomes), "a reply is asked for only where all was done"
+        return [300, *(400 + int(outcome.observation) for outcome in outcomes)]
+
+
+class CountingEnvironments:
+    """Each counts its steps to its end; 7 is refused, and 6 breaks it."""
+
+    def __init__(self, ends: Sequence[int]) -> None:
+        self.ends = list(ends)
+        self.steps = [0] * len(ends)
+        self.over = [False] * len(ends)
+
+    def step(self, actions: Mapping[int, int]) -> dict[int, StepResult[Any] | OpenEnvError]:
+        return {number: self._step(number, action) for number, action in actions.items()}
+
+    def _step(self, number: int, action: int) -> StepResult[Any] | OpenEnvError:
+        assert not self.over[number], "an episode that is over takes no more actions"
+        if action == 7:
+            return RequestRejectedError("7 is refused", code="VALIDATION_ERROR")
+        if action == 6:
+            self.over[number] = True
+            return ServerExecutionError("it broke", code="EXECUTION_ERROR")
+        self.steps[number] += 1
+        self.over[number] = self.steps[number] == self.ends[number]
+        return StepResult(observation=self.steps[number], reward=0.5, done=self.over[number])
+
+
+def play(
+    scripts: Sequence[Sequence[Sequence[int]]],
+    ends: Sequence[int],
+    limits: Limits,
+    first: Sequence[StepResult[Any] | OpenEnvError] | None = None,
+) -> tuple[list[Episode], list[list[Outcome]], ScriptedWriter]:
+    episodes = [Episode.of_task({"seed": number}) for number in range(len(scripts))]
+    began = first or [StepResult(observation=0) for _ in scripts]
+    writer, environments = ScriptedWriter(scripts), CountingEnvironments(ends)
+    writer.begin([number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done])
+    outcomes = play_episodes(
+        episodes,
+        range(len(scripts)),
+        began,
+        writer=writer,
+        dialogue=CountingDialogue(),
+        step=environments.step,
+        limits=limits,
+    )
+    return episodes, outcomes, writer
+
+
+ANSWER = st.one_of(
+    st.lists(st.sampled_from([1, 2, 7, 8]), max_size=4).map(lambda moves: [*moves, STOP]),
+    st.lists(st.sampled_from([1, 7]), min_size=1, max_size=7),  # cut off
+)
+SCRIPT = st.lists(ANSWER, max_size=5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(SCRIPT, st.integers(1, 6)), min_size=1, max_size=5),
+    st.integers(1, 8),
+    st.integers(4, 60),
+    st.integers(1, 60),
+)
+def test_the_record_is_what_was_fed_and_written(
+    games: list[tuple[list[list[int]], int]], max_turns: int, max_context: int, max_completion: int
+) -> None:
+    limits = Limits(max_turns, max_context, max_completion)
+    episodes, outcomes, writer = play([script for script, _ in games], [end for _, end in games], limits)
+    for number, (episode, done, (_, end)) in enumerate(zip(episodes, outcomes, games, strict=True)):
+        row = writer.all_rows[number]
+        # What the writer was fed and wrote, with the last token, which is fed to nobody.
+        assert episode.prompt_ids + episode.completion_ids == [*row.text, row.wrote[-1]]
+        assert episode.prompt_ids == [100, 100 + number, 200]
+        assert len(episode.completion_ids) == len(episode.logprobs) == len(episode.env_mask)
+        for token, logprob, mask in zip(episode.completion_ids, episode.logprobs, episode.env_mask, strict=True):
+            assert mask == (token <= STOP), "1 where the model wrote, and nowhere else"
+            assert logprob == (-float(token) if mask else 0.0)
+        assert 1 <= len(episode.completion_ids) <= max_completion
+        assert episode.length <= max_context
+        assert episode.env_mask[-1] == 1, "an episode ends with what the model wrote"
+        assert len(episode.turns) == len(done) <= max_turns
+        assert [turn.problem is None for turn in episode.turns] == [outcome.problem is None for outcome in done]
+        steps = [outcome for outcome in done if outcome.result is not None]
+        assert episode.reward == 0.5 * len(steps)
+        assert episode.done == (len(steps) == end)
+        assert not any(outcome.result.done for outcome in steps[:-1] if outcome.result)
+
+
+def test_failures_spoil_only_their_own_episode() -> None:
+    first: list[StepResult[Any] | OpenEnvError] = [
+        StepResult(observation=0),
+        ServerExecutionError("closed", code="EXECUTION_ERROR"),
+        StepResult(observation=0),
+        StepResult(observation=0),
+        StepResult(observation=0),
+    ]
+    scripts = [[[1, STOP]], [], [[1, 6, 1, STOP]], [[1, STOP]], [[1, STOP]]]
+    episodes, outcomes, _ = play(scripts, [1, 1, 5, 1, 1], Limits(9, 99), first)
+    assert [type(episode.error) for episode in episodes] == [
+        type(None),
+        ServerExecutionError,
+        ServerExecutionError,
+        type(None),
+        type(None),
+    ]
+    assert (episodes[1].completion_ids, episodes[1].env_mask, outcomes[1]) == ([PAD], [0], [])
+    assert [turn.action for turn in episodes[2].turns] == ["1"], "what broke it is no turn, and nothing follows"
+    assert [outcome.observation for outcome in outcomes[2]] == ["1"]
+    assert all(episodes[number].done for number in (0, 3, 4))
+
+
+def test_an_environment_that_mostly_fails_raises_its_first_error() -> None:
+    first = [ServerExecutionError(f"closed {number}", code="EXECUTION_ERROR") for number in range(2)]
+    with pytest.raises(ServerExecutionError, match="closed 0"):
+        play([[], [], []], [1, 1, 1], Limits(9, 99), [*first, StepResult(observation=0)])
+
+
+def test_an_episode_that_is_over_at_its_reset_is_not_played() -> None:
+    episodes, _, _ = play([[], [[1, STOP]]], [1, 1], Limits(9, 99), [StepResult(3, done=True), StepResult(0)])
+    assert (episodes[0].done, episodes[0].completion_ids, episodes[0].env_mask) == (True, [PAD], [0])
+    assert episodes[1].turns
+
+
+def test_an_answer_without_actions_ends_the_episode() -> None:
+    episodes, outcomes, _ = play([[[1, STOP], [STOP], [1, STOP]]], [9], Limits(9, 99))
+    assert episodes[0].completion_ids == [1, STOP, 300, 401, STOP]
+    assert (len(outcomes[0]), episodes[0].done, episodes[0].error) == (1, False, None)
+
+
+def test_a_result_may_be_a_problem_and_a_refusal_is_told_in_the_dialogue_s_words() -> None:
+    episodes, outcomes, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
+    assert [outcome.problem for outcome in outcomes[0]] == ["refused", "8 is none", None]
+    assert [outcome.told for outcome in outcomes[0]] == ["refused", "8 is none", "1"]
+    assert [turn.problem for turn in episodes[0].turns] == ["7 is refused", "8 is none", None]
+    assert episodes[0].illegal_actions == 2
+
+
+def test_the_limit_that_cuts_an_episode_off_is_noted() -> None:
+    one, long = [[1, STOP]] * 9, [[1, 1, 1, 1, 1, 1, 1]] * 9
+    (ended, by_turns), _, _ = play([one, one], [2, 9], Limits(3, 99))
+    assert (ended.done, ended.cut_by, by_turns.cut_by) == (True, None, "max_turns")
+    (by_context, by_completion), _, _ = play([one, long], [9, 99], Limits(9, 12))
+    assert (by_context.cut_by, by_completion.cut_by) == ("max_context", "max_context")
+
+
+def test_answers_that_are_cut_off_are_counted() -> None:
+    (episode,), _, _ = play([[[1, STOP], [1] * 5, [1] * 4 + [STOP], [1] * 7, [1, STOP]]], [99], Limits(99, 999))
+    assert episode.cut_answers == 2
+
+
+def test_a_beginning_that_leaves_no_room_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"has 3 tokens .*set a larger max_context"):
+        play([[]], [1], Limits(9, 3))

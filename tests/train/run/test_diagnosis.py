@@ -1,0 +1,130 @@
+"""What is said of a run's metrics and scores, each cause apart, without a training."""
+
+from typing import Any
+
+import pytest
+
+from openenv.train.episodes.scores import AFTER, BEFORE, SCRIPTED, Score
+from openenv.train.run.diagnosis import LAST_STEPS, diagnose
+from openenv.train.settings.config import EnvironmentSettings, TrainConfig
+
+CONFIG = TrainConfig(environment="catch", max_turns=7, max_context=500, max_action_tokens=9)
+GOOD = {
+    "reward": 0.3,
+    "best_reward": 1.0,
+    "worst_reward": -1.0,
+    "length": 4.0,
+    "illegal_actions": 0.4,
+    "flat_groups": 0.1,
+    "cut_by_max_turns": 0.1,
+    "cut_by_max_context": 0.0,
+    "cut_answers": 0.1,
+}
+
+
+def steps(
+    count: int = LAST_STEPS, entropy: float = 1.0, prefix: str = "episode/", **others: Any
+) -> list[dict[str, Any]]:
+    episodes = {f"{prefix}{name}": value for name, value in {**GOOD, **others}.items()}
+    return [{"step": number, "entropy": entropy, **episodes} for number in range(1, count + 1)]
+
+
+def score(*rewards: float, illegal: float = 0.0, error: float = 0.01, texts: dict[str, int] | None = None) -> Score:
+    mean = sum(rewards) / len(rewards)
+    return Score(mean, error, 4.0, illegal, len(rewards), 1, [], list(rewards), {}, texts or {})
+
+
+def found(metrics: list[dict[str, Any]], scores: dict[str, Score] | None = None) -> dict[str, str]:
+    return {warning.name: str(warning) for warning in diagnose(CONFIG, metrics, scores or {})}
+
+
+def test_a_run_that_goes_well_has_no_warnings() -> None:
+    scores = {BEFORE: score(-1.0, 0.0), SCRIPTED: score(1.0, 1.0), AFTER: score(0.8, 0.9)}
+    assert found(steps(), scores) == {}
+
+
+def test_nothing_is_concluded_from_a_few_steps() -> None:
+    assert found(steps(LAST_STEPS - 1, flat_groups=1.0, illegal_actions=4.0)) == {}
+    assert found([]) == {}
+
+
+def test_groups_without_variance() -> None:
+    (text,) = found(steps(flat_groups=0.87, reward=0.0, best_reward=0.0, worst_reward=0.0)).values()
+    assert text.startswith("In 87% of the groups of the last 10 steps all episodes got the same reward (the mean is")
+    assert "+0.000" in text
+    assert "try an easier task" in text
+
+
+def test_a_policy_that_gets_the_best_reward_may_always_act_alike() -> None:
+    assert found(steps(flat_groups=1.0, entropy=0.0, reward=0.97)) == {}
+    assert found(steps(flat_groups=1.0, entropy=0.0, reward=0.5)).keys() == {"flat_groups", "low_entropy"}
+    same = steps(flat_groups=1.0, reward=1.0, best_reward=1.0, worst_reward=1.0)
+    assert found(same).keys() == {"flat_groups"}, "nobody has seen another reward"
+
+
+def test_only_illegal_answers_with_the_commonest() -> None:
+    texts = {"jump": 30, "": 4}
+    (text,) = found(steps(illegal_actions=3.9, illegal_texts=texts)).values()
+    assert text.startswith("98% of the answers in the last 10 steps were no legal action, most often ")
+    assert "'jump' (300 times), '' (40 times): try examples first (--sft)" in text
+
+
+def test_only_illegal_answers_in_the_evaluation_alone() -> None:
+    scores = {BEFORE: score(-1.0), AFTER: score(0.5, illegal=4.0, texts={"jump": 8})}
+    (text,) = found([], scores).values()
+    assert text.startswith(
+        "100% of the answers in the evaluation after training were no legal action, most often 'jump'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("cut_by_max_turns", 0.4, "40% of the episodes of the last 10 steps were cut off after max_turns=7 actions"),
+        ("cut_by_max_context", 0.25, "25% of the episodes of the last 10 steps were cut off at max_context=500 tokens"),
+        ("cut_answers", 1.0, "25% of the answers in the last 10 steps were cut off at max_action_tokens=9 tokens"),
+    ],
+)
+def test_limits(metric: str, value: float, text: str) -> None:
+    others: dict[str, Any] = {metric: value}
+    (warning,) = found(steps(**others)).values()
+    assert warning.startswith(text)
+    assert "try a larger --max-" in warning
+
+
+def test_entropy_that_collapsed() -> None:
+    (text,) = found([*steps(entropy=1.9), *steps(entropy=0.012)]).values()
+    assert "entropy 0.012 nats a token in the last 10 steps, 1.900 in the first" in text
+    assert "--learning-rate" in text
+
+
+def test_a_model_above_the_scripted_player() -> None:
+    scores = {BEFORE: score(-1.0), SCRIPTED: score(1.0, 1.0), AFTER: score(1.3, 1.4)}
+    (text,) = found([], scores).values()
+    assert text.startswith(
+        "The model's mean reward +1.350 is above the scripted player's +1.000: read its best episode"
+    )
+    scores[SCRIPTED] = score(1.0, 1.0, error=0.2)
+    assert found([], scores) == {}, "chance"
+
+
+def test_a_reward_that_did_not_move() -> None:
+    before, after = score(-0.1, 0.0), score(-0.05, 0.0)
+    (text,) = found(steps(), {BEFORE: before, SCRIPTED: score(1.0), AFTER: after}).values()
+    assert text.startswith("The mean reward after training, -0.025 ± 0.010, is no better than before, -0.050 ± 0.010")
+    best = score(1.0, 1.0)
+    assert found(steps(), {BEFORE: best, SCRIPTED: best, AFTER: best, "random player": score(0.0)}) == {}
+
+
+def test_each_of_several_environments_has_its_own_warnings() -> None:
+    several = {name: EnvironmentSettings(environment=name) for name in ("a", "b")}
+    config = TrainConfig(environments=several)  # type: ignore[call-arg]  # the name follows from these
+    rows = [
+        {**one, **other}
+        for one, other in zip(
+            steps(prefix="episode/a/"), steps(prefix="episode/b/", illegal_actions=4.0, max_turns=3), strict=True
+        )
+    ]
+    (warning,) = diagnose(config, rows, {"a: after training": score(1.0)})
+    assert (warning.environment, warning.name) == ("b", "illegal_answers")
+    assert str(warning).startswith("b: 100% of the answers")

@@ -1,0 +1,175 @@
+"""GRPO through TRL's trainer."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.support.models.chat_models import save_chat_model
+from tests.support.servers import RunningServer
+from transformers import TrainerCallback
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.policy import Policy, make_policy
+from openenv.train.quiet import quiet_libraries
+from openenv.train.run.grpo import episode_reward, make_trainer
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.spec.sessions import Sessions
+
+
+class Watched(Sessions):
+    """Notes the seeds of every batch."""
+
+    batches: list[list[int]]
+
+    def try_reset(self, tasks: Any) -> Any:
+        self.batches.append([task["seed"] for task in tasks])
+        return super().try_reset(tasks)
+
+
+@pytest.fixture
+def watched(stairs_server: RunningServer) -> Any:
+    with Watched.open(stairs_server.url, 8) as sessions:
+        sessions.batches = []
+        yield sessions
+
+
+def train(
+    sessions: Sessions, folder: Path, callbacks: list[TrainerCallback] | None = None, **settings: Any
+) -> tuple[Policy, RunFolder]:
+    """Train for a few steps; return the policy and the run's folder."""
+    defaults = {"environment": "stairs", "rollouts": 8, "group_size": 4, "steps": 4, "max_turns": 5, "fallback": "up"}
+    config = TrainConfig(**{**defaults, "output_dir": folder, **settings})
+    with quiet_libraries():
+        policy = make_policy(config, sessions)
+        run = RunFolder.create(config, "stairs")
+        trainer = make_trainer(policy, sessions, config, run, callbacks or [])
+        trainer.train()
+    return policy, run
+
+
+def weights(policy: Policy) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in policy.model.parameters()])
+
+
+def gradients(run: RunFolder) -> torch.Tensor:
+    """A run's first gradient, scaled: what Adam's first moment is after one step.
+
+    The weights would not do: Adam's first step is as long for a gradient of 1e-9 as for one of 1, so that the last bit
+    of a sum decides where some weights go.
+    """
+    checkpoint = run.last_checkpoint()
+    assert checkpoint is not None
+    moments = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
+    return torch.cat([moments[index]["exp_avg"].flatten() for index in sorted(moments)])
+
+
+def test_every_step_plays_fresh_groups_that_share_a_seed(watched: Watched, tmp_path: Path) -> None:
+    train(watched, tmp_path, steps=5)
+    played = watched.batches[-5:]
+    assert all(sorted(Counter(batch).values()) == [4, 4] for batch in played)
+    assert all(batch[:4] == [batch[0]] * 4 for batch in played), "the trainer takes neighbours for a group"
+    assert len({seed for batch in played for seed in batch}) == 10
+
+
+def test_metrics_tell_each_step(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, learning_rate=1e-3)
+    rows = run.read_metrics()
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert [row["learning_rate"] for row in rows] == pytest.approx([1e-3, 7.5e-4, 5e-4, 2.5e-4])
+    for row in rows:
+        assert row["reward"] == pytest.approx(row["episode/reward"] - 0.1 * row["episode/illegal_actions"])
+        assert 1 <= row["episode/length"] <= 5
+        assert row["episode/failed"] == 0
+        assert row["episode/worst_reward"] <= row["episode/reward"] <= row["episode/best_reward"]
+        assert row["episode/flat_groups"] in (0, 0.5, 1), "the share of two groups"
+        assert sum(row.get("episode/illegal_texts", {}).values()) <= 8 * row["episode/illegal_actions"]
+    assert any(row.get("episode/illegal_texts") for row in rows)
+
+
+def test_a_run_is_repeatable_and_its_seed_matters(watched: Watched, tmp_path: Path) -> None:
+    one, same, other = (weights(train(watched, tmp_path, seed=seed)[0]) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_small_batches_add_up_to_the_same_step(watched: Watched, tmp_path: Path) -> None:
+    whole, in_parts = (train(watched, tmp_path, steps=1, micro_batch=size) for size in (None, 2))
+    assert [row["episode/reward"] for row in whole[1].read_metrics()] == [
+        row["episode/reward"] for row in in_parts[1].read_metrics()
+    ]
+    torch.testing.assert_close(gradients(whole[1]), gradients(in_parts[1]), rtol=1e-4, atol=1e-6)
+    assert not torch.equal(weights(whole[0]), weights(make_policy(TrainConfig(environment="stairs"), watched)))
+
+
+def test_the_reward_rises(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, steps=40, learning_rate=1e-2, fallback="wait", max_turns=4)
+    rewards = [row["episode/reward"] for row in run.read_metrics()]
+    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.3
+
+
+def test_checkpoints_come_when_due_and_the_oldest_go(watched: Watched, tmp_path: Path) -> None:
+    _, run = train(watched, tmp_path, steps=5, checkpoint_every=2)
+    assert sorted(path.name for path in run.checkpoints.glob("checkpoint-*")) == ["checkpoint-4", "checkpoint-5"]
+    assert run.last_checkpoint() == run.checkpoints / "checkpoint-5"
+
+
+def test_failed_episodes_teach_nothing() -> None:
+    logged: dict[str, float] = {}
+    rewards = episode_reward(
+        training_reward=[0.5, None, -0.3, None],
+        episode_reward=[1.0, 7.0, 0.0, 0.0],
+        episode_length=[3, 1, 2, 0],
+        illegal_actions=[5, 0, 3, 0],
+        log_metric=logged.__setitem__,
+        prompts=["1"] * 4,
+    )
+    assert rewards == [0.5, None, -0.3, None]
+    assert logged["episode/failed"] == 0.5
+    assert logged["episode/length"] == 1.5
+
+
+def test_groups_without_variance_are_counted_and_so_are_limits() -> None:
+    logged: dict[str, float] = {}
+    episode_reward(
+        training_reward=[0.5, 0.5, 1.0, 0.0, None, 1.0],
+        episode_reward=[0.5, 0.5, 1.0, 0.0, 7.0, 1.0],
+        episode_length=[1] * 6,
+        illegal_actions=[0] * 6,
+        log_metric=logged.__setitem__,
+        prompts=["1", "1", "2", "2", "3", "3"],
+        environment_name=["a", "a", "b", "b", "a", "a"],
+        cut_by=["max_turns", "", "", "max_context", "", "max_turns"],
+        cut_answers=[0, 0, 0, 2, 0, 1],
+    )
+    assert logged["episode/flat_groups"] == pytest.approx(2 / 3)
+    assert (logged["episode/a/flat_groups"], logged["episode/b/flat_groups"]) == (1, 0)
+    assert logged["episode/cut_by_max_turns"] == pytest.approx(1 / 3)
+    assert (logged["episode/a/cut_by_max_context"], logged["episode/b/cut_by_max_context"]) == (0, 0.5)
+    assert (logged["episode/b/cut_answers"], logged["episode/b/best_reward"]) == (1, 1.0)
+
+
+def test_a_chat_model_is_trained_the_same_way(stairs_server: RunningServer, tmp_path: Path) -> None:
+    with Sessions.open(stairs_server.url, 4) as sessions:
+        policy, run = train(
+            sessions,
+            tmp_path,
+            model=save_chat_model(tmp_path / "model"),
+            rollouts=4,
+            group_size=2,
+            micro_batch=2,
+            steps=2,
+            max_action_tokens=3,
+            learning_rate=1e-3,
+            threads=1,
+        )
+    assert [row["step"] for row in run.read_metrics()] == [1, 2]
+    assert policy.model.training
+
+
+def test_a_tracker_that_is_not_there_is_told(watched: Watched, tmp_path: Path) -> None:
+    for tracker in ("nonsense", "comet_ml"):
+        with pytest.raises(ConfigurationError, match=f"report_to {tracker}: "):
+            train(watched, tmp_path, report_to=[tracker])

@@ -1,0 +1,153 @@
+"""The picture and the page of a run."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.image import imread
+
+from openenv.train.episodes.scores import Score
+from openenv.train.run.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
+from openenv.train.run.report_parts import reward_histogram
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.settings.run_start import RunStart
+
+HOSTILE = "<script>alert(1)</script> & 'ünï'"
+
+
+def score(mean: float) -> Score:
+    turns = [
+        {"observation": "ball 3\npaddle 2", "action": "left", "reward": 0.0, "problem": None},
+        {"observation": HOSTILE, "action": HOSTILE, "reward": -1.0, "problem": "no such move & more"},
+    ]
+    return Score(mean, 0.01, 2.0, 0.5, 200, 7, turns)
+
+
+def run_folder(path: Path, steps: int) -> RunFolder:
+    folder = RunFolder.create(TrainConfig(environment=HOSTILE, output_dir=path, name="run"), "catch")
+    for step in range(1, steps + 1):
+        folder.add_metrics({"step": step, "episode/reward": step / 10, "episode/illegal_actions": 1 / step})
+    return folder
+
+
+class Page(HTMLParser):
+    """Notes what a page loads and says."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.sources: list[str] = []
+        self.titles: list[str] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+        self.titles += [value or "" for name, value in attrs if name == "title"]
+
+    def handle_data(self, data: str) -> None:
+        self.words += f" {data}"
+
+
+@pytest.mark.parametrize("players", [[BEFORE, AFTER], [RANDOM, SCRIPTED, BEFORE, AFTER]])
+def test_the_page_holds_all_and_needs_nothing(tmp_path: Path, players: list[str]) -> None:
+    folder = run_folder(tmp_path, 30)
+    folder.write_scores({player: score(number / 4) for number, player in enumerate(players)})
+    write_report(folder, folder.load_config(), HOSTILE)
+    page = Page(folder.report.read_text())
+    assert "script" not in page.tags
+    assert [source.partition(",")[0] for source in page.sources] == ["data:image/png;base64"]
+    assert page.words.count(HOSTILE) >= 6, "heading, settings, and both sample episodes"
+    for words in (*players, "learning_rate", "0.003", "+0.250 ± 0.010", "before training, greedy: reward -1.00"):
+        assert words in page.words
+    assert page.titles == ["no such move & more"] * 2
+    assert "$" not in folder.report.read_text().replace(HOSTILE, "")
+
+
+def test_the_page_says_what_went_wrong_and_how_it_was_run(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 30)
+    episodes = {
+        name: {"seed": number, "reward": 1.5 - number, "turns": score(0.0).sample}
+        for number, name in enumerate(("best", "median", "worst"))
+    }
+    after = replace(score(2.0), rewards=[1.5, 0.5, 0.5, -0.5], examples=episodes)
+    folder.write_scores({BEFORE: replace(score(0.0), rewards=[-0.5]), SCRIPTED: score(1.0), AFTER: after})
+    folder.add_start(RunStart("2026-03-01T12:00:00+01:00", f"openenv train {HOSTILE}", {"trl": "1.16.0"}))
+    folder.add_start(RunStart("2026-03-02T12:00:00+01:00", "openenv train --resume run", {"trl": "1.16.1"}))
+    write_report(folder, folder.load_config(), "tiny on catch")
+    text = folder.report.read_text()
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "The model's mean reward +2.000 is above the scripted player's +1.000" in page.words
+    for words in ("best episode, seed 0: reward +1.5 in 2 steps", "median episode, seed 1", "worst episode, seed 2"):
+        assert words in page.words
+    for words in ("2026-03-01 12:00:00+01:00", f"openenv train {HOSTILE}", "trl 1.16.1", "gone on with"):
+        assert words in page.words
+    settings = text[text.index("<h2>Settings") :]
+    assert "<details><summary>config.yaml" in settings, "closed"
+
+
+def test_a_page_of_an_older_run_can_be_written_again(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, 3)
+    folder.write_scores({player: score(0.0) for player in (BEFORE, AFTER)})
+    kept = ("mean_reward", "standard_error", "mean_length", "illegal_actions", "episodes", "sample_seed", "sample")
+    scores = {
+        player: {name: fields[name] for name in kept}
+        for player, fields in json.loads(folder.scores.read_text()).items()
+    }
+    folder.scores.write_text(json.dumps(scores))
+    write_report(folder, folder.load_config(), "tiny on catch")
+    assert "before training, greedy: reward -1.00" in Page(folder.report.read_text()).words
+
+
+def bars(rewards: dict[str, list[float]]) -> list[tuple[str, list[str]]]:
+    """Return the name of each range, and the shares of the players in it."""
+    rows = re.findall(r"<tr><th>(.*?)<td>(.*?)</tr>", reward_histogram(rewards))
+    return [(name, re.findall(r"<span>(.*?)</span>", shares)) for name, shares in rows]
+
+
+def test_few_rewards_have_a_bar_each() -> None:
+    assert bars({BEFORE: [0.0, 0.0, 1.0, 0.1 + 0.2], AFTER: [1.0, 0.3], RANDOM: []}) == [
+        ("+0", ["50%", "0%"]),
+        ("+0.3", ["25%", "50%"]),
+        ("+1", ["25%", "50%"]),
+    ]
+    assert reward_histogram({BEFORE: []}) == ""
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.lists(st.floats(-1e6, 1e6), min_size=1))
+def test_every_reward_is_in_one_bar(before: list[float], after: list[float]) -> None:
+    found = re.findall(r"width: ([\d.]+)%", reward_histogram({BEFORE: before, AFTER: after}))
+    for player in (0, 1):
+        assert sum(map(float, found[player::2])) == pytest.approx(80, abs=1)
+    assert len(found) <= 24
+
+
+@pytest.mark.parametrize("steps", [1, 2, 400])
+def test_the_curve_is_drawn_for_any_length(tmp_path: Path, steps: int) -> None:
+    metrics = [
+        {"step": step, "episode/reward": 0.1 * step, "episode/illegal_actions": 0.0} for step in range(1, steps + 1)
+    ]
+    path = tmp_path / "curve.png"
+    draw_curve(metrics, {BEFORE: score(0.0), AFTER: score(1.0), RANDOM: score(0.2)}, "tiny on catch", path)
+    picture = imread(path)
+    assert picture.shape[:2] == (810, 1350)
+    assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b", "c"]])
+def test_there_is_a_curve_for_each_environment_even_one_that_was_not_played(tmp_path: Path, names: list[str]) -> None:
+    metrics = [{"step": step, "episode/a/reward": 0.1 * step} for step in range(1, 9)]
+    path = tmp_path / "curve.png"
+    scores = {score_name(player, name): score(0.5) for player in (BEFORE, AFTER, RANDOM) for name in names}
+    draw_curves(metrics, scores, names, "tiny on several", path)
+    picture = imread(path)
+    assert picture.shape[:2] == (round(150 * (0.8 + 3.2 * len(names))), 1350)
+    assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"

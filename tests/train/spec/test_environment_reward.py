@@ -1,0 +1,83 @@
+"""The environment's reward as a reward function, for both of TRL's ways."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.support.environments.training import CRASHING_SEEDS
+from tests.support.servers import RunningServer
+
+from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.train.spec.env_spec import EnvSpec
+from openenv.train.spec.environment_reward import EnvironmentReward
+
+
+def played(spec: EnvSpec, *seeds: int) -> list[Any]:
+    """Environments after two steps up."""
+    games: list[Any] = [spec.environment_factory() for _ in seeds]
+    for game, seed in zip(games, seeds, strict=True):
+        game.reset(seed=seed)
+        game.climb("up")
+        game.climb("up")
+    return games
+
+
+def test_environments_are_scored_and_told_of(stairs_server: RunningServer) -> None:
+    logged: dict[str, float] = {}
+    with EnvSpec(stairs_server.url) as spec:
+        games = played(spec, 1, 3, CRASHING_SEEDS + 1)
+        games[1].climb("fall asleep")
+
+        rewards = EnvironmentReward()(environments=games, prompts=[], log_metric=logged.__setitem__)
+
+    assert rewards == [0.75, 0.75, None]
+    assert logged == {
+        "episode/reward": 0.75,
+        "episode/failed": pytest.approx(1 / 3),
+        "episode/length": pytest.approx(2.0),
+        "episode/illegal_actions": pytest.approx(1 / 3),
+    }
+
+
+def test_where_most_have_failed_the_training_ends(stairs_server: RunningServer) -> None:
+    with EnvSpec(stairs_server.url) as spec:
+        games = played(spec, 1, CRASHING_SEEDS + 1, CRASHING_SEEDS + 2)
+
+        with pytest.raises(OpenEnvError, match="the stairs broke"):
+            EnvironmentReward()(environments=games)
+
+
+def test_the_fields_of_a_rollout_func_are_scored_alike() -> None:
+    logged: dict[str, float] = {}
+
+    rewards = EnvironmentReward()(
+        environment_reward=[1.0, None], episode_length=[3, 1], illegal_actions=[0, 2], log_metric=logged.__setitem__
+    )
+
+    assert rewards == [1.0, None]
+    assert logged == {
+        "episode/reward": 1.0,
+        "episode/failed": 0.5,
+        "episode/length": 2.0,
+        "episode/illegal_actions": 1.0,
+    }
+
+
+def test_of_several_environments_each_scores_its_own() -> None:
+    logged: dict[str, float] = {}
+    games: Any = [
+        SimpleNamespace(reward=reward, trajectory=[None], illegal_actions=0, error=None) for reward in (1.0, 2.0, 3.0)
+    ]
+    names = ["catch", "wordle", "catch"]
+
+    reward = EnvironmentReward("catch")
+
+    assert reward.__name__ == "catch_reward"
+    assert reward(environments=games, environment=names, log_metric=logged.__setitem__) == [1.0, None, 3.0]
+    assert logged["catch/episode/reward"] == 2.0
+    assert EnvironmentReward("chess")(environments=games, environment=names) == [None] * 3
+
+
+def test_other_episodes_are_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="environment_factory or rollout_func"):
+        EnvironmentReward()(prompts=["?"])
