@@ -1,6 +1,6 @@
 """Where recorded episodes come from: a player without a model, or a model behind an address."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +17,12 @@ from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tasks.task_choice import NumberedTask
 
 if TYPE_CHECKING:
     from openenv.train.agents.api_player import ApiPlayer
 
-__all__ = ["ApiEpisodes", "EpisodeSource", "NumberedTask", "PlayerEpisodes", "open_source"]
-
-NumberedTask = tuple[int, Mapping[str, Any]]
-"""A number for an episode, and what its reset is passed."""
+__all__ = ["ApiEpisodes", "EpisodeSource", "PlayerEpisodes", "open_source"]
 
 
 class EpisodeSource(Protocol):

@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.episode_sources import NumberedTask
 from openenv.train.agents.policy import load_policy
 from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode
@@ -19,6 +18,7 @@ from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.sessions import Sessions
 from openenv.train.tasks.seeds import evaluation_draws
+from openenv.train.tasks.task_choice import NumberedTask
 
 __all__ = ["PolicyEpisodes"]
 

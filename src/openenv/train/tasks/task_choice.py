@@ -1,5 +1,6 @@
 """Which tasks are played: a split of the environment's own, those in a file, or seeds."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,10 @@ from openenv.core.sync_client import SyncEnvClient
 from openenv.core.tasks import read_tasks
 from openenv.train.tasks.task_rows import task_rows
 
-__all__ = ["check_number", "named_tasks"]
+__all__ = ["NumberedTask", "check_number", "named_tasks"]
+
+NumberedTask = tuple[int, Mapping[str, Any]]
+"""A number for an episode, and what its reset is passed."""
 
 Client = SyncEnvClient[Any, Any, Any]
 TASK_FILES = frozenset({".json", ".jsonl", ".parquet"})
