@@ -1,1 +1,1 @@
-"""Clients of environments: what they are asked, where they are started, and how they reach a server."""
+"""Clients of environments: their calls, how their servers are started, and how they reach a server."""

@@ -144,7 +144,7 @@ async def start_in_thread(start: Callable[[], ResultT], stop: Callable[[], None]
 
     Args:
         start: Starts it. A thread can't be interrupted, so that this goes on to its end.
-        stop: Stops what ``start`` has started, in a thread; called if nobody waits any more.
+        stop: Stops what ``start`` has started, in a thread; called if the caller was cancelled.
     """
     started = _Start(start, stop)
     try:

@@ -227,7 +227,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         children, self._children = self._children, set()
         try:
             closing = [*(vector.close() for vector in vectors), *(child.close() for child in children)]
-            # Whoever is cancelled here has let go of all of these: they end none the less.
+            # A caller that is cancelled here has released all of these clients: they are closed none the less.
             await asyncio.shield(asyncio.gather(*closing, self.disconnect()))
         finally:
             provider, self._provider = self._provider, None
@@ -290,7 +290,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         return child
 
     def _another(self) -> Self:
-        """Make a client of the same server anew: hooks may keep what they have seen, which is one session's."""
+        """Make another client of the same server: hooks may keep what they have seen, which is one session's."""
         args, kwargs = self._made_with
         other = type(self)(*args, **kwargs)
         other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
@@ -338,7 +338,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             async with self._connecting.here():
                 endpoint = await self._endpoint()
             if (
-                self._client_session is not None and not self._client_session.asked
+                self._client_session is not None and not self._client_session.has_requests
             ):  # ``async with`` has opened it, and its place may be wanted
                 await self.disconnect()
             await vector.open(endpoint)
@@ -504,21 +504,21 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self, kind: bytes, data: bytes | None, expected: str, parse: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
         try:
-            session, message = self._ask_blocking(kind, data)
+            session, message = self._request_blocking(kind, data)
         except RequestNotSentError:
             if kind != RESET:
                 raise
-            session, message = self._ask_blocking(kind, data)
+            session, message = self._request_blocking(kind, data)
         return read_answer(session, message, expected, parse)
 
-    def _ask_blocking(self, kind: bytes, data: bytes | None) -> tuple[ClientSession, Any]:
+    def _request_blocking(self, kind: bytes, data: bytes | None) -> tuple[ClientSession, Any]:
         """Hand a request to the loop's thread and do all else in this one: no task, no future."""
         background = background_loop()
         session = self._client_session
         if session is None or not session.answers or session.connection.loop is not background.loop:
             session = background.run(self._ensure_session(kind))
         answer = ThreadWaiter()
-        background.call(session.ask, kind, data, answer)
+        background.call(session.send_request, kind, data, answer)
         message = answer.wait(self._message_timeout_s)
         if message is None:
             session.usable = False  # at once: this thread's next call must not find it
@@ -530,17 +530,17 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """Return the session, opening one where there is none that answers.
 
         Args:
-            kind: What is about to be asked.
+            kind: The ``type`` of the request that follows.
 
         Raises:
-            OpenEnvError: The last one was lost, and nobody knows yet. A reset need not know.
+            OpenEnvError: The last session was lost, and no call has reported it. A reset need not report it.
         """
         session = self._session_here()
         if session is None:
             async with self._connecting.here():  # of calls that come together, the first one connects
                 session = self._session_here()
                 if session is None:
-                    loss = None if self._client_session is None else self._client_session.untold_loss()
+                    loss = None if self._client_session is None else self._client_session.unreported_loss()
                     if loss is not None and kind != RESET:
                         raise loss
                     session = self._client_session = await self._open_session()

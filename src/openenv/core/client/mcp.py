@@ -216,7 +216,7 @@ async def fetch_tools(client: EnvClient[Any, Any, Any]) -> list[ListedTool]:
     """List the tools that a client's session has now, whatever the client's class.
 
     Args:
-        client: Its session is asked; one is opened if it has none.
+        client: The client whose session is used; one is opened if it has none.
 
     Returns:
         The tools, with the actions that they stand for; none where the server lists none, such as a public one of an

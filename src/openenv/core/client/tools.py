@@ -119,7 +119,7 @@ class ToolClient(TypedEnvClient[ActT, ObsT, StateT]):
             **fields: The action's.
 
         Returns:
-            What the model is told: what came of it, why it was refused, or that the episode is over.
+            Text for the model: the result, why the call was refused, or that the episode is over.
         """
         if self._episode_over:
             return EPISODE_OVER

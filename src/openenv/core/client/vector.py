@@ -45,7 +45,7 @@ _MESSAGES_IN_A_FRAME = 32
 class VectorEnv(Generic[ActT, ObsT, StateT]):
     """Many sessions, each in a slot of its own; made by ``EnvClient.vector``.
 
-    What fails in one slot is that slot's result and nobody else's::
+    A failure in one slot is the result of that slot alone::
 
         games = await client.vector(64)
         results = await games.reset(seeds=range(64))
@@ -254,11 +254,11 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return batch.results
 
     def _lost(self, requests: Mapping[int, _Request]) -> dict[int, OpenEnvError]:
-        """Say which slots have lost their sessions while nobody waited, and why. A reset need not know."""
+        """Return the errors of slots whose sessions were lost between calls. A reset need not report them."""
         losses: dict[int, OpenEnvError] = {}
         for slot, (kind, _) in requests.items():
             session = self._sessions[slot]
-            loss = None if session is None or session.answers else session.untold_loss()
+            loss = None if session is None or session.answers else session.unreported_loss()
             if loss is not None and kind != RESET:
                 losses[slot] = loss
         return losses
@@ -278,7 +278,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
                 continue
             answer = batch.expect(slot, session)
             if not isinstance(session, SharedSession):
-                session.ask(kind, data, answer)
+                session.send_request(kind, data, answer)
                 continue
             message = session.prepare(kind, data, answer)
             if message is None:  # answered already
@@ -328,7 +328,7 @@ class _Batch(Generic[ObsT]):
     Args:
         count: How many slots there are.
         parsers: Make a result from an answer's ``data``, for each slot.
-        note: Learns of each slot's result, also when nobody waits for it any more.
+        note: Called with each slot's result, also after its caller was cancelled.
     """
 
     def __init__(

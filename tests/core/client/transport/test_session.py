@@ -105,7 +105,7 @@ class TestExchange:
             else:
                 background_loop().run(call(getattr(link, how)))
             answer = ThreadWaiter()
-            background_loop().call(link.ask, b"state", None, answer)
+            background_loop().call(link.send_request, b"state", None, answer)
             with pytest.raises(ConnectionLostError):
                 assert answer.wait(60) is not None, f"no answer after {how}"
             client.close()

@@ -59,7 +59,7 @@ _NOT_RUNNING = "Is the server running? Start it, for example with `openenv serve
 _MOST_PLACEMENTS = 4
 _LONGEST_SENTENCE = 500
 
-# How long a server that was told to close, or whose pong is overdue, is waited for.
+# How long to wait for a server that was requested to close, or whose pong is overdue.
 CLOSE_TIMEOUT_S = 1.0
 
 
@@ -92,7 +92,7 @@ class Placement(NamedTuple):
 
     Attributes:
         url: Address of that server's socket.
-        sessions: To how many of the sessions that the client asked for it has room; 0 where no server has any.
+        sessions: Number of free slots for the sessions that the client wants; 0 where no server has any.
     """
 
     url: str
@@ -171,7 +171,7 @@ class Connection(ClientConnection):
         if self.protocol.state is not State.CLOSED:
             self.loop.call_soon(self.transport.abort)  # not now: the library may be about to send
 
-    def tell_lost(self) -> None:
+    def report_lost(self) -> None:
         """Tell the receiver, if there is one, that nothing more will come."""
         if self._receiver is not None:
             self._receiver.lost()
@@ -194,7 +194,7 @@ class Connection(ClientConnection):
         self.transport.abort()
 
     def close_soon(self) -> None:
-        """Let nothing be asked any more, and close soon. Any thread may call this."""
+        """Accept no further request, and close soon. Any thread may call this."""
         self.usable = False
         asyncio.run_coroutine_threadsafe(self.close(), self.loop)
 
@@ -221,7 +221,7 @@ class Connection(ClientConnection):
         if self.response is None or not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
             if isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
-                self.tell_lost()  # nothing comes after it, even where the server keeps the TCP connection
+                self.report_lost()  # nothing comes after it, even where the server keeps the TCP connection
             return
         self._fragments.append(bytes(event.data))
         if event.fin:
@@ -235,7 +235,7 @@ class Connection(ClientConnection):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the receiver."""
         super().connection_lost(exc)
-        self.tell_lost()
+        self.report_lost()
 
     def lost_error(self) -> OpenEnvError:
         """Make the error for a request that gets no answer, saying which side ended the connection and why."""
@@ -285,7 +285,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _say_goodbye() -> None:
-    """Close what is open when the process ends: else a server would keep its sessions, for nobody."""
+    """Close what is open when the process ends: else a server would keep sessions without a client."""
     closing: list[Future[None]] = []
     for connection in list(_connections):
         if connection.is_open and connection.orphaned:

@@ -32,7 +32,7 @@ _FLEET_LOOKS_AFTER_S = 0.4
 _GRANT_S = 5.0
 # How often a session is opened with a fleet that has a place by its own account, and whose servers have none.
 _MOST_REFUSALS = 5
-# Seconds to wait in the line of one server, before the fleet is asked whether another one has a place.
+# Seconds to wait in the queue of one server, before the fleet is requested to name another one with a free slot.
 _TURN_IN_LINE_S = 5.0
 # How often, and after which pauses, it is seen whether a server's process has ended that takes no connection.
 _LOOKS_AT_PROCESS = 10
@@ -45,7 +45,7 @@ class _Grant:
 
     Attributes:
         shared: The connection to the server that it has chosen.
-        left: How many may be opened there before it is asked again.
+        left: Number of sessions that may be opened there before the next request to the fleet.
         until_s: How long that holds, by the event loop's time.
     """
 
@@ -142,8 +142,8 @@ class ConnectionPool:
         """Connect, or say where to open a session; ``None`` where any connection will do, or each session has its own.
 
         Of calls that come together the first one connects; where it fails, the others need not try again. What there is
-        already is shared then: a server of several workers may have lost one of them. Whoever waits for the lock sees
-        what happens from its release to the next wait.
+        already is shared then: a server of several workers may have lost one of them. A caller that waits for the lock
+        sees what happens from its release to the next wait.
         """
         failure = self._failure
         async with self._connecting:

@@ -23,7 +23,7 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
 # A window has room for so many attempts.
 _LEAST_ATTEMPTS = 8
-# After a connection that lasted as long, the pauses begin anew.
+# After a connection that lasted as long, the pauses begin with the shortest again.
 _STEADY_S = 5.0
 # With these, or with when to ask again, a server says that it may take the session up later; and how long to wait then,
 # where it does not say.

@@ -47,7 +47,7 @@ class Resending:
             self._send(least_suspect)
 
     def settle(self, answered: Unanswered) -> bool:
-        """Learn that something was answered, or that nobody waits for it.
+        """Note that a request was answered, or that its caller was cancelled.
 
         Returns:
             Whether it was still to be sent.
@@ -60,7 +60,7 @@ class Resending:
         return waited
 
     def clear(self) -> None:
-        """Forget everything: the connection has gone, and the next one begins anew."""
+        """Forget all requests: the connection was lost, and the next one begins with none."""
         self._sent.clear()
         self._waiting.clear()
 

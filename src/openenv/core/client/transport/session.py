@@ -1,4 +1,4 @@
-"""A client's session with its server: requests out, each answer to whoever asked.
+"""A client's session with its server: requests out, each answer to its waiter.
 
 On the legacy wire a session has a connection of its own and answers come in the order of the requests; on v1 it shares
 one and outlives it, see ``shared_session.py`` and ``pool.py``.
@@ -46,15 +46,15 @@ class ClientSession(ABC):
 
     Attributes:
         usable: Cleared, by any thread, once the session is over or given up.
-        asked: Whether anything has been asked of it, or of the one that it was forked from.
+        has_requests: Whether it was sent a request, or the session that it was forked from was.
     """
 
     def __init__(self) -> None:
         self.usable = True
-        self.asked = False
+        self.has_requests = False
         # Why the session was lost, and whether anybody knows.
         self._loss: OpenEnvError | None = None
-        self._loss_is_known = False
+        self._loss_is_reported = False
 
     @property
     @abstractmethod
@@ -72,7 +72,7 @@ class ClientSession(ABC):
         """Whether a request would be answered, if only with what the server has said before."""
 
     @abstractmethod
-    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
+    def send_request(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
         """Send a request.
 
         Args:
@@ -119,7 +119,7 @@ class ClientSession(ABC):
             ResponseTimeoutError: No answer came in time. The session is given up.
         """
         answer: asyncio.Future[Any] = self.connection.loop.create_future()
-        self.ask(kind, data, answer if taker is None else taker(answer))
+        self.send_request(kind, data, answer if taker is None else taker(answer))
         if timeout_s is None or answer.done():
             return await answer
         timer = self.connection.loop.call_later(timeout_s, self._time_out, answer, timeout_s)
@@ -128,14 +128,14 @@ class ClientSession(ABC):
         finally:
             timer.cancel()
 
-    def untold_loss(self) -> OpenEnvError | None:
-        """Return why the session was lost where nobody has been told, which is so no more; ``None`` otherwise.
+    def unreported_loss(self) -> OpenEnvError | None:
+        """Return the error of a loss that no call has reported, and count it as reported; ``None`` otherwise.
 
-        A session that nothing was asked of had no episode to lose.
+        A session without requests had no episode to lose.
         """
-        if self._loss is None or self._loss_is_known or not self.asked:
+        if self._loss is None or self._loss_is_reported or not self.has_requests:
             return None
-        self._loss_is_known = True
+        self._loss_is_reported = True
         return unsent(self._loss)
 
     @abstractmethod
@@ -144,7 +144,7 @@ class ClientSession(ABC):
 
     @abstractmethod
     def close_soon(self) -> None:
-        """Let nothing be asked any more, and leave soon: the server said the last word. Any thread may call this."""
+        """Accept no further request, and close soon: the server has ended the session. Any thread may call this."""
 
     async def close(self) -> None:
         """End the session, from whichever loop this is called in."""
@@ -179,7 +179,7 @@ class LegacySession(ClientSession):
         super().__init__()
         self._connection = connection
         self._waiting: deque[Waiter] = deque()
-        # What the server said without being asked: the reason for which it is about to close.
+        # An answer without a request: the reason for which the server is about to close.
         self._unasked: deque[Any] = deque()
         connection.hand_over(self)
 
@@ -193,9 +193,9 @@ class LegacySession(ClientSession):
         """Whether a request would be answered."""
         return self.usable and (self.connection.is_open or bool(self._unasked))
 
-    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
-        """Send a request; see ``ClientSession.ask``."""
-        self.asked = True
+    def send_request(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
+        """Send a request; see ``ClientSession.send_request``."""
+        self.has_requests = True
         if self._unasked:
             answer.set_result(self._unasked.popleft())
             return
@@ -230,7 +230,7 @@ class LegacySession(ClientSession):
         await self.connection.close()
 
     def received(self, message: bytes) -> None:
-        """Give an answer to whoever has waited longest."""
+        """Pass an answer to the waiter that has waited longest."""
         document = parsed(message)
         if not self._waiting:
             self._unasked.append(document)
@@ -243,8 +243,8 @@ class LegacySession(ClientSession):
         """Tell everybody who waits that no answer will come."""
         if self._loss is None:
             self._loss = self.connection.lost_error()
-            told = fail_waiters(self._waiting, self.connection.lost_error)
-            self._loss_is_known = told or bool(self._unasked) or not self.usable
+            reported = fail_waiters(self._waiting, self.connection.lost_error)
+            self._loss_is_reported = reported or bool(self._unasked) or not self.usable
             self._waiting.clear()
 
 

@@ -18,7 +18,7 @@ from openenv.core.client.transport.reconnect import Reconnect, refused_error, re
 from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import answer_data, fail_waiters, given_up, parsed
 from openenv.core.client.transport.shared_session import SharedSession, Terms
-from openenv.core.client.transport.waiter import Nobody, Waiter, invalid_answer
+from openenv.core.client.transport.waiter import NoWaiter, Waiter, invalid_answer
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
@@ -39,7 +39,7 @@ _UNREADABLE = (
     "The connection was closed, since a frame on it could not be read, and the session is lost. The next call opens a "
     "new one."
 )
-# How long to try whether a server of a fleet can be reached again, before the fleet is asked for another one.
+# How long to try whether a server of a fleet can be reached again, before the fleet is requested to name another one.
 _SAME_SERVER_TIMEOUT_S = 3.0
 # Types of answers that name a session, and are for the shared connection all the same.
 _OF_THE_CONNECTION = (MessageType.OPENED, MessageType.ATTACHED)
@@ -72,7 +72,7 @@ class _Attaching(NamedTuple):
 
     Attributes:
         session: The session.
-        deadline_s: Until when a server is asked again that can't take it up for now, by the event loop's time.
+        deadline_s: Until when to repeat the request to a server that can't resume it for now, by the event loop's time.
     """
 
     session: SharedSession
@@ -104,7 +104,7 @@ class SharedConnection:
         # Sessions that were given up, until the server has said that they are closed.
         self._leaving: dict[str, SharedSession] = {}
         self._opening: dict[int, _Opening] = {}
-        # Numbers of those that nobody waits for any more: the session that the server opens has to be ended.
+        # Numbers of requests to open whose caller was cancelled: a session that the server opens for one is closed.
         self._unwanted: set[int] = set()
         self._attaching: dict[int, _Attaching] = {}
         self._last_id = 0
@@ -125,7 +125,7 @@ class SharedConnection:
 
     @property
     def lives(self) -> bool:
-        """Whether what is asked will be answered: it is connected, connects again, or will soon learn that it must."""
+        """Whether requests will be answered: it is connected, connects again, or is about to notice a loss."""
         return self._failure is None and self.connection.usable
 
     async def open(self, timeout_s: float | None, capacity_wait_s: float = 0.0) -> SharedSession:
@@ -177,7 +177,7 @@ class SharedConnection:
             for frame in _frames(messages):
                 connection.send_message(frame)
         except OpenEnvError:
-            connection.tell_lost()
+            connection.report_lost()
 
     def _end_turn(self) -> None:
         self._turn_is_noted = False
@@ -202,14 +202,14 @@ class SharedConnection:
         sessions = [SharedSession(self, one["session"], Terms.of(data, one["token"])) for one in forked]
         for session in sessions:
             session.attached = attached
-            session.asked = True  # what was asked of the one that was forked
+            session.has_requests = True  # those of the session that was forked
             self._sessions[session.id] = session
         if not attached:
             self._attach(sessions, self.connection.loop.time() + sessions[0].terms.window_s)
         return sessions
 
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
-        """Take an answer that nobody waits for any more: sessions that it brings are ended."""
+        """Take an answer whose caller was cancelled: sessions that it opens are closed."""
         if isinstance(message, dict) and message.get("type") == MessageType.FORKED:
             with suppress(InvalidAnswerError):
                 for session in self.adopt(message, attached=attached):
@@ -217,7 +217,7 @@ class SharedConnection:
 
     def abort_session(self, session: SharedSession) -> None:
         """Have a session ended without waiting for it."""
-        self._say_closed(session, Nobody())
+        self._send_close(session, NoWaiter())
         self._remove(session)
 
     async def close_session(self, session: SharedSession) -> None:
@@ -225,7 +225,7 @@ class SharedConnection:
         attempt = self._attempt
         try:
             closed: asyncio.Future[Any] = self.connection.loop.create_future()
-            if self._say_closed(session, closed):
+            if self._send_close(session, closed):
                 with suppress(OpenEnvError, TimeoutError):
                     async with asyncio.timeout(CLOSE_TIMEOUT_S):
                         await closed
@@ -255,7 +255,7 @@ class SharedConnection:
         fail_waiters(session.unanswered(), given_up)
 
     def received(self, message: bytes) -> None:
-        """Give the answers of a frame to those who asked."""
+        """Pass the answers of a frame to their sessions."""
         document = parsed(message)
         for answer in document if isinstance(document, list) else [document]:
             self._deliver(answer)
@@ -329,7 +329,7 @@ class SharedConnection:
             connection = await reconnect.connect(self._ways(), next(iter(self._sessions), ""), len(self._sessions))
         except OpenEnvError as error:
             self._fail(error)
-        except BaseException:  # the loop ends, or nobody needs the connection any more
+        except BaseException:  # the loop ends, or no session needs the connection any more
             self._fail(reconnect.error())
             raise
         else:
@@ -416,7 +416,7 @@ class SharedConnection:
         self.unclaimed(message)
 
     def _deliver_here(self, number: int, message: dict[str, Any]) -> bool:
-        """Give an answer to whoever opens or takes up a session, if somebody does or did by this number."""
+        """Pass an answer to the request with its number, if that opens or resumes a session."""
         opening = self._opening.pop(number, None)
         if opening is not None:
             self.resending.settle(opening)
@@ -463,7 +463,7 @@ class SharedConnection:
             session.attached, self._leaving[session.id] = True, session
             data = message.get("data")
             last_id = data.get("last_id") if isinstance(data, dict) else None
-            self.post(session.closing(Nobody(), last_id if isinstance(last_id, int) else None))
+            self.post(session.closing(NoWaiter(), last_id if isinstance(last_id, int) else None))
 
     @property
     def _reason(self) -> str:
@@ -484,7 +484,7 @@ class SharedConnection:
             if not opening.done():
                 opening.set_exception(error)
             return
-        if opening.done():  # cancelled just now, and whoever waited has not had its turn yet
+        if opening.done():  # cancelled just now, before the caller's task has run
             self.abort_session(session)
         else:
             opening.set_result(session)
@@ -512,7 +512,7 @@ class SharedConnection:
         return isinstance(session_id, str) and session_id not in self._sessions and isinstance(forked.get("token"), str)
 
     def _give_up(self, number: int, opening: "asyncio.Future[SharedSession]") -> None:
-        """End the session that nobody waits for any more, now or when the server has opened it."""
+        """Close a session whose caller was cancelled, now or when the server has opened it."""
         unanswered = self._opening.pop(number, None)
         if unanswered is not None:
             self.resending.settle(unanswered)
@@ -520,23 +520,23 @@ class SharedConnection:
         elif not opening.cancelled() and opening.exception() is None:
             self.abort_session(opening.result())
 
-    def _say_closed(self, session: SharedSession, closed: Waiter) -> bool:
-        """Tell the server that a session is over, now or when it is taken up; return whether it is told now."""
+    def _send_close(self, session: SharedSession, closed: Waiter) -> bool:
+        """Request the session's end, now or when it is resumed; return whether the request was sent now."""
         if session.id not in self._sessions:
             return False
         self._leaving[session.id] = session
-        told = session.attached and self.connection.is_open
-        if told:
+        is_sent = session.attached and self.connection.is_open
+        if is_sent:
             self.post(session.closing(closed))
         elif self.resending.settle(session):  # what the server knows of it is seen when it is taken up
             self._attach([session], self.connection.loop.time() + session.terms.window_s)
-        return told
+        return is_sent
 
     def _ended(self, session: SharedSession) -> None:
         """Learn, as the loop runs again, that a session was ended meanwhile."""
         self._leaving[session.id] = session
         if session.attached and self.connection.is_open:
-            self.post(session.closing(Nobody()))
+            self.post(session.closing(NoWaiter()))
         self._close_if_unused()
 
     def _fail(self, error: OpenEnvError) -> None:
@@ -551,7 +551,7 @@ class SharedConnection:
             session.fail(error)
 
     def _deliver_to_all(self, message: Any) -> None:
-        """A frame that could not be read, by either side: nobody knows whose answer is missing."""
+        """Handle a frame that either side could not read: which session's answer is missing is not known."""
         openings = list(self._opening.values())
         self._opening.clear()
         for opening in openings:
@@ -560,7 +560,7 @@ class SharedConnection:
             for answer in session.unanswered():
                 if not answer.done():
                     answer.set_result(message)
-                    session.usable = False  # which nobody else needs to be told
+                    session.usable = False  # no other session is concerned
         self._fail(ConnectionLostError(_UNREADABLE))
         self.connection.close_soon()
 
@@ -576,8 +576,8 @@ class SharedConnection:
 
 def _not_opened(sent: int, reason: str) -> ConnectionFailedError:
     return ConnectionFailedError(
-        f"The server did not open a session: it was asked on {sent} connections, and each went before the answer came. "
-        f"The last time: {reason}."
+        f"The server did not open a session: the request was sent on {sent} connections, each of which was lost before the "
+        f"answer came. The last time: {reason}."
     )
 
 

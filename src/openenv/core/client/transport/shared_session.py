@@ -78,7 +78,7 @@ class Channel(Protocol):
         """Take the sessions that a fork has made."""
 
     def unclaimed(self, message: Any, *, attached: bool = True) -> None:
-        """Take an answer that nobody waits for any more."""
+        """Take an answer whose caller was cancelled."""
 
     def abort_session(self, session: "SharedSession") -> None:
         """Have a session ended without waiting for it."""
@@ -123,7 +123,7 @@ class SharedSession(ClientSession):
         self._answered_id = 0
         self._answer: Waiter | None = None
         self._message = b""
-        # What is asked meanwhile.
+        # Requests that wait for the answer to the one under way.
         self._queue: deque[tuple[bytes, bytes | None, Waiter]] = deque()
         self.close_id = 0
         self.closings = 0
@@ -149,15 +149,15 @@ class SharedSession(ClientSession):
         """Whether the server keeps the session when its connection goes."""
         return self.terms.window_s > 0 and self.terms.token is not None
 
-    def ask(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
-        """Send a request; see ``ClientSession.ask``."""
+    def send_request(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
+        """Send a request; see ``ClientSession.send_request``."""
         message = self.prepare(kind, data, answer)
         if message is not None:
             self.channel.post(message)
 
     def prepare(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes | None:
         """Write a request, to be sent now; ``None`` where it is answered here, or its turn is to come."""
-        self.asked = True
+        self.has_requests = True
         if not self.usable:  # since its caller looked, which may have been in another thread
             answer.set_exception(self._end_error(kind))
             return None
@@ -214,15 +214,15 @@ class SharedSession(ClientSession):
         self.channel.post(self._message)
 
     def fail(self, loss: OpenEnvError) -> None:
-        """Learn that the session is lost; those who wait are told why, or else whoever asks next."""
+        """Fail the requests under way with the reason of the loss; without any, the next request fails with it."""
         queue, self._queue = self._queue, deque()
-        told = [fail_waiters([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
-        told.append(fail_waiters(self.unanswered(), partial(copy, loss)))
-        self._loss, self._loss_is_known = loss, any(told) or not self.usable
+        reported = [fail_waiters([answer], partial(_unsent, kind, loss)) for kind, _, answer in queue]
+        reported.append(fail_waiters(self.unanswered(), partial(copy, loss)))
+        self._loss, self._loss_is_reported = loss, any(reported) or not self.usable
         self.usable = False
 
     def take(self, number: int, message: Any) -> None:
-        """Give an answer to whoever asked, and let the next request go."""
+        """Pass an answer to its waiter, and send the next request."""
         answer = self._answer
         if number != self._last_id or answer is None:
             if number == self.close_id and self._closed is not None and not self._closed.done():
@@ -235,7 +235,7 @@ class SharedSession(ClientSession):
             self.channel.unclaimed(message, attached=self.resends == 0)
         else:
             answer.set_result(message)
-        if self._queue and self.usable:  # else it is being closed, and those who wait are told so
+        if self._queue and self.usable:  # else it is being closed, and its waiters are failed
             self._begin_next()
 
     def unanswered(self) -> list[Waiter]:
@@ -268,7 +268,7 @@ class SharedSession(ClientSession):
         """Make the error for a request that comes after the end."""
         if self._loss is None:
             return given_up() if self.channel.lives else self.channel.lost_error()
-        self._loss_is_known = True
+        self._loss_is_reported = True
         return _unsent(kind, self._loss)
 
     def _begin_next(self) -> None:
@@ -320,7 +320,7 @@ class _Forking:
         self._result.set_exception(error)
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no caller waits any more."""
         return self._result.done()
 
 

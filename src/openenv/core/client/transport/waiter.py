@@ -19,10 +19,10 @@ class Waiter(Protocol):
         """Learn that there will be none."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no caller waits any more."""
 
 
-class Nobody:
+class NoWaiter:
     """Waits for an answer that is of no interest."""
 
     def set_result(self, message: Any, /) -> None:
@@ -32,7 +32,7 @@ class Nobody:
         """Do nothing."""
 
     def done(self) -> bool:
-        """Nobody waits."""
+        """No caller waits."""
         return True
 
 
