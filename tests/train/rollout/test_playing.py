@@ -224,7 +224,7 @@ def test_an_answer_without_actions_ends_the_episode() -> None:
 def test_a_result_may_be_a_problem_and_a_refusal_is_told_in_the_dialogue_s_words() -> None:
     episodes, outcomes, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
     assert [outcome.problem for outcome in outcomes[0]] == ["refused", "8 is none", None]
-    assert [outcome.told for outcome in outcomes[0]] == ["refused", "8 is none", "1"]
+    assert [outcome.text for outcome in outcomes[0]] == ["refused", "8 is none", "1"]
     assert [turn.problem for turn in episodes[0].turns] == ["7 is refused", "8 is none", None]
     assert episodes[0].illegal_actions == 2
 

@@ -120,7 +120,7 @@ class ApiPlayer:
             The episodes, as they end.
 
         Raises:
-            ConfigurationError: The model's server refuses what it is asked.
+            ConfigurationError: The model's server refuses the request.
             ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
         offered = EnvironmentTools.of(client) if self.actions == "tools" else ActionText(_action_of(client))
@@ -149,7 +149,7 @@ class ApiPlayer:
             The episodes, as they end.
 
         Raises:
-            ConfigurationError: The model's server refuses what it is asked.
+            ConfigurationError: The model's server refuses the request.
             ConnectionFailedError: There is no server of the model, or it fails again and again.
         """
         todo = iter(enumerate(tasks))

@@ -189,7 +189,7 @@ class ApiEpisodes:
             The episodes, as they end.
 
         Raises:
-            OpenEnvError: The model can't be reached, or refuses what it is asked.
+            OpenEnvError: The model can't be reached, or refuses the request.
         """
         return _numbered(self._player.episodes(self.client, [task for _, task in tasks]), tasks)
 

@@ -34,7 +34,7 @@ class PolicyEpisodes:
         client: A client of the environment, connected.
 
     Raises:
-        ConfigurationError: There is no such model, or calls of tools or a system prompt are asked for.
+        ConfigurationError: There is no such model, or the settings name calls of tools or a system prompt.
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
 

@@ -62,7 +62,7 @@ class CallDialogue:
             self.stop_ids,
             settings={"enable_thinking": thinking},
             max_action_tokens=max_action_tokens,
-            # As in TRL's loop: told of broken calls, small policies write ever longer ones.
+            # As in TRL's loop: after errors about broken calls, small policies write ever longer ones.
             unreadable="end",
         )
         self.pad_id = self.playing.pad_id

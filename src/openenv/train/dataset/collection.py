@@ -150,7 +150,7 @@ def _messages_to_learn(played: PlayedEpisode) -> list[Message]:
     messages = [{**message, "content": text_of(message["content"])} for message in played.messages]
     if played.tools and played.episode.done and messages[-1]["role"] == "tool":
         return [*messages, {"role": "assistant", "content": CLOSING}]
-    # Nobody answers what is shown after the last action.
+    # No action follows the observation after the last one.
     return messages[:-1] if len(messages) > 1 and messages[-1]["role"] == "user" else messages
 
 

@@ -15,7 +15,7 @@ class PlayedEpisode:
     """An episode, and the conversation between the environment and its player.
 
     Attributes:
-        index: Its number among those that were asked for, from 0.
+        index: Its number among the episodes of its request, from 0.
         episode: What happened.
         messages: The conversation as chat templates take it. A tool call's arguments are a mapping.
         tools: The tools that were offered, as chat templates take them; empty where actions are texts.

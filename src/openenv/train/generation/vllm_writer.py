@@ -88,7 +88,7 @@ class VllmWriter:
         with _changed(self._vllm, max_completion_length=limit, generation_kwargs=settings):
             _, written, logprobs, logprob_ids = self._vllm.generate(prompts=texts, images=None, num_generations=1)
         if logprobs is None:
-            raise OpenEnvError("vLLM gave no log-probabilities of what it wrote; it must be asked for them.")
+            raise OpenEnvError("vLLM gave no log-probabilities of its tokens; the request must name them.")
         for text, token_ids, row_logprobs, row_ids in zip(texts, written, logprobs, logprob_ids, strict=True):
             if not token_ids:
                 raise OpenEnvError(f"vLLM wrote nothing after a text of {len(text)} tokens; is its context too small?")

@@ -124,7 +124,7 @@ class ChatDialogue:
     Args:
         tokenizer: A tokenizer with a chat template.
         model: The model; its generation settings may name further tokens that end a turn.
-        instructions: What the agent is told before the first observation.
+        instructions: Text for the agent before the first observation.
         max_action_tokens: How many tokens a turn of the assistant may have.
         thinking: Passed to the template as ``enable_thinking``.
         settings: What else is passed to the template.

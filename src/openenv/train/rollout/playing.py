@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     result: StepResult[Any] | None = None
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What a tool answers: what the action gave, or why it was not done."""
         return self.observation if self.result is not None or self.problem is None else self.problem
 

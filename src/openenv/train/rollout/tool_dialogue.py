@@ -25,7 +25,7 @@ __all__ = ["ToolDialogue", "Unreadable", "reads_tool_calls"]
 
 Unreadable = Literal["tell", "end"]
 
-_ASKED: dict[str, Any] = {"role": "user", "content": "?"}
+_QUESTION: dict[str, Any] = {"role": "user", "content": "?"}
 _UNREADABLE = "No tool call could be read in that. Write it exactly as the tools are described."
 
 
@@ -43,7 +43,7 @@ class ToolDialogue:
         stop_ids: Tokens that end an answer.
         settings: What else is passed to the template.
         max_action_tokens: How many tokens an answer may have; ``None`` for what there is room for.
-        unreadable: Whether the model is told of a call that cannot be read, or the episode ends with it.
+        unreadable: Whether the model reads an error after a call that cannot be parsed, or the episode ends with it.
 
     Attributes:
         stop_ids: As above.
@@ -79,7 +79,7 @@ class ToolDialogue:
         if training_template is not None:
             self._settings["chat_template"] = training_template
         self._stops = [str(self._tokenizer.decode([token])) for token in stop_ids]
-        before_answer = self._rendered([_ASKED], answer_follows=True)
+        before_answer = self._rendered([_QUESTION], answer_follows=True)
         # What stands before an answer tells the reader what the template has begun for the model, such as reasoning.
         self._before_answer = self._encoded(before_answer)
         self._opening_of_calls = self._learn_opening(before_answer)
@@ -130,8 +130,8 @@ class ToolDialogue:
             ConfigurationError: The chat template writes answers differently once they are given.
         """
         function = {"type": "function", "function": {"name": name, "arguments": dict(arguments)}}
-        before = self._rendered([_ASKED], answer_follows=True)
-        answered = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [function]}]
+        before = self._rendered([_QUESTION], answer_follows=True)
+        answered = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [function]}]
         whole = self._rendered(answered, answer_follows=False)
         if not whole.startswith(before):
             raise ConfigurationError(
@@ -147,13 +147,13 @@ class ToolDialogue:
         # Whatever the model called, the template is shown a tool that there is.
         names = [move.tool if move.tool in self._tools.names else self._tools.names[0] for move in moves]
         calls = [{"type": "function", "function": {"name": name, "arguments": {}}} for name in names]
-        asked: list[dict[str, Any]] = [_ASKED, {"role": "assistant", "content": "", "tool_calls": calls}]
+        calling: list[dict[str, Any]] = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}]
         answers = [
-            {"role": "tool", "name": name, "content": outcome.told}
+            {"role": "tool", "name": name, "content": outcome.text}
             for name, outcome in zip(names, outcomes, strict=True)
         ]
-        before = self._rendered(asked, answer_follows=False)
-        whole = self._rendered([*asked, *answers], answer_follows=True)
+        before = self._rendered(calling, answer_follows=False)
+        whole = self._rendered([*calling, *answers], answer_follows=True)
         if not whole.startswith(before):
             raise ConfigurationError(
                 f"The chat template of {self._tokenizer.name_or_path} writes a call of {names[0]} differently "
@@ -179,10 +179,10 @@ class ToolDialogue:
         return conversation[max(ends) :] if ends else ""
 
     def _learn_opening(self, before_answer: str) -> str:
-        """Return how a call begins, by which a broken one is told from an answer without any."""
+        """Return how a call begins, which distinguishes a broken one from an answer without any."""
         name = self._tools.names[0]
         call = {"type": "function", "function": {"name": name, "arguments": {}}}
-        answered = [_ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        answered = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": [call]}]
         whole = self._rendered(answered, answer_follows=False)
         opening = whole.removeprefix(before_answer).partition(name)[0]
         pieces = [piece for piece in opening.split() if "think" not in piece]

@@ -163,7 +163,7 @@ def make_trainer(
         sessions: The environment; at least as many sessions as ``config.rollouts``.
         config: The run's settings.
         folder: Takes metrics and checkpoints.
-        callbacks: Told of each step, after the metrics were written.
+        callbacks: Called after each step, once its metrics were written.
     """
     return make_joint_trainer({"": policy}, {"": sessions}, config, folder, callbacks)
 
@@ -182,7 +182,7 @@ def make_joint_trainer(
         sessions: The environments, by these names; as many sessions of each as it plays episodes in one step.
         config: The run's settings.
         folder: Takes metrics and checkpoints.
-        callbacks: Told of each step, after the metrics were written.
+        callbacks: Called after each step, once its metrics were written.
 
     Returns:
         A trainer whose ``train`` runs the whole schedule.

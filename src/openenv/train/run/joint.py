@@ -38,7 +38,7 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
 
     Args:
         config: The run's settings.
-        sessions: The environments, by the names of ``config.parts``; those whose tasks are named are asked for them.
+        sessions: The environments, by the names of ``config.parts``; named tasks are requested from them.
 
     Returns:
         A spec of the one environment, or of those that play. The sessions outlive it.

@@ -79,7 +79,7 @@ def train(
     Args:
         config: The run's settings.
         console: Where progress is shown; by default the terminal.
-        callbacks: Told of each optimiser step, after its metrics were written.
+        callbacks: Called after each optimiser step, once its metrics were written.
 
     Returns:
         Scores and where everything lies.
@@ -117,7 +117,7 @@ def resume(
     Args:
         path: The run's folder.
         console: Where progress is shown; by default the terminal.
-        callbacks: Told of each optimiser step, after its metrics were written.
+        callbacks: Called after each optimiser step, once its metrics were written.
         steps: Optimiser steps of the whole run, those that are done among them. The learning rate goes on as that of a
             run with so many steps: after 300 of 600 steps a linear one is at half of where it began.
 

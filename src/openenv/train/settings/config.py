@@ -18,7 +18,7 @@ __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "Tr
 
 TINY = "tiny"
 STEP_TIMEOUT_S = 60.0
-"""Seconds that an environment's reset or step may take, where nobody says how many."""
+"""Seconds that an environment's reset or step may take by default."""
 
 _ENTROPY_COEF = 0.02
 

@@ -46,14 +46,14 @@ def check_environment(environment: str, *tasks: str) -> None:
     client = make(environment, max_sessions=1)
     if not tasks and not is_url(environment) and not is_adapted(environment):
         return
-    asked = client.sync()
+    blocking = client.sync()
     try:
         # Neither takes a session, so that none is still in use when the run opens its own.
-        asked.schemas()
+        blocking.schemas()
         for name in tasks:
-            named_tasks(name, asked)
+            named_tasks(name, blocking)
     finally:
-        asked.close()
+        blocking.close()
 
 
 def check_model(model: str) -> None:

@@ -95,9 +95,9 @@ class VllmSettings(BaseModel):
         return self
 
     def arguments(self) -> dict[str, Any]:
-        """Return what TRL's ``GRPOConfig`` is told."""
-        told = {f"vllm_{name}": value for name, value in self.model_dump().items() if value is not None}
-        return {"use_vllm": True, **told}
+        """Return the arguments of TRL's ``GRPOConfig``."""
+        set_here = {f"vllm_{name}": value for name, value in self.model_dump().items() if value is not None}
+        return {"use_vllm": True, **set_here}
 
 
 def check_vllm_is_installed() -> None:

@@ -496,7 +496,7 @@ def _client(target: str | Path, sessions: int | None, options: Mapping[str, Any]
 
 
 def _most_sessions(target: str | Path) -> int | None:
-    """Return how many sessions to allow where nobody says: as many as may be wanted, where the class allows many."""
+    """Return the number of sessions to allow by default: as many as may be wanted, if the class allows several."""
     if isinstance(target, str) and is_adapted(target):
         targets = import_module("openenv.adapters.targets")  # it imports what serving needs
         environment: type = targets.find_adapted(target).environment_class

@@ -44,7 +44,7 @@ class RolloutFunction:
         max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
         fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
         unreadable: What comes of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
-            loop. ``tell``: the model is told, and may try again.
+            loop. ``tell``: the model reads the error, and may try again.
         max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
         illegal_penalty: Taken from an episode's reward for each illegal action.
         dialogues: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
@@ -254,7 +254,7 @@ def _trajectory(outcomes: Sequence[Outcome]) -> list[EpisodeStep]:
         EpisodeStep(
             tool=outcome.move.tool,
             arguments=outcome.move.arguments if outcome.move.tool else {"text": outcome.move.text},
-            observation=outcome.told,
+            observation=outcome.text,
             reward=None if outcome.result is None else outcome.result.reward,
             done=outcome.result is not None and outcome.result.done,
             problem=outcome.problem,

@@ -50,7 +50,7 @@ class Sessions:
         name: As above.
         client: As above.
         package: As above.
-        tools: The environment's tools, where they were asked for.
+        tools: The environment's tools, if they were requested.
         hidden_text: What to do about the text of the first observations, where it is only in their metadata; known from
             the first reset on.
 
@@ -97,7 +97,7 @@ class Sessions:
         """
         if with_tools is None:
             with_tools = _calls_tools_only(environment)
-        # The place of the session that asks for the tools is free again a moment after it has asked.
+        # The slot of the session that lists the tools is free again a moment after it has listed them.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client: Client = make(
             environment, max_sessions=count, capacity_wait_s=wait_s, message_timeout_s=step_timeout_s
@@ -161,7 +161,7 @@ class Sessions:
             raise ConfigurationError("The environment's sessions were closed; make a new EnvSpec.")
 
     def instructions(self, actions: ActionText) -> str:
-        """Return what a model is told before the first observation where its actions are texts.
+        """Return the instructions before the first observation, for actions that are texts.
 
         Args:
             actions: The environment's actions as text.
@@ -169,7 +169,7 @@ class Sessions:
         return f"{self.introduction()}\n{actions.instructions()}"
 
     def introduction(self) -> str:
-        """Return what a model is told of the environment itself."""
+        """Return the environment's own instructions for a model."""
         description = self.package.description if self.package else ""
         return f"You act in the environment {self.name}. {description}"
 

@@ -46,7 +46,7 @@ def named_tasks(name: str, client: Client, num_tasks: int | None = None) -> list
     """
     path = Path(name)
     if path.suffix in TASK_FILES:
-        # Anew each time: who evaluates changes such a file now and then.
+        # Read each time: such a file may change between evaluations.
         splits = read_tasks.__wrapped__(path.resolve(), dict)
         tasks = [dict(task) for split in splits.values() for task in split]
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_NUM_TASKS", "task_rows"]
 
 DEFAULT_NUM_TASKS = 1000
-"""Seeds to play where nobody says how many."""
+"""Number of seeds to play by default."""
 
 
 def task_rows(
@@ -28,7 +28,7 @@ def task_rows(
     """List what ``reset`` is passed for each task.
 
     Args:
-        client: A client of the server, which is asked for a split's tasks; nothing else needs it.
+        client: A client of the server, from which a split's tasks are requested; nothing else needs it.
         tasks: A number of seeds; the name of a split that the environment lists; a list of tasks, each a mapping; or a
             ``datasets.Dataset`` with a row for each. ``None`` is for seeds.
         num_tasks: How many tasks at most; of seeds, how many.
@@ -66,8 +66,8 @@ def _seeds(seed: int, count: int) -> list[dict[str, Any]]:
 def _listed(client: EnvClient[Any, Any, Any] | SyncEnvClient[Any, Any, Any] | None, split: str) -> list[dict[str, Any]]:
     if client is None:
         raise ConfigurationError(f"Expected a client of the server that lists the tasks of the split {split!r}.")
-    asked = client.async_client if isinstance(client, SyncEnvClient) else client
-    rows: list[dict[str, Any]] = wait_for(asked.tasks, split)
+    plain = client.async_client if isinstance(client, SyncEnvClient) else client
+    rows: list[dict[str, Any]] = wait_for(plain.tasks, split)
     return rows
 
 

@@ -51,8 +51,8 @@ class ActionKind:
     """A tool that stands for one kind of action.
 
     Attributes:
-        tool: What an agent is told of it.
-        constants: Fields with one possible value, which no agent is asked for.
+        tool: Its description for an agent.
+        constants: Fields with one possible value, which an agent does not fill in.
         model: Class of the action; ``None`` where it is not at hand.
         as_model: Whether an action has to be a model rather than a dict.
     """
@@ -98,7 +98,7 @@ class EnvironmentTools:
     """The tools of one environment.
 
     Args:
-        tools: What an agent is told of them.
+        tools: Their descriptions for an agent.
         kinds: Those that stand for a kind of action, by their names; the others are the environment's own tools.
         as_models: Whether actions have to be models rather than dicts.
 
@@ -128,26 +128,26 @@ class EnvironmentTools:
     def of(cls, client: AnyClient, task: Mapping[str, Any] | None = None) -> Self:
         """Ask a server for its tools. This blocks.
 
-        A session that the client has open is asked. Where it has none, or a task is given, one is opened for the
+        The session that the client has open is used. Where it has none, or a task is given, one is opened for the
         question and ended again; its place is free a moment later. So ask before all places are taken, and open further
         sessions with ``capacity_wait_s``.
 
         Args:
             client: A client of the server.
             task: What ``reset`` takes of a task. An environment with tools of its own may have more of them once a
-                task is known; they are asked for after such a reset.
+                task is known; they are listed after such a reset.
 
         Raises:
             ConfigurationError: It has no tools.
             ConnectionFailedError: There is no server.
             ServerError: It gave no session, or the reset failed.
         """
-        asked = client.async_client if isinstance(client, SyncEnvClient) else client
-        read: Self = wait_for(cls._asked, asked, task)
+        plain = client.async_client if isinstance(client, SyncEnvClient) else client
+        read: Self = wait_for(cls._listed, plain, task)
         return read
 
     @classmethod
-    async def _asked(cls, client: EnvClient[Any, Any, Any], task: Mapping[str, Any] | None) -> Self:
+    async def _listed(cls, client: EnvClient[Any, Any, Any], task: Mapping[str, Any] | None) -> Self:
         await client._started()
         own = client._client_session is not None and task is None
         session = client if own else client._child(None)  # which opens with its first question
@@ -178,11 +178,11 @@ class EnvironmentTools:
         as_models = not isinstance(client, GenericEnvClient)
         actions = _members(schema)
         own = _own_tools(listed, actions)
-        told = listed[len(own) :]
-        if listed and not told:
+        described = listed[len(own) :]
+        if listed and not described:
             actions = {}  # it lists what agents can do, and no action is among it
         models = _models(client, len(actions)) if as_models else [None] * len(actions)
-        tools = told or _described_tools(actions, frozenset(tool.name for tool in own))
+        tools = described or _described_tools(actions, frozenset(tool.name for tool in own))
         kinds = {
             tool.name: ActionKind(tool, constants(action), model, as_models)
             for tool, action, model in zip(tools, actions.values(), models, strict=True)

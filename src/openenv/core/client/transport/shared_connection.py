@@ -576,8 +576,8 @@ class SharedConnection:
 
 def _not_opened(sent: int, reason: str) -> ConnectionFailedError:
     return ConnectionFailedError(
-        f"The server did not open a session: the request was sent on {sent} connections, each of which was lost before the "
-        f"answer came. The last time: {reason}."
+        f"The server did not open a session: the request was sent on {sent} connections, each of which was lost "
+        f"before the answer came. The last time: {reason}."
     )
 
 
