@@ -58,7 +58,7 @@ def local_target(target: str, *, trusted: bool) -> str:
     if not trusted and not (is_interactive() and _may_run(space)):
         where = "" if urlsplit(target).scheme else f"There is no folder {target} here. "
         raise ConfigurationError(
-            f"{where}To run the code of the Space {space.id} on this machine, say that you trust whoever made it, with "
+            f"{where}To run the code of the Space {space.id} on this machine, say that you trust its author, with "
             f"--trust-remote-code or {TRUST_VARIABLE}=1. To look at it first: openenv pull {space.id}. To play where "
             f"the Hub runs it: openenv play {space_url(space.id)}"
         )

@@ -81,7 +81,7 @@ class Forwarding:
             return no_server()
         except httpx.TransportError as error:
             logger.warning("%s has gone before it answered: %r", replica, error)
-            detail = "The server has gone before it answered. It may have done what it was asked."
+            detail = "The server has gone before it answered. It may have carried out the request."
             return JSONResponse({"detail": detail}, 502)
 
     async def close(self) -> None:

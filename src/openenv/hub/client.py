@@ -92,7 +92,7 @@ class Hub:
             raise HubError(f"Could not log in to the Hub: {error}") from error
         if not get_token():
             raise HubError(
-                "This needs an account on the Hub, and nobody is logged in. Log in with `hf auth login`, or set "
+                "This needs an account on the Hub, and no account is logged in. Log in with `hf auth login`, or set "
                 f"HF_TOKEN to a token that may write: {TOKENS_PAGE}"
             )
 

@@ -117,7 +117,7 @@ def check_paths(paths: Iterable[str], repo_id: str) -> None:
         if leads_out or elsewhere or _OF_GIT in folded or folded[0] == _OF_THE_LIBRARY:
             raise HubError(
                 f"{repo_id} has a file with the path {path!r}, which may lead out of the folder to download it to. "
-                "Nothing was downloaded; don't trust whoever made it."
+                "Nothing was downloaded; don't trust its author."
             )
 
 

@@ -12,7 +12,7 @@ from openenv.hub.client import Hub, as_items
 from openenv.hub.library import CommitInfo, CommitOperationAdd, CommitOperationDelete, RepoInfo, filter_repo_objects
 
 OPEN = ("OPENENV_AUTH", "none")
-"""The variable by which a server asks nobody for a token."""
+"""The variable by which a server needs no token."""
 
 TOKEN_SECRET = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
 _SPACE = "space"

@@ -146,7 +146,7 @@ async def test_a_copy_that_would_begin_anew_is_refused_and_a_replay_made() -> No
     made = environment_class("Tests/PickledAnew-v0")
     types = environment_types(made)
     env = made()
-    with pytest.raises(EnvironmentFailedError, match="PickledAnewEnv would begin anew"):
+    with pytest.raises(EnvironmentFailedError, match="PickledAnewEnv would start from the beginning"):
         copy.deepcopy(env)
     action = {"action": {"move": [1, [True, False]], "say": "ab"}}
     with RunningServer(create_app(made, types.action, types.observation, max_concurrent_envs=2)) as server:

@@ -133,7 +133,7 @@ async def test_a_game_forks_by_a_replay() -> None:
 def test_a_copy_that_would_begin_anew_is_refused() -> None:
     game = environment_class("classic/connect_four-v3")()
     game.reset(seed=1)
-    with pytest.raises(EnvironmentFailedError, match="would begin anew, as EzPickle makes it"):
+    with pytest.raises(EnvironmentFailedError, match="would start from the beginning, as EzPickle makes it"):
         copy.deepcopy(game)
 
 

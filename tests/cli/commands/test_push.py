@@ -24,7 +24,7 @@ def test_a_space_is_pushed_pulled_and_served_back(openenv_here: Any, hub: HubSer
     assert f"Pushed ada/round_trip_env: {hub.url}/spaces/ada/round_trip_env" in pushed.stdout
     said, _, came = pushed.stdout.partition("Pushed ada")
     assert "ada/round_trip_env: open to everybody" in said
-    assert "asks nobody for a token (OPENENV_AUTH=none)" in said
+    assert "needs no token (OPENENV_AUTH=none)" in said
     assert "without a token" in came
     pulled = openenv_here("pull", "ada/round_trip_env", tmp_path / "elsewhere" / "round_trip_env")
     assert pulled.returncode == 0, pulled.stderr
@@ -41,7 +41,7 @@ def test_what_a_push_does_not_open_it_does_not_announce(openenv_here: Any, hub: 
     assert kept.stdout.startswith("Dry run: nothing is sent.")
     proposed = openenv_here("push", folder, "--dry-run", "--repo-id", "club/kept", "--create-pr")
     assert proposed.stdout.startswith("Dry run: nothing is sent.")
-    assert "asks nobody" in openenv_here("push", folder, "--dry-run", "--private").stdout
+    assert "needs no token" in openenv_here("push", folder, "--dry-run", "--private").stdout
 
 
 def test_a_pushed_space_is_played_by_its_name(openenv: Any, openenv_here: Any, hub: HubServer, tmp_path: Path) -> None:
@@ -129,7 +129,8 @@ def test_nobody_is_logged_in(
     ended = openenv_here("push", dice_env(tmp_path))
     assert ended.returncode == 1
     assert (
-        "Error: This needs an account on the Hub, and nobody is logged in. Log in with `hf auth login`" in ended.stderr
+        "Error: This needs an account on the Hub, and no account is logged in. Log in with `hf auth login`"
+        in ended.stderr
     )
     assert not hub.repos
 

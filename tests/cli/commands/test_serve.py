@@ -265,7 +265,7 @@ class TestOffLoopback:
 
     def test_without_tokens_it_warns(self, tmp_path: Path) -> None:
         text = self.printed(tmp_path, "--auth", "none")
-        assert re.search(r"Other machines reach it at http://\S+; nobody is asked for a token", text)
+        assert re.search(r"Other machines reach it at http://\S+; no token is needed", text)
         assert "export" not in text
 
     @pytest.mark.parametrize("options", [(), ("--workers", 2)])
@@ -273,7 +273,7 @@ class TestOffLoopback:
         ("setting", "told"),
         [
             ('token="a-token-of-the-application-s"', "with the token that the environment's own server sets."),
-            ('auth="none"', "nobody is asked for a token."),
+            ('auth="none"', "no token is needed."),
         ],
     )
     def test_what_the_application_sets_is_told(
@@ -416,7 +416,7 @@ def group_is_gone(group: int) -> bool:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--reload", "--workers", 2], "--reload starts one process anew"),
+        (["--reload", "--workers", 2], "--reload restarts one process"),
         (["--reload", "--fd", 0], "--reload opens its own socket"),
         (["--sessions-per-process", 2], "it needs --isolation process"),
     ],

@@ -25,7 +25,9 @@ def deep_copy(environment: EnvironmentT, unwrapped: Any, memo: dict[int, Any]) -
             environments, and ``copy.deepcopy`` does as pickling does.
     """
     if isinstance(unwrapped, EzPickle):
-        raise EnvironmentFailedError(f"a copy of {type(unwrapped).__name__} would begin anew, as EzPickle makes it")
+        raise EnvironmentFailedError(
+            f"a copy of {type(unwrapped).__name__} would start from the beginning, as EzPickle makes it"
+        )
     twin = object.__new__(type(environment))
     memo[id(environment)] = twin
     twin.__dict__.update(copy.deepcopy(environment.__dict__, memo))

@@ -112,7 +112,7 @@ def check_dataset(name: str, arguments: Mapping[str, Any], sandbox: str | None) 
     risky = [each for each in _scored_by(name, arguments) if runs_answers(DATASETS[each][0])]
     if risky and sandbox is None:
         raise ConfigurationError(
-            f"The dataset {risky[0]} scores an answer by running it as Python, so that whoever answers could do "
+            f"The dataset {risky[0]} scores an answer by running it as Python, so that an agent could do "
             "anything on this machine. Where the machine is itself a sandbox, say so with the parameter sandbox=none."
         )
 

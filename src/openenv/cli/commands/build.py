@@ -37,7 +37,7 @@ DockerfilePath = Annotated[
         show_default=False,
     ),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Make every layer anew.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every layer again.")]
 BuildArg = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="Argument of the Dockerfile; may be given again.", show_default=False),
@@ -54,7 +54,7 @@ Wheels = Annotated[
         show_default=False,
     ),
 ]
-Lock = Annotated[bool, typer.Option("--lock", help="Choose versions anew, and note them in requirements.lock.")]
+Lock = Annotated[bool, typer.Option("--lock", help="Choose versions again, and write them to requirements.lock.")]
 Compose = Annotated[bool, typer.Option("--compose", help="Write a compose.yaml that starts the image.")]
 
 

@@ -243,7 +243,7 @@ def _say_who_may_come(names: Sequence[str], space: _Settings) -> None:
         typer.echo(f"{', '.join(names)}: open to everybody, unless private already. --private keeps it to you.")
     if OPEN[0] not in space.variables and TOKEN_SECRET not in space.secrets:
         typer.echo(
-            f"Who sees it may play there: its server asks nobody for a token ({'='.join(OPEN)}), unless the Space says "
+            f"Who sees it may play there: its server needs no token ({'='.join(OPEN)}), unless the Space says "
             f"otherwise already. To ask for one: --secret {TOKEN_SECRET} -e {OPEN[0]}=token."
         )
 

@@ -86,7 +86,7 @@ McpEnv = Annotated[
 ]
 Port = Annotated[int, typer.Option("--port", "-p", envvar="PORT", min=0, max=65535, help="0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
-Reload = Annotated[bool, typer.Option("--reload", help="Start anew when a file of the environment changes.")]
+Reload = Annotated[bool, typer.Option("--reload", help="Restart when a file of the environment changes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Do not print where the server is.")]
 LogLevel = Annotated[
     LogLevelName,
@@ -245,7 +245,7 @@ def _check_reload(fd: int | None, workers: int) -> None:
     if fd is not None:
         raise typer.BadParameter("--reload opens its own socket; leave out --fd.")
     if workers > 1:
-        raise typer.BadParameter("--reload starts one process anew; leave out --workers, or --reload.")
+        raise typer.BadParameter("--reload restarts one process; leave out --workers, or --reload.")
 
 
 def _go_on_in_venv(folder: Path, given: str) -> NoReturn:

@@ -59,7 +59,7 @@ class Announcement:
         typer.echo()
         who = "Other machines reach" if is_any(self.host) else "You and other machines reach"
         if auth_requirement is AuthRequirement.NOTHING:
-            typer.echo(f"{who} it at {url}; nobody is asked for a token.")
+            typer.echo(f"{who} it at {url}; no token is needed.")
         elif auth_requirement is AuthRequirement.TOKEN_OF_APPLICATION:
             typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
         elif not self.made:
