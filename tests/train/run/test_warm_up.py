@@ -172,7 +172,7 @@ def test_episodes_that_are_too_long_are_left_out(stairs: Sessions, collected: Pa
     with quiet_libraries():
         warm_up(policy, examples, settings, tmp_path / "warm_up", quiet())
         rows = (tmp_path / "warm_up" / "metrics.jsonl").read_text().splitlines()
-        assert len(rows) == -(-len(short) // 8)
+        assert len(rows) == -(-len(short) // settings.sft_batch)
         longest = [example for example in examples if example not in short]
         with pytest.raises(ConfigurationError, match="tokens, and max_context is 16; set a larger max_context"):
             warm_up(make_policy(settings, stairs), longest, settings, tmp_path / "again", quiet())

@@ -377,11 +377,11 @@ class TestSlots:
             assert server.sessions.active_sessions == 0
 
     def test_requests_keep_a_session_alive(self, serve: Serve) -> None:
-        config = ConcurrencyConfig(max_concurrent_envs=1, session_timeout=2)
+        config = ConcurrencyConfig(max_concurrent_envs=1, session_timeout=5)
         server = serve(concurrency_config=config)
         with server.http() as http:
             http.post("/reset")
-            end = time.monotonic() + 3
+            end = time.monotonic() + 6
             while time.monotonic() < end:
                 assert http.get("/state").status_code == 200
 
