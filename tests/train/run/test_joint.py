@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from tests.support.models.chat_models import save_chat_model
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, ServerProcess
 from tests.train.run.test_training import Interruption, assert_same_outcome
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
@@ -25,6 +25,7 @@ from openenv.train.run.joint import open_sessions, training_spec, turns
 from openenv.train.run.report import AFTER, BEFORE, RANDOM, WARMED_UP, score_name
 from openenv.train.run.training import TrainResult, resume, train
 from openenv.train.settings.config import TrainConfig, load_config
+from openenv.train.spec.env_spec import EnvSpec
 
 
 @given(st.dictionaries(st.text(), st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 3))
@@ -40,6 +41,16 @@ def test_turns_are_shared_out_and_spread(shares: dict[str, int], rounds: int) ->
 
 def quiet() -> Console:
     return Console(file=StringIO(), width=100)
+
+
+def test_a_task_is_cut_to_what_reset_takes_while_the_server_is_away() -> None:
+    """Else a run would end with a server that is only starting again, whose sessions go on."""
+    with ServerProcess("counter_server.py", "8", "0", "60") as server:
+        config = TrainConfig(environment=server.url, steps=1, rollouts=2, group_size=2)
+        with open_sessions(config) as sessions, training_spec(config, sessions) as spec:
+            assert isinstance(spec, EnvSpec)
+            server.kill()
+            assert spec.taken({"seed": 1, "split": "train", "colour": "red"}) == {"seed": 1}
 
 
 FIGURES = (RANDOM, BEFORE, sampled(BEFORE), AFTER, sampled(AFTER))

@@ -87,7 +87,8 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
             for name, part in config.parts.items()
         }
         for name, part in config.parts.items():
-            schema = opened[name].client.schemas().get("reset")
+            # The schema is read here even without parameters to check: later, a server may just be starting again.
+            schema = opened[name].reset_schema
             for reset in part.resets:
                 check_reset_parameters(schema, reset, f"reset, for {part.environment}")
         yield opened

@@ -311,7 +311,7 @@ class EnvSpec:
     @cached_property
     def _reset_schema(self) -> Mapping[str, Any] | None:
         """What ``reset`` takes, against which the spec's own parameters have been checked."""
-        schema: Mapping[str, Any] | None = self.client.schemas().get("reset")
+        schema = self.pool.reset_schema
         check_reset_parameters(schema, self._reset, f"EnvSpec({str(self._described_target)!r})")
         if isinstance(self._tasks, Sequence) and not isinstance(self._tasks, str):
             for row in self.rows:

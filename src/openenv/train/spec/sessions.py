@@ -112,6 +112,16 @@ class Sessions:
         sessions.tools = tools
         return sessions
 
+    @cached_property
+    def reset_schema(self) -> Mapping[str, Any] | None:
+        """JSON Schema of what ``reset`` takes; ``None`` where the server has none. Read once from the server.
+
+        Raises:
+            ConnectionFailedError: The server can't be reached.
+        """
+        schema: Mapping[str, Any] | None = self.client.schemas().get("reset")
+        return schema
+
     @classmethod
     def _of(cls, environment: str, client: Client) -> Self:
         if is_url(environment) or is_adapted(environment):

@@ -179,8 +179,9 @@ class TestStart:
             remove_files(path)
         monkeypatch.setattr(JournalClock, "go_on", fail_once)
         if not removed:
-            with pytest.raises(JournalError, match="locked"):
+            with pytest.raises(JournalError, match="locked") as raised:
                 await journal.start()
+            assert raised.value.details["retry_after_s"] > 0  # so a client that attaches comes back
             await journal.start()
         async with asyncio.timeout(60):
             await failed.wait()

@@ -170,7 +170,9 @@ class Journal:
             await asyncio.shield(self._starting)
         except JournalError as error:
             self._fail(error)
-            raise JournalError(f"The journal {self.name} can't be opened: {error.message}") from error
+            raise JournalError(
+                f"The journal {self.name} can't be opened: {error.message}", retry_after_s=RETRY_AFTER_S
+            ) from error
 
     @property
     def is_open(self) -> bool:
