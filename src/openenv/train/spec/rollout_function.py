@@ -14,14 +14,13 @@ from openenv.train.rollout.conversation import ChatTextDialogue, TextDialogue
 from openenv.train.rollout.dialogue import ChatDialogue, PlainDialogue, stop_ids_of
 from openenv.train.rollout.playing import ActionDialogue, Limits, Outcome, play_episodes
 from openenv.train.rollout.tool_dialogue import ToolDialogue, Unreadable, reads_tool_calls
+from openenv.train.spec.interfaces import Spec, Specs
 from openenv.train.spec.tool_environment import EpisodeStep
 from openenv.train.tasks.seeds import derived_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
     from trl.trainer.grpo_trainer import GRPOTrainer
-
-    from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
 
 __all__ = ["ActionForm", "RolloutFunction"]
 
@@ -36,7 +35,7 @@ class RolloutFunction:
     With vLLM the randomness is vLLM's. Of several environments, each plays its prompts of a batch in turn.
 
     Args:
-        spec: The environment and its tasks, or several of them.
+        spec: The environment and its tasks, an `EnvSpec`; or several of them, an `EnvSpecs`.
         actions: How the model acts. ``tools``: by calls in its chat template. ``text``: an answer is the text of one
             action. ``token``: an answer is one token, where each of the environment's actions is one. ``auto`` takes
             tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the bare
@@ -64,7 +63,7 @@ class RolloutFunction:
 
     def __init__(
         self,
-        spec: "EnvSpec | EnvSpecs",
+        spec: Specs,
         *,
         actions: ActionForm = "auto",
         max_action_tokens: int | None = None,
@@ -136,7 +135,7 @@ class _Settings:
 class _EnvironmentRollout:
     """Plays the prompts of one environment."""
 
-    def __init__(self, name: str, spec: "EnvSpec", settings: _Settings, dialogue: ActionDialogue | None) -> None:
+    def __init__(self, name: str, spec: Spec, settings: _Settings, dialogue: ActionDialogue | None) -> None:
         self._name = name
         self._spec = spec
         self._settings = settings

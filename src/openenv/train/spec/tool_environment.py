@@ -22,12 +22,12 @@ from openenv.core.exceptions import (
     RequestRejectedError,
     ServerCapacityError,
 )
+from openenv.train.spec.interfaces import Spec
 from openenv.train.tools.contents import Content, call_content, call_problem, refusal_text
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
     from openenv.core.sync_client import SyncEnvClient
-    from openenv.train.spec.env_spec import EnvSpec
 
 __all__ = ["EPISODE_FAILED", "EPISODE_OVER", "EpisodeStep", "ToolEnvironment", "tool_environment_class"]
 
@@ -75,7 +75,7 @@ class ToolEnvironment:
     nothing.
 
     Args:
-        spec: The environment.
+        spec: The environment, an `EnvSpec`.
 
     Example:
         >>> with EnvSpec("wordle") as spec:  # doctest: +SKIP
@@ -87,12 +87,12 @@ class ToolEnvironment:
 
     _tools: ClassVar[EnvironmentTools]
 
-    def __init__(self, spec: "EnvSpec") -> None:
+    def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._episode = _Episode()
 
     @property
-    def spec(self) -> "EnvSpec":
+    def spec(self) -> Spec:
         """The environment that this is one of."""
         return self._spec
 
