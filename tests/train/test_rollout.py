@@ -46,7 +46,7 @@ class Setting:
         policy = Policy(self.model, NO_TOKENIZER, self.dialogue, self.actions)
         tasks = [{"seed": seed} for seed in seeds]
         generator = torch.Generator().manual_seed(sampling_seed)
-        return policy.play(sessions, config, tasks, temperature=temperature, generator=generator)
+        return policy.play(sessions, config, tasks, temperature=temperature, randomness=generator)
 
     def own_logprobs(self, episode: Episode, temperature: float = 1.0) -> torch.Tensor:
         """The model's log-probability of each completion token, computed at once and without a cache."""

@@ -10,12 +10,12 @@ from tests.support.models.model_server import Message
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.chat_template_utils import parse_response
 
-from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
+from openenv.train.generation.transformers_generator import TransformersGenerator
 
 
 class ServedModel:
-    """A causal language model that answers conversations and continues tokens.
+    """A causal language model that completions conversations and continues tokens.
 
     Args:
         model: The model.
@@ -49,10 +49,10 @@ class ServedModel:
     ) -> list[tuple[list[int], list[float]]]:
         """Continue texts of tokens."""
         with self._lock:
-            decoder = Decoder(self.model, 0, Sampling(temperature))
-            decoder.feed(prompts)
-            answers = decoder.answer([limit] * len(prompts), frozenset(stop_ids))
-        return [(answer.token_ids, answer.logprobs) for answer in answers]
+            generator = TransformersGenerator(self.model, 0, Sampling(temperature))
+            generator.feed(prompts)
+            completions = generator.generate([limit] * len(prompts), frozenset(stop_ids))
+        return [(answer.token_ids, answer.logprobs) for answer in completions]
 
 
 def _with_mappings(messages: Sequence[Mapping[str, Any]]) -> list[Message]:

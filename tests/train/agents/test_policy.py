@@ -45,7 +45,7 @@ def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
         assert {"environment", "ready", "echoed_message", "message_length"} <= set(policy.tokenizer.get_vocab())
         assert policy.dialogue.max_action_tokens == 5
         generator = torch.Generator().manual_seed(1)
-        episodes = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, generator=generator)
+        episodes = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, randomness=generator)
     assert {len(episode.turns) for episode in episodes} == {8}
     assert sum(episode.reward for episode in episodes) > 0
     assert all(turn.problem is None for episode in episodes for turn in episode.turns)
@@ -67,7 +67,7 @@ def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None
     policy.tokenizer.save_pretrained(tmp_path)
     loaded = load_policy(config(), stairs, tmp_path)
     episodes = [
-        each.play(stairs, config(), tasks(*range(8)), temperature=1.0, generator=torch.Generator().manual_seed(1))
+        each.play(stairs, config(), tasks(*range(8)), temperature=1.0, randomness=torch.Generator().manual_seed(1))
         for each in (policy, loaded)
     ]
     assert episodes[0] == episodes[1]

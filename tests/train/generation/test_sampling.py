@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.train.generation.test_decoder import MODEL, VOCABULARY
+from tests.train.generation.test_transformers_generator import MODEL, VOCABULARY
 from transformers import GenerationConfig
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
+from openenv.train.generation.transformers_generator import TransformersGenerator
 
 make_config: Any = GenerationConfig
 
@@ -35,24 +35,24 @@ def own_scores(ids: torch.Tensor, logits: torch.Tensor, **changes: Any) -> torch
     text=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=6),
 )
 def test_every_setting_means_what_it_means_in_transformers(text: list[int], **changes: Any) -> None:
-    decoder = Decoder(MODEL, 0, Sampling().with_changes(changes), torch.Generator().manual_seed(1))
+    generator = TransformersGenerator(MODEL, 0, Sampling().with_changes(changes), torch.Generator().manual_seed(1))
     # Two rows of different lengths: padding is no token that was seen.
-    decoder.feed([text, [*text, 5, 6]])
+    generator.feed([text, [*text, 5, 6]])
     for row in (text, [*text, 5, 6]):
         ids = torch.tensor([row])
         with torch.no_grad():
             logits = MODEL(input_ids=ids).logits[:, -1]
         expected = own_scores(ids, logits, **changes)
-        own = decoder._sampling.logprobs(decoder._logits, decoder._seen)[[text, [*text, 5, 6]].index(row)]
+        own = generator._sampling.logprobs(generator._logits, generator._seen)[[text, [*text, 5, 6]].index(row)]
         torch.testing.assert_close(own, expected[0], rtol=1e-4, atol=1e-4)
-    tokens, logprobs = decoder.sample()
+    tokens, logprobs = generator.sample()
     assert all(logprob > -torch.inf for logprob in logprobs)
-    decoder.keep([1])
-    decoder.feed([[tokens[1]]])
+    generator.keep([1])
+    generator.feed([[tokens[1]]])
     with torch.no_grad():
         ids = torch.tensor([[*text, 5, 6, tokens[1]]])
         expected = own_scores(ids, MODEL(input_ids=ids).logits[:, -1], **changes)
-    own = decoder._sampling.logprobs(decoder._logits, decoder._seen)
+    own = generator._sampling.logprobs(generator._logits, generator._seen)
     torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -64,6 +64,6 @@ def test_a_trainer_s_settings_are_taken() -> None:
     assert Sampling.of(trainer, {"temperature": 0.0}) == Sampling(0.0, 3, 1.0, 0.0, 1.1)
 
 
-def test_settings_of_another_backend_are_refused() -> None:
+def test_settings_of_vllm_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"got best_of, top_q\. Others are for vLLM"):
         Sampling().with_changes({"top_q": 1, "best_of": 2, "top_p": 0.5})

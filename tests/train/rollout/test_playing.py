@@ -1,4 +1,4 @@
-"""The loop of a rollout, with writers, dialogues and environments that do anything: its record is what happened."""
+"""The loop of a rollout, with generators, dialogues and environments that do anything: its record is what happened."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from openenv.core.exceptions import (
     ServerExecutionError,
 )
 from openenv.train.episodes.episode import Episode
-from openenv.train.generation.answers import Answer
+from openenv.train.generation.generator import Completion
 from openenv.train.rollout.playing import Limits, Move, Outcome, play_episodes
 
 STOP = 9
@@ -25,15 +25,15 @@ PAD = 0
 
 @dataclass
 class Row:
-    """One text of a writer, and what it is going to write."""
+    """One text of a generator, and what it is going to write."""
 
     script: list[list[int]]
     text: list[int] = field(default_factory=list)
     wrote: list[int] = field(default_factory=list)
 
 
-class ScriptedWriter:
-    """Writes what it is told, and keeps what it was fed and wrote."""
+class ScriptedGenerator:
+    """Writes a script, and keeps what it was fed and wrote."""
 
     def __init__(self, scripts: Sequence[Sequence[Sequence[int]]]) -> None:
         self.all_rows = [Row([list(answer) for answer in script]) for script in scripts]
@@ -51,15 +51,15 @@ class ScriptedWriter:
             row.text += new
             row.wrote = []
 
-    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
-        answers = []
+    def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
+        completions = []
         for row, limit in zip(self.rows, limits, strict=True):
             assert limit >= 1
             tokens = (row.script.pop(0) if row.script else [1, STOP])[:limit]
             row.text += tokens[:-1]
             row.wrote = tokens
-            answers.append(Answer(tokens, [-float(token) for token in tokens], tokens[-1] in stop_ids))
-        return answers
+            completions.append(Completion(tokens, [-float(token) for token in tokens], tokens[-1] in stop_ids))
+        return completions
 
     def keep(self, rows: Sequence[int]) -> None:
         self.rows = [self.rows[row] for row in rows]
@@ -124,21 +124,23 @@ def play(
     ends: Sequence[int],
     limits: Limits,
     first: Sequence[StepResult[Any] | OpenEnvError] | None = None,
-) -> tuple[list[Episode], list[list[Outcome]], ScriptedWriter]:
+) -> tuple[list[Episode], list[list[Outcome]], ScriptedGenerator]:
     episodes = [Episode.of_task({"seed": number}) for number in range(len(scripts))]
     began = first or [StepResult(observation=0) for _ in scripts]
-    writer, environments = ScriptedWriter(scripts), CountingEnvironments(ends)
-    writer.begin([number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done])
+    generator, environments = ScriptedGenerator(scripts), CountingEnvironments(ends)
+    generator.begin(
+        [number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done]
+    )
     outcomes = play_episodes(
         episodes,
         range(len(scripts)),
         began,
-        writer=writer,
+        generator=generator,
         dialogue=CountingDialogue(),
         step=environments.step,
         limits=limits,
     )
-    return episodes, outcomes, writer
+    return episodes, outcomes, generator
 
 
 ANSWER = st.one_of(
@@ -159,10 +161,10 @@ def test_the_record_is_what_was_fed_and_written(
     games: list[tuple[list[list[int]], int]], max_turns: int, max_context: int, max_completion: int
 ) -> None:
     limits = Limits(max_turns, max_context, max_completion)
-    episodes, outcomes, writer = play([script for script, _ in games], [end for _, end in games], limits)
+    episodes, outcomes, generator = play([script for script, _ in games], [end for _, end in games], limits)
     for number, (episode, done, (_, end)) in enumerate(zip(episodes, outcomes, games, strict=True)):
-        row = writer.all_rows[number]
-        # What the writer was fed and wrote, with the last token, which is fed to nobody.
+        row = generator.all_rows[number]
+        # What the generator was fed and wrote, with the last token, which is fed to nobody.
         assert episode.prompt_ids + episode.completion_ids == [*row.text, row.wrote[-1]]
         assert episode.prompt_ids == [100, 100 + number, 200]
         assert len(episode.completion_ids) == len(episode.logprobs) == len(episode.env_mask)

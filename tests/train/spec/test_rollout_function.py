@@ -21,8 +21,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.generation import backends
-from openenv.train.generation.decoder import Decoder
+from openenv.train.generation import trainer_generator
+from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
 from openenv.train.spec.rollout_function import RolloutFunction
@@ -40,16 +40,16 @@ def call(move: str, name: str = "climb") -> str:
     return f'<tool_call>\n{{"name": "{name}", "arguments": {{"move": "{move}"}}}}\n</tool_call>'
 
 
-class Forced(Decoder):
-    """A decoder that is told what to write; its log-probabilities are the model's."""
+class Forced(TransformersGenerator):
+    """A generator with given completions; its log-probabilities are the model's."""
 
     answers: ClassVar[list[list[int]]] = []
     choice: ClassVar[random.Random] = random.Random(1)
 
-    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> Any:
+    def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> Any:
         self._forced = [self.choice.choice(self.answers)[:limit] for limit in limits]
         self._at = 0
-        return super().answer(limits, stop_ids)
+        return super().generate(limits, stop_ids)
 
     def sample(self, writing: Container[int] | None = None) -> tuple[list[int], list[float]]:
         tokens = [forced[self._at] if self._at < len(forced) else 0 for forced in self._forced]
@@ -63,7 +63,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Callable[[PreTrainedTokenizerFast
     def force(tokenizer: PreTrainedTokenizerFast, answers: Sequence[str]) -> None:
         monkeypatch.setattr(Forced, "answers", [tokenizer.encode(answer) for answer in answers])
         monkeypatch.setattr(Forced, "choice", random.Random(1))
-        monkeypatch.setattr(backends, "Decoder", Forced)
+        monkeypatch.setattr(trainer_generator, "TransformersGenerator", Forced)
 
     return force
 

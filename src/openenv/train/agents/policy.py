@@ -17,8 +17,8 @@ from openenv.train.agents.recording import play_tasks
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
 from openenv.train.agents.tool_policy import CallDialogue, build_call_tokenizer
 from openenv.train.episodes.episode import Episode
-from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
+from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.rollout.conversation import TextDialogue
 from openenv.train.rollout.dialogue import ChatDialogue, Dialogue, PlainDialogue
 from openenv.train.rollout.playing import ActionDialogue, Limits, play_episodes
@@ -69,7 +69,7 @@ class Policy:
         tasks: Sequence[Mapping[str, Any]],
         *,
         temperature: float,
-        generator: "torch.Generator | Sequence[Random]",
+        randomness: "torch.Generator | Sequence[Random]",
     ) -> list[Episode]:
         """Play one episode for each task, all at once, without a trainer.
 
@@ -78,7 +78,7 @@ class Policy:
             config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
             tasks: What each reset is passed, its seed among it.
             temperature: Of sampling; 0 takes the most likely token.
-            generator: Source of randomness, on the model's device; or one for each episode, whose draws then depend on
+            randomness: Source of the draws, on the model's device; or one for each episode, whose draws then depend on
                 no other episode.
 
         Returns:
@@ -96,7 +96,7 @@ class Policy:
                 episodes,
                 [None] * len(tasks),
                 sessions.try_reset(tasks),
-                writer=Decoder(self.model, playing.pad_id, Sampling(temperature), generator),
+                generator=TransformersGenerator(self.model, playing.pad_id, Sampling(temperature), randomness),
                 dialogue=playing,
                 step=sessions.step,
                 limits=Limits(config.max_turns, config.max_context),

@@ -86,7 +86,7 @@ class PolicyEpisodes:
                 self._config,
                 [task for _, task in batch],
                 temperature=self._settings.temperature,
-                generator=draws,
+                randomness=draws,
             )
             for (number, _), episode in zip(batch, episodes, strict=True):
                 yield PlayedEpisode(number, episode, _messages(episode), [])

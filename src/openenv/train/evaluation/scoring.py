@@ -40,7 +40,7 @@ def evaluate_policy(
     episodes: list[Episode] = []
     for tasks in _batches(sessions, config):
         draws = evaluation_draws(config.seed, range(len(episodes), len(episodes) + len(tasks)))
-        episodes += policy.play(sessions, config, tasks, temperature=temperature, generator=draws)
+        episodes += policy.play(sessions, config, tasks, temperature=temperature, randomness=draws)
     return Score.of(episodes, sample_seed)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.generation.backends import backend_of, tokenizer_of
+from openenv.train.generation.trainer_generator import max_context_of, tokenizer_of, trainer_generator
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -55,24 +55,24 @@ def generate_rollout_completions(
     longest = int(changes.pop("max_tokens", trainer.max_completion_length))
     tokenizer = tokenizer_of(trainer)
     prompt_ids = [_prompt_ids(prompt, tokenizer, trainer, as_chat) for prompt in prompts]
-    backend = backend_of(trainer)
-    limits = [min(longest, backend.max_context - len(ids)) for ids in prompt_ids]
+    max_context = max_context_of(trainer)
+    limits = [min(longest, max_context - len(ids)) for ids in prompt_ids]
     if min(limits) < 1:
         raise ConfigurationError(
-            f"A prompt has {max(map(len, prompt_ids))} tokens, and the model takes {backend.max_context} with the "
+            f"A prompt has {max(map(len, prompt_ids))} tokens, and the model takes {max_context} with the "
             "answer: shorten the prompts."
         )
-    with backend.writing(changes) as writer:
-        writer.feed(prompt_ids)
-        answers = writer.answer(limits, frozenset(trainer.eos_token_ids))
+    with trainer_generator(trainer, changes) as generator:
+        generator.feed(prompt_ids)
+        completions = generator.generate(limits, frozenset(trainer.eos_token_ids))
     return [
         {
             "prompt_ids": ids,
-            "completion_ids": answer.token_ids,
-            "logprobs": answer.logprobs,
-            "text": str(tokenizer.decode(answer.token_ids, skip_special_tokens=True)),
+            "completion_ids": completion.token_ids,
+            "logprobs": completion.logprobs,
+            "text": str(tokenizer.decode(completion.token_ids, skip_special_tokens=True)),
         }
-        for ids, answer in zip(prompt_ids, answers, strict=True)
+        for ids, completion in zip(prompt_ids, completions, strict=True)
     ]
 
 

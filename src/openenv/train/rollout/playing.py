@@ -1,7 +1,7 @@
 """The loop of a rollout: many episodes at once, all environments stepped together, answers generated together.
 
-It knows neither models nor environments: a `Writer` writes the answers, a dialogue turns tokens into actions and what
-comes of these into tokens, and sessions do the actions.
+It knows neither models nor environments: a `Generator` writes the answers, a dialogue turns tokens into actions and
+what comes of these into tokens, and sessions do the actions.
 """
 
 import sys
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
 from openenv.train.episodes.episode import Episode, raise_if_most_failed
-from openenv.train.generation.answers import Answer, Writer
+from openenv.train.generation.generator import Completion, Generator
 
 __all__ = ["ActionDialogue", "Limits", "Move", "Outcome", "Stepper", "play_episodes"]
 
@@ -134,7 +134,7 @@ def play_episodes(
     prompts: Sequence[Any],
     first: Sequence[StepResult[Any] | OpenEnvError],
     *,
-    writer: Writer,
+    generator: Generator,
     dialogue: ActionDialogue,
     step: Stepper,
     limits: Limits,
@@ -145,7 +145,7 @@ def play_episodes(
         episodes: Their records, still empty.
         prompts: What the trainer's dataset says of each.
         first: What the reset of each came to.
-        writer: Writes the answers; nothing was fed to it yet.
+        generator: Writes the answers; nothing was fed to it yet.
         dialogue: Turns observations and actions into tokens.
         step: Does actions; the sessions have the numbers of their episodes.
         limits: Where episodes are cut off.
@@ -157,7 +157,7 @@ def play_episodes(
         ConfigurationError: The beginning of an episode leaves no room for an answer.
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    rollout = _Rollout(episodes, writer, dialogue, step, limits)
+    rollout = _Rollout(episodes, generator, dialogue, step, limits)
     rollout.open(prompts, first)
     rollout.run()
     raise_if_most_failed(episodes)
@@ -165,18 +165,18 @@ def play_episodes(
 
 
 class _Rollout:
-    """The state of one batch of episodes. Row ``i`` of the writer belongs to the episode ``playing[i]``."""
+    """The state of one batch of episodes. Row ``i`` of the generator belongs to the episode ``playing[i]``."""
 
     def __init__(
         self,
         episodes: Sequence[Episode],
-        writer: Writer,
+        generator: Generator,
         dialogue: ActionDialogue,
         step: Stepper,
         limits: Limits,
     ) -> None:
         self._episodes = episodes
-        self._writer = writer
+        self._generator = generator
         self._dialogue = dialogue
         self._step = step
         self._limits = limits
@@ -199,14 +199,14 @@ class _Rollout:
             else:
                 self._playing.append(slot)
         if self._playing:
-            self._writer.feed([self._episodes[slot].prompt_ids for slot in self._playing])
+            self._generator.feed([self._episodes[slot].prompt_ids for slot in self._playing])
 
     def run(self) -> None:
         while self._playing:
             limits = [
                 min(self._dialogue.max_action_tokens, self._limits.room(self._episodes[slot])) for slot in self._playing
             ]
-            answers = self._writer.answer(limits, self._dialogue.stop_ids)
+            answers = self._generator.generate(limits, self._dialogue.stop_ids)
             moves = {
                 slot: self._dialogue.read(answer.token_ids) for slot, answer in zip(self._playing, answers, strict=True)
             }
@@ -256,7 +256,7 @@ class _Rollout:
 
     def _continue(
         self,
-        answers: Sequence[Answer],
+        answers: Sequence[Completion],
         moves: Mapping[int, Sequence[Move]],
         outcomes: Mapping[int, Sequence[Outcome]],
     ) -> None:
@@ -275,12 +275,12 @@ class _Rollout:
             # The last token that the model wrote has not been fed yet.
             fed.append([answer.token_ids[-1], *reply])
         if rows and len(rows) < len(self._playing):
-            self._writer.keep(rows)
+            self._generator.keep(rows)
         self._playing = [self._playing[row] for row in rows]
         if rows:
-            self._writer.feed(fed)
+            self._generator.feed(fed)
 
-    def _is_cut(self, answer: Answer) -> bool:
+    def _is_cut(self, answer: Completion) -> bool:
         """Whether an answer ended only because it may have no more tokens."""
         stop_ids = self._dialogue.stop_ids
         full = len(answer.token_ids) >= self._dialogue.max_action_tokens

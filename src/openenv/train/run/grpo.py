@@ -17,7 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.illegal_texts import IllegalTexts
-from openenv.train.generation.backends import backend_of
+from openenv.train.generation.trainer_generator import max_context_of
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
@@ -236,7 +236,7 @@ def _refusal(error: Exception, config: TrainConfig) -> OpenEnvError | None:
 
 
 def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
-    room = backend_of(trainer).max_context
+    room = max_context_of(trainer)
     if config.vllm and room < config.max_context:
         raise ConfigurationError(
             f"max_context is {config.max_context}, and vLLM has room for {room} tokens. Set max_context to {room} at "

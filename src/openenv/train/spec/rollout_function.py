@@ -145,15 +145,14 @@ class _EnvironmentRollout:
 
     def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[dict[str, Any]]:
         """Play one episode for each prompt, and return the fields of each."""
-        from openenv.train.generation.backends import backend_of
+        from openenv.train.generation.trainer_generator import max_context_of, trainer_generator
 
         dialogue = self._given_dialogue or self._dialogue_for(trainer)
-        backend = backend_of(trainer)
         args: Any = trainer.args
-        max_context = min(backend.max_context, self._settings.max_context or sys.maxsize)
+        max_context = min(max_context_of(trainer), self._settings.max_context or sys.maxsize)
         limits = Limits(self._spec.max_turns or sys.maxsize, max_context, args.max_completion_length)
         episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
-        with backend.writing(seed=self._seed(trainer)) as writer:
+        with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
             sessions = self._spec.pool
             first = sessions.try_reset([self._spec.taken(episode.parameters) for episode in episodes])
             for result in first:
@@ -163,7 +162,7 @@ class _EnvironmentRollout:
                 episodes,
                 prompts,
                 first,
-                writer=writer,
+                generator=generator,
                 dialogue=dialogue,
                 step=sessions.step,
                 limits=limits,
@@ -184,7 +183,7 @@ class _EnvironmentRollout:
         return derived_seed(int(trainer.args.seed), "sampling", step, *named, *more)
 
     def _dialogue_for(self, trainer: "GRPOTrainer") -> ActionDialogue:
-        from openenv.train.generation.backends import tokenizer_of
+        from openenv.train.generation.trainer_generator import tokenizer_of
 
         tokenizer = tokenizer_of(trainer)
         # Compared with the tokenizer itself: the id of one that is gone may be another's.

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from transformers import Qwen3ForCausalLM
 
 from openenv.train.agents.tiny import build_model, build_tokenizer
-from openenv.train.generation.decoder import Decoder
 from openenv.train.generation.sampling import Sampling
+from openenv.train.generation.transformers_generator import TransformersGenerator
 
 VOCABULARY = 20
 TOKEN = st.integers(0, VOCABULARY - 1)
@@ -30,8 +30,8 @@ def make_model(layers: int = 2) -> Qwen3ForCausalLM:
 MODEL = make_model()
 
 
-def make_decoder(temperature: float = 1.0, seed: int = 1) -> Decoder:
-    return Decoder(MODEL, 0, Sampling(temperature), torch.Generator().manual_seed(seed))
+def make_generator(temperature: float = 1.0, seed: int = 1) -> TransformersGenerator:
+    return TransformersGenerator(MODEL, 0, Sampling(temperature), torch.Generator().manual_seed(seed))
 
 
 def own_logprobs(tokens: Sequence[int], temperature: float = 1.0) -> torch.Tensor:
@@ -50,31 +50,31 @@ def assert_close(logprob: float, expected: torch.Tensor) -> None:
 def test_rows_of_any_lengths_are_sampled_as_if_each_were_alone(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 4))
     temperature = data.draw(st.sampled_from([0.5, 1.0, 2.0]))
-    decoder = make_decoder(temperature)
+    generator = make_generator(temperature)
     texts: list[list[int]] = [[] for _ in range(count)]
     shortest = 1
     for _ in range(data.draw(st.integers(1, 4))):
         fed = data.draw(st.lists(st.lists(TOKEN, min_size=shortest, max_size=6), min_size=count, max_size=count))
         if not any(fed):
             continue
-        decoder.feed(fed)
+        generator.feed(fed)
         shortest = 0
         texts = [text + new for text, new in zip(texts, fed, strict=True)]
-        tokens, logprobs = decoder.sample()
+        tokens, logprobs = generator.sample()
         for text, token, logprob in zip(texts, tokens, logprobs, strict=True):
             assert_close(logprob, own_logprobs(text, temperature)[token])
         kept = data.draw(st.lists(st.sampled_from(range(count)), min_size=1, unique=True))
-        decoder.keep(kept)
+        generator.keep(kept)
         texts = [texts[row] for row in kept]
         count = len(kept)
 
 
 def test_an_answer_is_what_was_fed_token_by_token() -> None:
-    decoder = make_decoder()
+    generator = make_generator()
     prompts = [[5, 6, 7], [8], [9, 10]]
-    decoder.feed(prompts)
-    answers = decoder.answer([6, 1, 4], stop_ids=frozenset({3}))
-    for prompt, answer, limit in zip(prompts, answers, [6, 1, 4], strict=True):
+    generator.feed(prompts)
+    completions = generator.generate([6, 1, 4], stop_ids=frozenset({3}))
+    for prompt, answer, limit in zip(prompts, completions, [6, 1, 4], strict=True):
         assert 1 <= len(answer.token_ids) == len(answer.logprobs) <= limit
         assert answer.ended == (answer.token_ids[-1] == 3)
         assert 3 not in answer.token_ids[:-1]
@@ -83,24 +83,24 @@ def test_an_answer_is_what_was_fed_token_by_token() -> None:
             expected = own_logprobs(prompt + answer.token_ids[:position])[token]
             assert_close(logprob, expected)
     # The last token was not fed yet: feeding it goes on where the answer ended.
-    decoder.feed([[answer.token_ids[-1], 11] for answer in answers])
-    tokens, logprobs = decoder.sample()
-    for prompt, answer, token, logprob in zip(prompts, answers, tokens, logprobs, strict=True):
+    generator.feed([[answer.token_ids[-1], 11] for answer in completions])
+    tokens, logprobs = generator.sample()
+    for prompt, answer, token, logprob in zip(prompts, completions, tokens, logprobs, strict=True):
         expected = own_logprobs([*prompt, *answer.token_ids, 11])[token]
         assert_close(logprob, expected)
 
 
 def test_every_token_may_stop_an_answer() -> None:
-    decoder = make_decoder()
-    decoder.feed([[5], [6]])
-    answers = decoder.answer([8, 8], frozenset(range(VOCABULARY)))
-    assert [(len(answer.token_ids), answer.ended) for answer in answers] == [(1, True), (1, True)]
+    generator = make_generator()
+    generator.feed([[5], [6]])
+    completions = generator.generate([8, 8], frozenset(range(VOCABULARY)))
+    assert [(len(answer.token_ids), answer.ended) for answer in completions] == [(1, True), (1, True)]
 
 
 def test_temperature_0_takes_the_most_likely_token() -> None:
-    decoder = make_decoder(temperature=0.0)
-    decoder.feed([[5, 6], [7]])
-    tokens, logprobs = decoder.sample()
+    generator = make_generator(temperature=0.0)
+    generator.feed([[5, 6], [7]])
+    tokens, logprobs = generator.sample()
     for text, token, logprob in zip([[5, 6], [7]], tokens, logprobs, strict=True):
         assert token == int(own_logprobs(text).argmax())
         assert logprob == pytest.approx(float(own_logprobs(text).max()), rel=1e-4)
@@ -108,9 +108,9 @@ def test_temperature_0_takes_the_most_likely_token() -> None:
 
 def test_sampling_follows_the_probabilities_and_the_seed() -> None:
     def draws(seed: int) -> list[int]:
-        decoder = make_decoder(seed=seed)
-        decoder.feed([[5, 6]] * 4000)
-        return decoder.sample()[0]
+        generator = make_generator(seed=seed)
+        generator.feed([[5, 6]] * 4000)
+        return generator.sample()[0]
 
     assert draws(1) == draws(1)
     assert draws(1) != draws(2)

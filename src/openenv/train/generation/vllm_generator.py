@@ -1,4 +1,4 @@
-"""Writing with vLLM through TRL's own `VLLMGeneration`: token ids in, token ids and log-probabilities out.
+"""Generating with vLLM through TRL's own `VLLMGeneration`: token ids in, token ids and log-probabilities out.
 
 What was fed and written is sent again in each turn; vLLM's prefix cache keeps that cheap.
 """
@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import OpenEnvError
-from openenv.train.generation.answers import Answer
+from openenv.train.generation.generator import Completion
 
 if TYPE_CHECKING:
     from trl.generation.vllm_generation import VLLMGeneration
 
-__all__ = ["VllmWriter"]
+__all__ = ["VllmGenerator"]
 
-# What the writer itself says in each turn.
+# What the generator itself sets in each turn.
 _OWN = frozenset({"logprobs", "max_tokens", "n"})
 
 
-class VllmWriter:
-    """Writes answers with the vLLM of a trainer, in its process or on a server.
+class VllmGenerator:
+    """Generates with the vLLM of a trainer, in its process or on a server.
 
     Args:
         vllm: The trainer's ``vllm_generation``; its settings of sampling hold.
@@ -44,35 +44,37 @@ class VllmWriter:
         for text, new in zip(self._texts, rows, strict=True):
             text.extend(new)
 
-    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
-        """Let every row write until it ends its answer or reaches its limit.
+    def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
+        """Let every row be written until its completion ends or reaches its limit.
 
-        The last token of an answer is not fed; it belongs to the next `feed`.
+        The last token of a completion is not fed; it belongs to the next `feed`.
 
         Args:
             limits: How many tokens each row may write, at least 1.
-            stop_ids: Tokens that end an answer.
+            stop_ids: Tokens that end a completion.
 
         Returns:
-            One answer for each row.
+            One completion for each row.
 
         Raises:
             OpenEnvError: vLLM wrote nothing, or gave no log-probabilities.
         """
-        answers = [Answer() for _ in limits]
+        completions = [Completion() for _ in limits]
         writing = list(range(len(limits)))
         while writing:
             # vLLM has one limit for all: those who may write more go on in another round.
-            limit = min(limits[row] - len(answers[row].token_ids) for row in writing)
-            texts = [self._texts[row] + answers[row].token_ids for row in writing]
+            limit = min(limits[row] - len(completions[row].token_ids) for row in writing)
+            texts = [self._texts[row] + completions[row].token_ids for row in writing]
             for row, (token_ids, logprobs) in zip(writing, self._written(texts, limit, stop_ids), strict=True):
-                answers[row].token_ids += token_ids
-                answers[row].logprobs += logprobs
-                answers[row].ended = token_ids[-1] in stop_ids or len(token_ids) < limit
-            writing = [row for row in writing if not answers[row].ended and len(answers[row].token_ids) < limits[row]]
-        for text, answer in zip(self._texts, answers, strict=True):
-            text.extend(answer.token_ids[:-1])
-        return answers
+                completions[row].token_ids += token_ids
+                completions[row].logprobs += logprobs
+                completions[row].ended = token_ids[-1] in stop_ids or len(token_ids) < limit
+            writing = [
+                row for row in writing if not completions[row].ended and len(completions[row].token_ids) < limits[row]
+            ]
+        for text, completion in zip(self._texts, completions, strict=True):
+            text.extend(completion.token_ids[:-1])
+        return completions
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop every row but these; the rows are renumbered in the order given."""
@@ -92,13 +94,13 @@ class VllmWriter:
         for text, token_ids, row_logprobs, row_ids in zip(texts, written, logprobs, logprob_ids, strict=True):
             if not token_ids:
                 raise OpenEnvError(f"vLLM wrote nothing after a text of {len(text)} tokens; is its context too small?")
-            count = _answer_length(token_ids, stop_ids)
+            count = _completion_length(token_ids, stop_ids)
             # There may be more than the drawn token's: those of the most likely ones, in the order of their ranks.
             drawn = zip(token_ids[:count], row_logprobs, row_ids, strict=False)
             yield list(token_ids[:count]), [some[ids.index(token)] for token, some, ids in drawn]
 
 
-def _answer_length(token_ids: Sequence[int], stop_ids: frozenset[int]) -> int:
+def _completion_length(token_ids: Sequence[int], stop_ids: frozenset[int]) -> int:
     for number, token in enumerate(token_ids, start=1):
         if token in stop_ids:
             return number

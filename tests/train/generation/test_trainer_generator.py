@@ -1,4 +1,4 @@
-"""What a trainer generates with: its own model here; vLLM is in test_vllm_writer.py."""
+"""What a trainer generates with: its own model here; vLLM is in test_vllm_generator.py."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +12,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.tiny import MAX_POSITIONS, build_model, build_tokenizer
-from openenv.train.generation.answers import Answer
-from openenv.train.generation.backends import TransformersBackend, backend_of, tokenizer_of
+from openenv.train.generation.generator import Completion
+from openenv.train.generation.trainer_generator import max_context_of, tokenizer_of, trainer_generator
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 TOKENIZER = build_tokenizer([], ["a b c d e f g"])
@@ -34,15 +34,15 @@ def trainer(request: pytest.FixtureRequest, tmp_path: Path) -> GRPOTrainer:
     return make_trainer(tmp_path, model, TOKENIZER, activation_checkpointing=request.param == "checkpointing")
 
 
-def answer(trainer: GRPOTrainer, seed: int | None = 1) -> Answer:
-    with backend_of(trainer).writing(seed=seed) as writer:
-        writer.feed([[5, 6, 7]])
-        return writer.answer([20], frozenset())[0]
+def answer(trainer: GRPOTrainer, seed: int | None = 1) -> Completion:
+    with trainer_generator(trainer, seed=seed) as generator:
+        generator.feed([[5, 6, 7]])
+        return generator.generate([20], frozenset())[0]
 
 
 def fail_within(trainer: GRPOTrainer) -> None:
     model: Any = trainer.model
-    with backend_of(trainer).writing():
+    with trainer_generator(trainer):
         assert not model.training
         raise ZeroDivisionError
 
@@ -73,9 +73,7 @@ def test_the_model_is_left_as_it_was(trainer: GRPOTrainer) -> None:
 
 
 def test_the_context_is_the_model_s(trainer: GRPOTrainer) -> None:
-    backend = backend_of(trainer)
-    assert isinstance(backend, TransformersBackend)
-    assert backend.max_context == MAX_POSITIONS
+    assert max_context_of(trainer) == MAX_POSITIONS
     assert tokenizer_of(trainer) is trainer.processing_class
 
 
@@ -86,11 +84,11 @@ def test_weights_that_processes_gather_in_each_forward_pass_are_refused(
     trainer = make_trainer(tmp_path, build_model(TOKENIZER), TOKENIZER)
     monkeypatch.setattr(trainer, "is_fsdp_enabled", True)
     with pytest.raises(ConfigurationError, match="divided by FSDP"):
-        backend_of(trainer)
+        trainer_generator(trainer)
 
     monkeypatch.setattr(trainer, "is_fsdp_enabled", False)
     monkeypatch.setattr(type(trainer.accelerator.state), "deepspeed_plugin", SimpleNamespace(zero_stage=3))
-    backend_of(trainer)  # TRL gathers the whole of them once
+    trainer_generator(trainer)  # TRL gathers the whole of them once
     monkeypatch.setattr(trainer.args, "ds3_gather_for_generation", False)
     with pytest.raises(ConfigurationError, match="ds3_gather_for_generation=True"):
-        backend_of(trainer)
+        trainer_generator(trainer)

@@ -9,15 +9,15 @@ import torch
 from tests.support.models.served_model import ServedModel
 from tests.support.models.trainers import IGNORED, make_vllm_trainer
 from tests.support.servers import RunningServer
-from tests.train.generation.test_decoder import MODEL, assert_close, own_logprobs
+from tests.train.generation.test_transformers_generator import MODEL, assert_close, own_logprobs
 from transformers import PreTrainedTokenizerFast
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
-from openenv.train.generation.answers import Answer
-from openenv.train.generation.backends import VllmBackend, backend_of
-from openenv.train.generation.vllm_writer import VllmWriter
+from openenv.train.generation.generator import Completion
+from openenv.train.generation.trainer_generator import trainer_generator
+from openenv.train.generation.vllm_generator import VllmGenerator
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec
 from openenv.train.spec.rollout_function import RolloutFunction
@@ -37,7 +37,7 @@ def set_up(mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
         yield made
 
 
-def assert_written(prompt: list[int], answer: Answer, limit: int, stop: int) -> None:
+def assert_written(prompt: list[int], answer: Completion, limit: int, stop: int) -> None:
     """Check an answer's form, and its log-probabilities against the model."""
     assert 1 <= len(answer.token_ids) == len(answer.logprobs) <= limit
     assert answer.ended == (answer.token_ids[-1] == stop)
@@ -49,18 +49,18 @@ def assert_written(prompt: list[int], answer: Answer, limit: int, stop: int) -> 
 
 def test_answers_are_exact_over_turns_and_rows_that_fall_out(set_up: Any) -> None:
     trainer, _ = set_up
-    writer = VllmWriter(trainer.vllm_generation)
+    generator = VllmGenerator(trainer.vllm_generation)
     texts, limits = [[5, 6, 7], [8], [9, 10]], [6, 1, 4]
-    writer.feed(texts)
+    generator.feed(texts)
     for kept in ([2, 0], [1]):
-        answers = writer.answer(limits, frozenset({3}))
-        for text, answer, limit in zip(texts, answers, limits, strict=True):
+        completions = generator.generate(limits, frozenset({3}))
+        for text, answer, limit in zip(texts, completions, limits, strict=True):
             assert_written(text, answer, limit, 3)
-        writer.keep(kept)
-        writer.feed([[answers[row].token_ids[-1], 11] for row in kept])
-        texts = [texts[row] + answers[row].token_ids + [11] for row in kept]
+        generator.keep(kept)
+        generator.feed([[completions[row].token_ids[-1], 11] for row in kept])
+        texts = [texts[row] + completions[row].token_ids + [11] for row in kept]
         limits = [limits[row] for row in kept]
-    (answer,) = writer.answer([5], frozenset({3}))
+    (answer,) = generator.generate([5], frozenset({3}))
     assert_written(texts[0], answer, 5, 3)
 
 
@@ -68,9 +68,9 @@ def test_the_trainer_s_settings_hold_and_stay(set_up: Any) -> None:
     trainer, _ = set_up
     vllm = trainer.vllm_generation
     vllm.generation_kwargs = {"n": 4, "max_tokens": 99, "top_p": 0.9, "stop_token_ids": [4]}
-    writer = VllmWriter(vllm)
-    writer.feed([[5]])
-    (answer,) = writer.answer([3], frozenset({3}))
+    generator = VllmGenerator(vllm)
+    generator.feed([[5]])
+    (answer,) = generator.generate([3], frozenset({3}))
     assert len(answer.token_ids) <= 3
     assert vllm.generation_kwargs == {"n": 4, "max_tokens": 99, "top_p": 0.9, "stop_token_ids": [4]}
     assert vllm.max_completion_length == 12
@@ -79,20 +79,20 @@ def test_the_trainer_s_settings_hold_and_stay(set_up: Any) -> None:
 def test_a_model_that_writes_nothing_is_an_error(set_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, served = set_up
     monkeypatch.setattr(served, "written", lambda prompts, *_: [([], []) for _ in prompts])
-    writer = VllmWriter(trainer.vllm_generation)
-    writer.feed([[5, 6]])
+    generator = VllmGenerator(trainer.vllm_generation)
+    generator.feed([[5, 6]])
     with pytest.raises(OpenEnvError, match=r"wrote nothing after a text of 2 tokens"):
-        writer.answer([3], frozenset())
+        generator.generate([3], frozenset())
 
 
 def test_log_probabilities_are_needed(set_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, _ = set_up
     vllm = trainer.vllm_generation
     monkeypatch.setattr(vllm, "generate", lambda **_: ([[5]], [[6]], None, None))
-    writer = VllmWriter(vllm)
-    writer.feed([[5]])
+    generator = VllmGenerator(vllm)
+    generator.feed([[5]])
     with pytest.raises(OpenEnvError, match="gave no log-probabilities"):
-        writer.answer([1], frozenset())
+        generator.generate([1], frozenset())
 
 
 def stairs_setting() -> tuple[Any, PreTrainedTokenizerFast]:
@@ -149,10 +149,10 @@ def test_training_sees_what_was_sampled(
 
 def test_several_processes_in_step_are_refused(set_up: Any, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, _ = set_up
-    assert isinstance(backend_of(trainer), VllmBackend)
+    trainer_generator(trainer)
     monkeypatch.setattr(type(trainer.accelerator), "num_processes", 2)
     if mode == "colocate":
-        assert isinstance(backend_of(trainer), VllmBackend)
+        trainer_generator(trainer)
         trainer.vllm_generation.tensor_parallel_size = 2
     with pytest.raises(ConfigurationError, match="cannot share vLLM between 2 training processes"):
-        backend_of(trainer)
+        trainer_generator(trainer)

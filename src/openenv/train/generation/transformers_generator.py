@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import DynamicCache
 
-from openenv.train.generation.answers import Answer
+from openenv.train.generation.generator import Completion
 from openenv.train.generation.sampling import Sampling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["Decoder"]
+__all__ = ["TransformersGenerator"]
 
 
-class Decoder:
+class TransformersGenerator:
     """Feeds tokens to a causal language model for several rows and samples what follows.
 
     Each row is a text of its own. Rows may be fed different numbers of tokens: shorter ones are padded on the left,
@@ -26,7 +26,7 @@ class Decoder:
         model: A causal language model of ``transformers``, with a cache that grows (`DynamicCache`).
         pad_id: A token to pad with; it is never attended to.
         sampling: The distribution that tokens are drawn from.
-        generator: Source of randomness: for all rows one on the model's device; or one for each row, whose draws are
+        randomness: Source of the draws: for all rows one on the model's device; or one for each row, whose draws are
             then the same whatever other rows there are; ``None`` for torch's own.
     """
 
@@ -35,12 +35,12 @@ class Decoder:
         model: "PreTrainedModel",
         pad_id: int,
         sampling: Sampling,
-        generator: torch.Generator | Sequence[Random] | None = None,
+        randomness: torch.Generator | Sequence[Random] | None = None,
     ) -> None:
         self._model = model
         self._pad_id = pad_id
         self._sampling = sampling
-        self._generator = generator
+        self._randomness = randomness
         self._cache = DynamicCache(config=model.config)
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
         self._logits = torch.zeros((0, 0), device=model.device)
@@ -91,29 +91,31 @@ class Decoder:
             tokens = self._drawn(logprobs.exp(), writing)
         return tokens.squeeze(1).tolist(), logprobs.gather(1, tokens).squeeze(1).tolist()
 
-    def answer(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Answer]:
-        """Let every row write until it ends its answer or reaches its limit.
+    def generate(self, limits: Sequence[int], stop_ids: frozenset[int]) -> list[Completion]:
+        """Let every row be written until its completion ends or reaches its limit.
 
-        The last token of an answer is not fed; it belongs to the next `feed`.
+        The last token of a completion is not fed; it belongs to the next `feed`.
 
         Args:
             limits: How many tokens each row may write, at least 1.
-            stop_ids: Tokens that end an answer.
+            stop_ids: Tokens that end a completion.
 
         Returns:
-            One answer for each row.
+            One completion for each row.
         """
-        answers = [Answer() for _ in limits]
+        completions = [Completion() for _ in limits]
         writing = list(range(len(limits)))
         while True:
             tokens, logprobs = self.sample(set(writing))
             for row in writing:
-                answers[row].token_ids.append(tokens[row])
-                answers[row].logprobs.append(logprobs[row])
-                answers[row].ended = tokens[row] in stop_ids
-            writing = [row for row in writing if not answers[row].ended and len(answers[row].token_ids) < limits[row]]
+                completions[row].token_ids.append(tokens[row])
+                completions[row].logprobs.append(logprobs[row])
+                completions[row].ended = tokens[row] in stop_ids
+            writing = [
+                row for row in writing if not completions[row].ended and len(completions[row].token_ids) < limits[row]
+            ]
             if not writing:
-                return answers
+                return completions
             still = set(writing)
             self.feed([[tokens[row]] if row in still else [] for row in range(len(limits))])
 
@@ -125,15 +127,15 @@ class Decoder:
         self._mask = self._mask[index]
         self._logits = self._logits[index]
         self._seen = None if self._seen is None else self._seen[index]
-        if isinstance(self._generator, Sequence):
-            self._generator = [self._generator[row] for row in rows]
+        if isinstance(self._randomness, Sequence):
+            self._randomness = [self._randomness[row] for row in rows]
 
     def _drawn(self, probabilities: torch.Tensor, writing: Container[int] | None) -> torch.Tensor:
-        generator = self._generator
-        if not isinstance(generator, Sequence):
-            return torch.multinomial(probabilities, 1, generator=generator)
-        wanted = range(len(generator)) if writing is None else writing
-        draws = [own.random() if row in wanted else 0.5 for row, own in enumerate(generator)]
+        randomness = self._randomness
+        if not isinstance(randomness, Sequence):
+            return torch.multinomial(probabilities, 1, generator=randomness)
+        wanted = range(len(randomness)) if writing is None else writing
+        draws = [own.random() if row in wanted else 0.5 for row, own in enumerate(randomness)]
         cumulated = probabilities.double().cumsum(dim=-1)
         heights = torch.tensor(draws, dtype=torch.double, device=cumulated.device).unsqueeze(1) * cumulated[:, -1:]
         return torch.searchsorted(cumulated, heights, right=True).clamp(max=cumulated.shape[1] - 1)
