@@ -68,3 +68,11 @@ def test_a_packages_player_is_scored(jackdaws: Path, eval_episodes: int) -> None
     # "Jackdaw Env environment ready!" has 30 letters: first three, then four.
     assert score.mean_reward == pytest.approx(0.7)
     assert score.standard_error == pytest.approx(0.0)
+
+
+def test_the_random_player_says_the_same_from_the_same_seed(jackdaws: Path) -> None:
+    settings = config(eval_episodes=2, max_turns=2)
+    with Sessions.open(str(jackdaws), 2) as sessions:
+        policy = make_policy(settings, sessions)
+        first, again = (evaluate_random_player(policy, sessions, settings) for _ in range(2))
+    assert first == again

@@ -27,7 +27,7 @@ def evaluate_policy(
     """Score a language model, as ``openenv eval`` scores the model of a run.
 
     Args:
-        policy: The model and its dialogue.
+        policy: The model and its renderer.
         sessions: The environment.
         config: Says how many episodes, and at which temperature (its ``sampled_temperature``).
         sample_seed: Seed of the episode to keep as the score's sample; ``None`` for the one that went worst.
@@ -46,7 +46,8 @@ def evaluate_policy(
 
 def evaluate_random_player(policy: Policy, sessions: Sessions, config: TrainConfig) -> Score:
     """Score a player that chooses legal actions at random."""
-    words = [word for word in policy.tokenizer.get_vocab() if word.isalnum()] if config.is_tiny else ()
+    # A vocabulary comes in another order each time.
+    words = sorted(word for word in policy.tokenizer.get_vocab() if word.isalnum()) if config.is_tiny else ()
     tools = sessions.tools
     if tools is not None:
         return _evaluate(lambda seed: RandomToolPlayer(tools, derived_seed(seed, "random player")), sessions, config)
