@@ -44,16 +44,17 @@ def test_each_folder_of_the_server_has_its_row() -> None:
     assert {row[0].strip("`") for row in rows("The folders of the server")} == folders
 
 
-def test_each_word_is_in_the_code() -> None:
-    words = rows("The words")
+@pytest.mark.parametrize(("heading", "package"), [("The words", "core"), ("The words of training", "train")])
+def test_each_word_is_in_the_code(heading: str, package: str) -> None:
+    words = rows(heading)
     assert words
     for _, _, where in words:
         module, _, name = where.strip("`").rpartition(".")
-        assert hasattr(importlib.import_module(f"openenv.core.{module}"), name), where
+        assert hasattr(importlib.import_module(f"openenv.{package}.{module}"), name), where
 
 
 def test_no_word_has_two_rows() -> None:
-    words = [word for word, *_ in rows("The words")]
+    words = [word for heading in ("The words", "The words of training") for word, *_ in rows(heading)]
     assert len(words) == len(set(words))
 
 
@@ -62,13 +63,14 @@ def test_no_word_has_two_rows() -> None:
     [
         ("Words that are not used", (SERVER, ROOT / "wire", ROOT / "schema")),
         ("Words that the client does not use", (ROOT / "client",)),
+        ("Words that training does not use", (ROOT.parent / "train",)),
     ],
 )
 def test_words_that_are_not_used_are_not_used(heading: str, folders: tuple[Path, ...]) -> None:
     unused = [word for row in rows(heading) for word in row[0].split(", ")]
     assert unused
     found = [
-        (str(file.relative_to(ROOT)), name)
+        (str(file.relative_to(ROOT.parent)), name)
         for folder in folders
         for file in sorted(folder.rglob("*.py"))
         for name in names_in(file)

@@ -16,20 +16,23 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerExec
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.dialogue import ChatDialogue, Dialogue, PlainDialogue
+from openenv.train.rollout.chat_renderer import ChatRenderer
+from openenv.train.rollout.plain_renderer import PlainRenderer
+from openenv.train.rollout.play import MoveResult
+from openenv.train.rollout.renderer import Renderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
 
 SEEDS = list(range(12))
-NO_TOKENIZER: Any = None  # the dialogue has it
+NO_TOKENIZER: Any = None  # the renderer has it
 
 
 class Setting:
-    """A model with its dialogue, and what plays it."""
+    """A model with its renderer, and what plays it."""
 
-    def __init__(self, model: PreTrainedModel, dialogue: Dialogue, actions: ActionText) -> None:
+    def __init__(self, model: PreTrainedModel, renderer: Renderer, actions: ActionText) -> None:
         self.model = model
-        self.dialogue = dialogue
+        self.renderer = renderer
         self.actions = actions
 
     def play(
@@ -43,7 +46,7 @@ class Setting:
         sampling_seed: int = 1,
     ) -> list[Episode]:
         config = TrainConfig(environment=sessions.name, max_turns=max_turns, max_context=max_context)
-        policy = Policy(self.model, NO_TOKENIZER, self.dialogue, self.actions)
+        policy = Policy(self.model, NO_TOKENIZER, self.renderer, self.actions)
         tasks = [{"seed": seed} for seed in seeds]
         generator = torch.Generator().manual_seed(sampling_seed)
         return policy.play(sessions, config, tasks, temperature=temperature, randomness=generator)
@@ -60,17 +63,20 @@ class Setting:
     def assert_exact(self, episode: Episode, temperature: float = 1.0) -> None:
         """Check an episode's tokens against its turns, and its log-probabilities against the model."""
         assert len(episode.completion_ids) == len(episode.logprobs) == len(episode.env_mask)
-        assert episode.prompt_ids == self.dialogue.opening(episode.turns[0].observation)
+        assert episode.prompt_ids == self.renderer.opening(None, episode.turns[0].observation)
         runs = [
             (mask, [token for _, token in run]) for mask, run in groupby(self._masked(episode), lambda pair: pair[0])
         ]
         written = [tokens for mask, tokens in runs if mask == 1]
         fed = [tokens for mask, tokens in runs if mask == 0]
         assert [mask for mask, _ in runs] == [1, 0] * (len(written) - 1) + [1]
-        assert [self.dialogue.action_text(tokens) for tokens in written] == [turn.action for turn in episode.turns]
-        assert all(len(tokens) <= self.dialogue.max_action_tokens for tokens in written)
+        assert [move.text for tokens in written for move in self.renderer.read(tokens)] == [
+            turn.action for turn in episode.turns
+        ]
+        assert all(len(tokens) <= self.renderer.max_action_tokens for tokens in written)
         for tokens, reply, before, after in zip(written, fed, episode.turns, episode.turns[1:], strict=False):
-            assert reply == self.dialogue.between(tokens, after.observation, before.problem)
+            (move,) = self.renderer.read(tokens)
+            assert reply == self.renderer.reply(tokens, [MoveResult(move, after.observation, before.problem)])
         mask = torch.tensor(episode.env_mask)
         own = self.own_logprobs(episode, temperature) * mask
         torch.testing.assert_close(torch.tensor(episode.logprobs), own, rtol=1e-3, atol=1e-4)
@@ -79,10 +85,10 @@ class Setting:
         return list(zip(episode.env_mask, episode.completion_ids, strict=True))
 
 
-def tiny_setting(sessions: Sessions) -> Setting:
-    actions = ActionText(sessions.action, "up")
+def tiny_setting(sessions: Sessions, fallback: str = "up") -> Setting:
+    actions = ActionText(sessions.action, fallback)
     tokenizer = build_tokenizer(actions.choices, ["step and of"])
-    return Setting(build_model(tokenizer, layers=2, seed=1), PlainDialogue(tokenizer, actions, 4), actions)
+    return Setting(build_model(tokenizer, layers=2, seed=1), PlainRenderer(tokenizer, actions, 4), actions)
 
 
 def chat_setting(sessions: Sessions, folder: Path, template: str = CHATML) -> Setting:
@@ -91,7 +97,7 @@ def chat_setting(sessions: Sessions, folder: Path, template: str = CHATML) -> Se
     tokenizer = AutoTokenizer.from_pretrained(source)
     model = AutoModelForCausalLM.from_pretrained(source)
     actions = ActionText(sessions.action, "up")
-    return Setting(model, ChatDialogue(tokenizer, model, actions.instructions(), 6), actions)
+    return Setting(model, ChatRenderer(tokenizer, model, actions, actions.instructions(), 6), actions)
 
 
 @pytest.fixture(params=["tiny", "chat", "thinking chat"])
@@ -144,10 +150,10 @@ def test_refused_and_illegal_actions_are_told_apart_from_legal_ones(stairs: Sess
 
 
 def test_an_illegal_action_counts_as_the_fallback(stairs: Sessions) -> None:
-    setting = tiny_setting(stairs)
-    waits, climbs, sleeps = (ActionText(stairs.action, fallback) for fallback in ("wait", "up", "fall asleep"))
-    for actions, progress in ((waits, 0.0), (climbs, 0.25), (sleeps, 0.0)):
-        episodes = Setting(setting.model, setting.dialogue, actions).play(stairs, max_turns=1)
+    for fallback, progress in (("wait", 0.0), ("up", 0.25), ("fall asleep", 0.0)):
+        setting = tiny_setting(stairs, fallback)
+        actions = setting.actions
+        episodes = setting.play(stairs, max_turns=1)
         rewards = {turn.reward for episode in episodes for turn in episode.turns if turn.action not in actions.choices}
         assert rewards == {progress}
 

@@ -14,7 +14,7 @@ from tests.support.models.bigram_models import bigram_model
 from tests.support.servers import RunningServer, eventually
 
 from openenv.core.generic_client import GenericEnvClient
-from openenv.train.agents.api_player import ApiPlayer
+from openenv.train.agents.api_agent import ApiAgent
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.tools.environment_tools import EnvironmentTools
 
@@ -65,10 +65,10 @@ def is_healthy(port: int) -> bool:
 
 
 def test_a_served_model_plays_by_tool_calls(stairs_server: RunningServer, climber: Path, address: str) -> None:
-    player = ApiPlayer(str(climber), base_url=address, concurrency=4, max_tokens=16, temperature=1.0, max_turns=30)
+    agent = ApiAgent(str(climber), base_url=address, concurrency=4, max_tokens=16, temperature=1.0, max_turns=30)
     tasks: list[dict[str, Any]] = [{"seed": seed} for seed in range(8)]
     with GenericEnvClient(base_url=stairs_server.url, capacity_wait_s=30.0).sync() as client:
-        episodes = sorted(player.episodes(client, tasks), key=lambda played: played.index)
+        episodes = sorted(agent.episodes(client, tasks), key=lambda played: played.index)
     assert [played.episode.error for played in episodes] == [None] * 8
     turns = [turn for played in episodes for turn in played.episode.turns]
     assert {turn.action for turn in turns} == {f'climb {{"move": {move}}}' for move in MOVES}

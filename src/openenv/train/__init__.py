@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from openenv.train.agents.api_agent import ApiAgent as ApiAgent
     from openenv.train.agents.api_player import ApiPlayer as ApiPlayer
     from openenv.train.agents.policy import Policy as Policy
     from openenv.train.agents.policy import make_policy as make_policy
@@ -36,6 +37,7 @@ else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "openenv.train.agents.api_agent": ("ApiAgent",),
             "openenv.train.agents.api_player": ("ApiPlayer",),
             "openenv.train.dataset.collecting": ("CollectResult", "collect"),
             "openenv.train.settings.config": ("TrainConfig", "load_config"),

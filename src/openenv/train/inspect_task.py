@@ -26,20 +26,18 @@ from inspect_ai.model import (
 )
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.tool import ToolCall, ToolInfo, ToolParams
+from inspect_ai.tool import ToolInfo, ToolParams
 from inspect_ai.util import registry_info
 
 from openenv.auto.making import make
-from openenv.core.client_types import StepResult
-from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.agents.api_player import to_openai
-from openenv.train.episodes.episode import Episode
+from openenv.train.agents.api_agent import to_openai
+from openenv.train.rollout.tool_play import ToolPlay
 from openenv.train.spec.sessions import CAPACITY_WAIT_S
-from openenv.train.spec.tool_environment import EPISODE_FAILED, EPISODE_OVER
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
-from openenv.train.tools.contents import call_content, call_problem, refusal_text
+from openenv.train.tools.contents import Content as ShownContent
+from openenv.train.tools.contents import call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["play"]
@@ -143,69 +141,36 @@ class _Play:
         tools = await self._arena.tools()
         session = await run_sync(self._arena.client().new_session)
         try:
-            game = _Game(session, tools, state.metadata["task"], self._max_turns)
-            await self._play(game, state, [_tool_info(schema) for schema in tools.schemas()])
+            play = ToolPlay(state.metadata["task"], session, tools, max_turns=self._max_turns)
+            await self._play(play, state, [_tool_info(schema) for schema in tools.schemas()])
         finally:
             await run_sync(session.close)
-        if game.episode.error is not None:
-            raise game.episode.error
+        episode = play.episode
+        if episode.error is not None:
+            raise episode.error
         state.metadata[EPISODE] = {
-            "reward": game.episode.reward,
-            "rewards": [turn.reward for turn in game.episode.turns],
-            "illegal_actions": game.episode.illegal_actions,
-            "done": game.episode.done,
+            "reward": episode.reward,
+            "rewards": [turn.reward for turn in episode.turns],
+            "illegal_actions": episode.illegal_actions,
+            "done": episode.done,
         }
         return state
 
-    async def _play(self, game: "_Game", state: TaskState, tools: list[ToolInfo]) -> None:
-        opening = await run_sync(game.begin)
+    async def _play(self, play: ToolPlay, state: TaskState, tools: list[ToolInfo]) -> None:
+        opening = _content(call_content(await run_sync(play.reset)))
         system = [] if self._system_prompt is None else [ChatMessageSystem(content=self._system_prompt)]
         messages: list[ChatMessage] = [*system, ChatMessageUser(content=opening)]
         state.messages = messages
-        while not game.is_over():
+        while not play.is_over:
             state.output = await get_model().generate(state.messages, tools=tools)
             state.messages.append(state.output.message)
             calls = state.output.message.tool_calls or []
             for call in calls:
-                content = await run_sync(game.call, call)
+                shown = await run_sync(play.call, call.function, call.arguments, call.parse_error)
+                content = _content(shown)
                 state.messages.append(ChatMessageTool(content=content, tool_call_id=call.id, function=call.function))
             if not calls:
                 return
-
-
-class _Game:
-    """One episode; its methods block."""
-
-    def __init__(self, session: Client, tools: EnvironmentTools, task: Mapping[str, Any], max_turns: int) -> None:
-        self.episode = Episode.of_task(task)
-        self._session = session
-        self._tools = tools
-        self._max_turns = max_turns
-
-    def begin(self) -> str | list[Content]:
-        result = self._session.reset(**self.episode.parameters)
-        self.episode.done = result.done
-        return _content(result)
-
-    def is_over(self) -> bool:
-        return self.episode.is_over(self._max_turns)
-
-    def call(self, call: ToolCall) -> str | list[Content]:
-        if self.is_over():
-            return EPISODE_OVER
-        text = f"{call.function} {json.dumps(call.arguments)}"
-        try:
-            if call.parse_error:
-                raise InvalidRequestError(call.parse_error)
-            outcome: StepResult[Any] = self._session.step(self._tools.action(call.function, call.arguments))
-        except InvalidRequestError as error:
-            self.episode.add_turn("", text, None, error.message)
-            return refusal_text(error)
-        except OpenEnvError as error:
-            self.episode.add_turn("", text, error)
-            return refusal_text(error) if isinstance(error, RequestRejectedError) else EPISODE_FAILED
-        self.episode.add_turn("", text, outcome, call_problem(outcome))
-        return _content(outcome)
 
 
 @scorer(metrics={"reward": [mean(), stderr()], "success": [mean(), stderr()]})
@@ -252,8 +217,8 @@ def _plain_types(schema: Any) -> Any:
     return written
 
 
-def _content(result: StepResult[Any]) -> str | list[Content]:
-    (message,) = to_openai([{"role": "user", "content": call_content(result)}])
+def _content(shown: ShownContent) -> str | list[Content]:
+    (message,) = to_openai([{"role": "user", "content": shown}])
     if isinstance(message["content"], str):
         return message["content"]
     return [_block(block) for block in message["content"]]

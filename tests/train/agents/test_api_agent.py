@@ -21,7 +21,7 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerExecutionError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.train.agents.api_player import ApiPlayer, PlayedEpisode, to_openai
+from openenv.train.agents.api_agent import ApiAgent, PlayedEpisode, to_openai
 from openenv.train.agents.tiny import build_model
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.tools.environment_tools import EnvironmentTools
@@ -56,8 +56,8 @@ def play(
     client: Client, server: ModelServer, tasks: list[dict[str, Any]] = SEEDS, **settings: Any
 ) -> list[PlayedEpisode]:
     with RunningServer(server.app) as running:
-        player = ApiPlayer("tiny", base_url=f"{running.url}/v1", **settings)
-        return sorted(player.episodes(client, tasks), key=lambda played: played.index)
+        agent = ApiAgent("tiny", base_url=f"{running.url}/v1", **settings)
+        return sorted(agent.episodes(client, tasks), key=lambda played: played.index)
 
 
 def test_every_task_is_played_to_its_end_by_tool_calls(stairs_client: Client) -> None:
@@ -215,19 +215,19 @@ def test_the_tiny_model_behind_the_api(stairs_client: Client) -> None:
 def test_a_server_that_is_not_there_is_an_error(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openai, "DEFAULT_MAX_RETRIES", 0)
     with pytest.raises(ConnectionFailedError, match=r"There is no answer from http://127\.0\.0\.1:9/v1"):
-        list(ApiPlayer("tiny", base_url="http://127.0.0.1:9/v1").episodes(stairs_client, SEEDS))
+        list(ApiAgent("tiny", base_url="http://127.0.0.1:9/v1").episodes(stairs_client, SEEDS))
 
 
 def test_a_server_that_refuses_is_an_error(stairs_client: Client) -> None:
     with RunningServer(ModelServer(climb).app) as running:
-        player = ApiPlayer("tiny", base_url=f"{running.url}/v2")
+        agent = ApiAgent("tiny", base_url=f"{running.url}/v2")
         with pytest.raises(ConfigurationError, match=r"The server of tiny at .*/v2/ answers: "):
-            list(player.episodes(stairs_client, SEEDS))
+            list(agent.episodes(stairs_client, SEEDS))
 
 
 def test_leaving_early_ends_what_is_under_way(stairs_client: Client, stairs_server: RunningServer) -> None:
     with RunningServer(ModelServer(climb).app) as running:
-        playing = ApiPlayer("tiny", base_url=f"{running.url}/v1").episodes(stairs_client, SEEDS)
+        playing = ApiAgent("tiny", base_url=f"{running.url}/v1").episodes(stairs_client, SEEDS)
         next(playing)
         playing.close()  # type: ignore[attr-defined]
     stairs_server.wait_for_sessions(0)
@@ -240,7 +240,7 @@ def test_no_tasks_are_no_episodes(stairs_client: Client) -> None:
 @pytest.mark.parametrize("wrong", [{"actions": "moves"}, {"concurrency": 0}, {"max_turns": 0}])
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Expected"):
-        ApiPlayer("tiny", base_url="http://127.0.0.1:9/v1", **wrong)
+        ApiAgent("tiny", base_url="http://127.0.0.1:9/v1", **wrong)
 
 
 class Look(Action):

@@ -10,7 +10,8 @@ from tests.support.models.chat_models import save_chat_model
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import load_policy, make_policy
-from openenv.train.rollout.dialogue import ChatDialogue, PlainDialogue
+from openenv.train.rollout.chat_renderer import ChatRenderer
+from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.sessions import Sessions
 
@@ -25,7 +26,7 @@ def tasks(*seeds: int) -> list[dict[str, int]]:
 
 def test_the_tiny_policy_speaks_the_environments_words(stairs: Sessions) -> None:
     policy = make_policy(config(), stairs)
-    assert isinstance(policy.dialogue, PlainDialogue)
+    assert isinstance(policy.renderer, PlainRenderer)
     words = sorted(policy.tokenizer.get_vocab(), key=policy.tokenizer.get_vocab().__getitem__)
     # "and" is said on the way only: the vocabulary comes from episodes that were played.
     assert words[13:] == ["up", "wait", "fall", "asleep", "step", "of", "and", "fall asleep"]
@@ -43,7 +44,7 @@ def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
     with Sessions.open(str(folder), 4) as sessions:
         policy = make_policy(config(max_action_tokens=5), sessions)
         assert {"environment", "ready", "echoed_message", "message_length"} <= set(policy.tokenizer.get_vocab())
-        assert policy.dialogue.max_action_tokens == 5
+        assert policy.renderer.max_action_tokens == 5
         generator = torch.Generator().manual_seed(1)
         episodes = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, randomness=generator)
     assert {len(episode.turns) for episode in episodes} == {8}
@@ -75,8 +76,8 @@ def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None
 
 def test_a_folder_with_a_chat_model_is_a_policy(stairs: Sessions, tmp_path: Path) -> None:
     policy = make_policy(config(model=save_chat_model(tmp_path)), stairs)
-    assert isinstance(policy.dialogue, ChatDialogue)
-    opening = policy.tokenizer.decode(policy.dialogue.opening("step of 3"))
+    assert isinstance(policy.renderer, ChatRenderer)
+    opening = policy.tokenizer.decode(policy.renderer.opening(None, "step of 3"))
     assert "Answer with exactly one of these and nothing else: up, wait, fall asleep." in opening
     assert policy.model.dtype == torch.float32
 

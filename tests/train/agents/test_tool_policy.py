@@ -14,10 +14,11 @@ from tests.train.spec.test_rollout_function import QWEN3
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.tool_policy import CallDialogue, build_call_tokenizer
+from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.episode import Episode, Turn
 from openenv.train.episodes.scores import AFTER, BEFORE, RANDOM
+from openenv.train.rollout.play import MoveResult
 from openenv.train.run.training import train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.play_settings import PlaySettings
@@ -74,16 +75,16 @@ def test_a_call_is_written_and_read_in_the_model_s_template(buttons: RunningServ
     with Sessions.open(buttons.url, 1, with_tools=None) as sessions:
         assert sessions.tools is not None
         settings: dict[str, Any] = {"instructions": "Act.", "max_action_tokens": 99, "thinking": thinking}
-        dialogue = CallDialogue(tokenizer, chat_model(tokenizer), sessions.tools, **settings)
-        written = dialogue.answer('press {"button": "red"}')
-        (move,) = dialogue.playing.read(written)
+        renderer = call_renderer(tokenizer, chat_model(tokenizer), sessions.tools, **settings)
+        written = renderer.answer('press {"button": "red"}')
+        (move,) = renderer.read(written)
         assert (move.tool, move.arguments) == ("press", {"button": "red"})
-        assert dialogue.action_text(written) == 'press {"button": "red"}'
-        assert written[-1] in dialogue.stop_ids
-        opening = tokenizer.decode(dialogue.opening("Press red."))
+        assert move.text == 'press {"button": "red"}'
+        assert written[-1] in renderer.stop_ids
+        opening = tokenizer.decode(renderer.opening(None, "Press red."))
         assert "Act.\n\nPress red." in opening
         assert '"name": "press"' in opening
-        assert "pressed" in tokenizer.decode(dialogue.between(written, "pressed"))
+        assert "pressed" in tokenizer.decode(renderer.reply(written, [MoveResult(move, "pressed")]))
 
 
 def test_examples_without_calls_make_no_vocabulary(buttons: RunningServer) -> None:

@@ -13,7 +13,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.tiny import MAX_POSITIONS, build_model, build_tokenizer
 from openenv.train.generation.generator import Completion
-from openenv.train.generation.trainer_generator import max_context_of, tokenizer_of, trainer_generator
+from openenv.train.generation.trainers import max_context_of, tokenizer_of, trainer_generator
 
 pytestmark = pytest.mark.filterwarnings(IGNORED)
 TOKENIZER = build_tokenizer([], ["a b c d e f g"])

@@ -16,7 +16,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.generation.generator import Completion
-from openenv.train.generation.trainer_generator import trainer_generator
+from openenv.train.generation.trainers import trainer_generator
 from openenv.train.generation.vllm_generator import VllmGenerator
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec

@@ -1,64 +1,58 @@
-"""Actions as text, in a dialogue that begins with the dataset's prompt."""
+"""Actions as text, in the chat templates of real models."""
 
 from typing import Any
 
 import pytest
-from tests.support.models.chat_models import CHATML, chat_model, chat_tokenizer
-from tests.train.rollout.test_tool_dialogue import outcome
+from tests.support.models.chat_models import CHATML, DEAF, ENDLESS, TERSE, THINKING, chat_model, chat_tokenizer
 
 from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, RequestRejectedError
-from openenv.train.rollout.conversation import ChatTextDialogue, TextDialogue, text_of
-from openenv.train.rollout.dialogue import ChatDialogue
-from openenv.train.rollout.playing import Move
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.rollout.chat_renderer import ChatRenderer
+from openenv.train.rollout.play import Move, MoveResult
+from openenv.train.rollout.renderer import text_of
 
 ACTIONS = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
-TOKENIZER = chat_tokenizer(CHATML)
-CHAT = ChatDialogue(TOKENIZER, chat_model(TOKENIZER), "Answer left or right.", 16)
 PICTURE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
     "gg=="
 )
 
 
+def chat(template: str | None, *, thinking: bool = False, **settings: Any) -> ChatRenderer:
+    tokenizer = chat_tokenizer(template)
+    model = chat_model(tokenizer)
+    return ChatRenderer(tokenizer, model, ACTIONS, "Answer left or right.", 16, thinking=thinking, **settings)
+
+
+def decoded(ids: list[int]) -> str:
+    return str(chat_tokenizer().decode(ids))
+
+
+def encoded(text: str) -> list[int]:
+    return list(chat_tokenizer().encode(text))
+
+
+def shows(observation: str, problem: str | None = None) -> list[MoveResult]:
+    return [MoveResult(Move("left"), observation, problem)]
+
+
 def messages_of(prompt: Any, observation: str) -> list[dict[str, Any]]:
     return [*prompt[:-1], {**prompt[-1], "content": prompt[-1]["content"] + observation}]
 
 
-def decoded(ids: list[int]) -> str:
-    return str(TOKENIZER.decode(ids))
-
-
 def test_an_answer_is_one_action() -> None:
-    dialogue = TextDialogue(CHAT, ACTIONS)
-    assert dialogue.read(TOKENIZER.encode("right<|im_end|>")) == [Move("right", {"move": "right"})]
-    (wrong,) = dialogue.read(TOKENIZER.encode("up<|im_end|>"))
+    assert chat(CHATML).read(encoded("right<|im_end|>")) == [Move("right", {"move": "right"})]
+    (wrong,) = chat(CHATML).read(encoded("up<|im_end|>"))
     assert wrong == Move("up", {"move": "left"}, "expected one of left, right; got 'up'")
-
-
-def test_the_reply_shows_what_is_seen_now_and_what_was_wrong() -> None:
-    dialogue = TextDialogue(CHAT, ACTIONS)
-    move = Move("right", {"move": "right"})
-    written = TOKENIZER.encode("right<|im_end|>")
-    assert decoded(dialogue.reply(written, [move], [outcome(move, "ball 3")])) == (
-        "\n<|im_start|>user\nball 3<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert "That was no legal action: no\n\nball 3" in decoded(
-        dialogue.reply(written, [move], [outcome(move, "ball 3", "no")])
-    )
-    assert dialogue.refusal(RequestRejectedError("the wall", code="VALIDATION_ERROR")) == "the wall"
-    assert dialogue.problem(StepResult({"text": "x"})) is None
 
 
 def test_the_opening_is_the_prompt_the_instructions_and_the_observation() -> None:
     prompt = [{"role": "system", "content": "Catch."}, {"role": "user", "content": "Now: "}]
-    opening = ChatTextDialogue(CHAT, ACTIONS, "Say left or right.", messages_of).opening(prompt, "ball 3")
-    assert decoded(opening) == (
-        "<|im_start|>system\nCatch.<|im_end|>\n<|im_start|>user\nNow: Say left or right.\n\nball 3<|im_end|>\n"
+    assert decoded(chat(CHATML, messages_of=messages_of).opening(prompt, "ball 3")) == (
+        "<|im_start|>system\nCatch.<|im_end|>\n<|im_start|>user\nNow: Answer left or right.\n\nball 3<|im_end|>\n"
         "<|im_start|>assistant\n"
     )
-    assert "Answer left or right.\n\nball 3" in decoded(TextDialogue(CHAT, ACTIONS).opening(prompt, "ball 3"))
 
 
 def test_pictures_are_refused() -> None:
@@ -66,5 +60,79 @@ def test_pictures_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         text_of(result)
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
-        ChatTextDialogue(CHAT, ACTIONS, "", messages_of).shown(result)
-    assert text_of(StepResult({"text": "look"})) == "look"
+        chat(CHATML).shown(result)
+    assert text_of(StepResult({"text": "look"})) == chat(CHATML).shown(StepResult({"text": "look"})) == "look"
+
+
+def test_an_episode_opens_with_the_instructions_and_the_observation() -> None:
+    assert decoded(chat(CHATML).opening(None, "ball 3")) == (
+        "<|im_start|>user\nAnswer left or right.\n\nball 3<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "between"),
+    [
+        (CHATML, "<|im_end|>\n<|im_start|>user\nball 4<|im_end|>\n<|im_start|>assistant\n"),
+        (
+            THINKING,
+            "<|im_end|>\n<|im_start|>user\nball 4<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        ),
+        (TERSE, "<|im_end|>[user] ball 4<|im_end|>"),
+    ],
+)
+def test_between_two_actions_is_what_the_template_puts_there(template: str, between: str) -> None:
+    renderer = chat(template)
+    cut_off = encoded("left")
+    assert decoded(renderer.reply(cut_off, shows("ball 4"))) == between
+    ended = encoded("left<|im_end|>")
+    assert decoded([*ended, *renderer.reply(ended, shows("ball 4"))]) == f"left{between}"
+    # A model may end its turn by another of its end tokens: that one then stands for the template's.
+    other_end = encoded("left<|endoftext|>")
+    assert renderer.reply(other_end, shows("ball 4")) == renderer.reply(ended, shows("ball 4"))
+
+
+def test_a_template_without_an_end_token_still_goes_on() -> None:
+    renderer = chat(ENDLESS)
+    assert decoded(renderer.reply(encoded("left"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
+    assert decoded(renderer.reply(encoded("left<|im_end|>"), shows("ball 4"))) == "\n\nuser: ball 4\n\nassistant:"
+
+
+def test_thinking_is_left_to_the_template() -> None:
+    assert decoded(chat(THINKING, thinking=True).opening(None, "ball 3")).endswith("<|im_start|>assistant\n")
+    assert decoded(chat(THINKING).opening(None, "ball 3")).endswith("<think>\n\n</think>\n\n")
+
+
+def test_a_problem_is_shown() -> None:
+    between = decoded(chat(CHATML).reply(encoded("up"), shows("ball 4", "expected left or right")))
+    assert "user\nThat was no legal action: expected left or right\n\nball 4<|im_end|>" in between
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("left<|im_end|>", "left"),
+        (" left \n", "left"),
+        ("<think>\nright? no.\n</think>\n\nleft<|im_end|>", "left"),
+        ("</think>a</think>left", "left"),
+        ("<think>left", "<think>left"),
+        ("<|im_end|>", ""),
+    ],
+)
+def test_an_action_is_what_comes_after_the_reasoning(written: str, text: str) -> None:
+    (move,) = chat(CHATML).read(encoded(written))
+    assert move.text == text
+
+
+def test_every_end_token_of_the_model_stops_an_action() -> None:
+    assert chat(CHATML).stop_ids == frozenset(encoded("<|im_end|><|endoftext|>"))
+
+
+def test_a_tokenizer_without_a_template_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"has no chat template\. Take a model made for conversation"):
+        chat(None)
+
+
+def test_a_template_that_hides_answers_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="does not show the assistant's messages"):
+        chat(DEAF).reply([5], shows("ball 4"))

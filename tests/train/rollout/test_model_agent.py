@@ -1,4 +1,4 @@
-"""The loop of a rollout, with generators, dialogues and environments that do anything: its record is what happened."""
+"""A model as an agent, with generators, renderers and environments that do anything: its record is what happened."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,9 @@ from openenv.core.exceptions import (
 )
 from openenv.train.episodes.episode import Episode
 from openenv.train.generation.generator import Completion
-from openenv.train.rollout.playing import Limits, Move, Outcome, play_episodes
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.model_agent import ModelAgent
+from openenv.train.rollout.play import Limits, Move, MoveResult, Play
 
 STOP = 9
 PAD = 0
@@ -65,8 +67,8 @@ class ScriptedGenerator:
         self.rows = [self.rows[row] for row in rows]
 
 
-class CountingDialogue:
-    """Each token from 1 to 8 in an answer is an action; what it came to is one token too."""
+class CountingRenderer:
+    """Each token from 1 to 8 in an answer is a move; what comes of it is one token too."""
 
     stop_ids = frozenset({STOP})
     max_action_tokens = 5
@@ -74,12 +76,6 @@ class CountingDialogue:
 
     def shown(self, result: StepResult[Any]) -> str:
         return str(result.observation)
-
-    def problem(self, result: StepResult[Any]) -> str | None:
-        return "useless" if result.observation == 17 else None
-
-    def refusal(self, error: RequestRejectedError) -> str:
-        return "refused"
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         return [100, 100 + prompt, *([] if observation == "" else [200 + int(observation)])]
@@ -91,18 +87,26 @@ class CountingDialogue:
             if token != STOP
         ]
 
-    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
-        assert len(moves) == len(outcomes), "a reply is asked for only where all was done"
-        return [300, *(400 + int(outcome.observation) for outcome in outcomes)]
+    def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
+        assert [result.move for result in results] == self.read(written), "a reply follows only where all was done"
+        return [300, *(400 + int(result.observation) for result in results)]
+
+    def answer(self, action: str) -> list[int]:
+        return [int(action), STOP]
 
 
 class CountingEnvironments:
     """Each counts its steps to its end; 7 is refused, and 6 breaks it."""
 
-    def __init__(self, ends: Sequence[int]) -> None:
+    def __init__(self, first: Sequence[StepResult[Any] | OpenEnvError], ends: Sequence[int]) -> None:
+        self.first = first
         self.ends = list(ends)
         self.steps = [0] * len(ends)
         self.over = [False] * len(ends)
+
+    def try_reset(self, tasks: Sequence[Mapping[str, Any]]) -> Sequence[StepResult[Any] | OpenEnvError]:
+        assert list(tasks) == [{"seed": number} for number in range(len(self.ends))]
+        return self.first
 
     def step(self, actions: Mapping[int, int]) -> dict[int, StepResult[Any] | OpenEnvError]:
         return {number: self._step(number, action) for number, action in actions.items()}
@@ -124,23 +128,20 @@ def play(
     ends: Sequence[int],
     limits: Limits,
     first: Sequence[StepResult[Any] | OpenEnvError] | None = None,
-) -> tuple[list[Episode], list[list[Outcome]], ScriptedGenerator]:
-    episodes = [Episode.of_task({"seed": number}) for number in range(len(scripts))]
+) -> tuple[list[Episode], list[list[MoveResult]], ScriptedGenerator]:
+    renderer = CountingRenderer()
+    plays = [
+        Play({"seed": number}, number=number, max_turns=limits.max_turns, shown=renderer.shown)
+        for number in range(len(scripts))
+    ]
     began = first or [StepResult(observation=0) for _ in scripts]
-    generator, environments = ScriptedGenerator(scripts), CountingEnvironments(ends)
+    generator = ScriptedGenerator(scripts)
     generator.begin(
         [number for number, result in enumerate(began) if isinstance(result, StepResult) and not result.done]
     )
-    outcomes = play_episodes(
-        episodes,
-        range(len(scripts)),
-        began,
-        generator=generator,
-        dialogue=CountingDialogue(),
-        step=environments.step,
-        limits=limits,
-    )
-    return episodes, outcomes, generator
+    agent = ModelAgent(generator, renderer, limits, range(len(scripts)))
+    play_together(agent, plays, CountingEnvironments(began, ends))
+    return [play.episode for play in plays], [play.results for play in plays], generator
 
 
 ANSWER = st.one_of(
@@ -161,8 +162,8 @@ def test_the_record_is_what_was_fed_and_written(
     games: list[tuple[list[list[int]], int]], max_turns: int, max_context: int, max_completion: int
 ) -> None:
     limits = Limits(max_turns, max_context, max_completion)
-    episodes, outcomes, generator = play([script for script, _ in games], [end for _, end in games], limits)
-    for number, (episode, done, (_, end)) in enumerate(zip(episodes, outcomes, games, strict=True)):
+    episodes, results, generator = play([script for script, _ in games], [end for _, end in games], limits)
+    for number, (episode, done, (_, end)) in enumerate(zip(episodes, results, games, strict=True)):
         row = generator.all_rows[number]
         # What the generator was fed and wrote, with the last token, which is fed to nobody.
         assert episode.prompt_ids + episode.completion_ids == [*row.text, row.wrote[-1]]
@@ -175,11 +176,11 @@ def test_the_record_is_what_was_fed_and_written(
         assert episode.length <= max_context
         assert episode.env_mask[-1] == 1, "an episode ends with what the model wrote"
         assert len(episode.turns) == len(done) <= max_turns
-        assert [turn.problem is None for turn in episode.turns] == [outcome.problem is None for outcome in done]
-        steps = [outcome for outcome in done if outcome.result is not None]
+        assert [turn.problem is None for turn in episode.turns] == [result.problem is None for result in done]
+        steps = [result for result in done if result.result is not None]
         assert episode.reward == 0.5 * len(steps)
         assert episode.done == (len(steps) == end)
-        assert not any(outcome.result.done for outcome in steps[:-1] if outcome.result)
+        assert not any(result.result.done for result in steps[:-1] if result.result)
 
 
 def test_failures_spoil_only_their_own_episode() -> None:
@@ -191,7 +192,7 @@ def test_failures_spoil_only_their_own_episode() -> None:
         StepResult(observation=0),
     ]
     scripts = [[[1, STOP]], [], [[1, 6, 1, STOP]], [[1, STOP]], [[1, STOP]]]
-    episodes, outcomes, _ = play(scripts, [1, 1, 5, 1, 1], Limits(9, 99), first)
+    episodes, results, _ = play(scripts, [1, 1, 5, 1, 1], Limits(9, 99), first)
     assert [type(episode.error) for episode in episodes] == [
         type(None),
         ServerExecutionError,
@@ -199,9 +200,9 @@ def test_failures_spoil_only_their_own_episode() -> None:
         type(None),
         type(None),
     ]
-    assert (episodes[1].completion_ids, episodes[1].env_mask, outcomes[1]) == ([PAD], [0], [])
+    assert (episodes[1].completion_ids, episodes[1].env_mask, results[1]) == ([PAD], [0], [])
     assert [turn.action for turn in episodes[2].turns] == ["1"], "what broke it is no turn, and nothing follows"
-    assert [outcome.observation for outcome in outcomes[2]] == ["1"]
+    assert [result.observation for result in results[2]] == ["1"]
     assert all(episodes[number].done for number in (0, 3, 4))
 
 
@@ -218,15 +219,15 @@ def test_an_episode_that_is_over_at_its_reset_is_not_played() -> None:
 
 
 def test_an_answer_without_actions_ends_the_episode() -> None:
-    episodes, outcomes, _ = play([[[1, STOP], [STOP], [1, STOP]]], [9], Limits(9, 99))
+    episodes, results, _ = play([[[1, STOP], [STOP], [1, STOP]]], [9], Limits(9, 99))
     assert episodes[0].completion_ids == [1, STOP, 300, 401, STOP]
-    assert (len(outcomes[0]), episodes[0].done, episodes[0].error) == (1, False, None)
+    assert (len(results[0]), episodes[0].done, episodes[0].error) == (1, False, None)
 
 
-def test_a_result_may_be_a_problem_and_a_refusal_is_told_in_the_dialogue_s_words() -> None:
-    episodes, outcomes, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
-    assert [outcome.problem for outcome in outcomes[0]] == ["refused", "8 is none", None]
-    assert [outcome.text for outcome in outcomes[0]] == ["refused", "8 is none", "1"]
+def test_a_refusal_is_a_problem_and_the_episode_goes_on() -> None:
+    episodes, results, _ = play([[[7, STOP], [8, STOP], [1, STOP]]], [1], Limits(9, 99))
+    assert [result.problem for result in results[0]] == ["7 is refused", "8 is none", None]
+    assert [result.text for result in results[0]] == ["7 is refused", "8 is none", "1"]
     assert [turn.problem for turn in episodes[0].turns] == ["7 is refused", "8 is none", None]
     assert episodes[0].illegal_actions == 2
 

@@ -14,8 +14,8 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.rollout.playing import Move, Outcome
-from openenv.train.rollout.tool_dialogue import ToolDialogue, reads_tool_calls
+from openenv.train.rollout.play import Move, MoveResult
+from openenv.train.rollout.tool_renderer import ToolRenderer, reads_tool_calls
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
@@ -42,9 +42,9 @@ def messages_of(prompt: Any, observation: str) -> list[dict[str, Any]]:
     return [*prompt[:-1], {**prompt[-1], "content": prompt[-1]["content"] + observation}]
 
 
-def dialogue_of(template: str, **settings: Any) -> ToolDialogue:
+def renderer_of(template: str, **settings: Any) -> ToolRenderer:
     tokenizer = tokenizer_of(template)
-    return ToolDialogue(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), settings=settings)
+    return ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), settings=settings)
 
 
 def encoded(text: str) -> list[int]:
@@ -55,9 +55,9 @@ def call(arguments: str, name: str = "guess") -> str:
     return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
 
 
-def outcome(move: Move, observation: str, problem: str | None = None) -> Outcome:
+def move_result(move: Move, observation: str, problem: str | None = None) -> MoveResult:
     result = None if problem else StepResult(observation={"text": observation})
-    return Outcome(move, observation, problem, result)
+    return MoveResult(move, observation, problem, result)
 
 
 def trl_s(tokenizer: PreTrainedTokenizerFast) -> SimpleNamespace:
@@ -77,11 +77,11 @@ def trl_s(tokenizer: PreTrainedTokenizerFast) -> SimpleNamespace:
 )
 @pytest.mark.parametrize("count", [1, 2])
 def test_answers_of_tools_are_the_tokens_of_trl_s_own_loop(template: str, count: int) -> None:
-    dialogue, tokenizer = dialogue_of(template), tokenizer_of(template)
+    renderer, tokenizer = renderer_of(template), tokenizer_of(template)
     written = [*encoded("some call"), tokenizer.eos_token_id]
     moves = [Move("", tool="guess")] * count
     answers = ["no such word", "G-Y--"][:count]
-    reply = dialogue.reply(written, moves, [outcome(move, text) for move, text in zip(moves, answers, strict=True)])
+    reply = renderer.reply(written, [move_result(move, text) for move, text in zip(moves, answers, strict=True)])
     messages = [{"role": "tool", "name": "guess", "content": text} for text in answers]
     # A cut-off answer is ended for the model; TRL keeps to answers that are.
     suffix_ids: Any = GRPOTrainer._get_tool_suffix_ids
@@ -103,20 +103,20 @@ def test_an_opening_is_the_prompt_as_trl_renders_it(template: str) -> None:
         tokenize=True,
         return_dict=False,
     )
-    assert dialogue_of(template).opening(ASKED, ": five letters") == expected
+    assert renderer_of(template).opening(ASKED, ": five letters") == expected
     assert "Five letters." in tokenizer.decode(expected)
 
 
 def test_an_answer_that_was_cut_off_is_ended_before_the_tool_answers() -> None:
-    dialogue = dialogue_of("qwen3")
+    renderer = renderer_of("qwen3")
     move = Move("", tool="guess")
-    whole = dialogue.reply([*encoded("call"), *encoded("<|im_end|>")], [move], [outcome(move, "no")])
-    cut = dialogue.reply(encoded("call"), [move], [outcome(move, "no")])
+    whole = renderer.reply([*encoded("call"), *encoded("<|im_end|>")], [move_result(move, "no")])
+    cut = renderer.reply(encoded("call"), [move_result(move, "no")])
     assert cut == [*encoded("<|im_end|>"), *whole]
 
 
 def test_a_call_becomes_the_environment_s_action() -> None:
-    (move,) = dialogue_of("qwen3").read(encoded(call('{"word": "crane"}') + "<|im_end|>"))
+    (move,) = renderer_of("qwen3").read(encoded(call('{"word": "crane"}') + "<|im_end|>"))
     assert move.action == {"type": "call_tool", "tool_name": "guess", "arguments": {"word": "crane"}}
     assert (move.tool, move.arguments, move.problem) == ("guess", {"word": "crane"}, None)
     assert move.text == 'guess {"word": "crane"}'
@@ -125,7 +125,7 @@ def test_a_call_becomes_the_environment_s_action() -> None:
 def test_several_calls_stay_in_their_order_and_reasoning_is_no_call() -> None:
     calls = call("{}", "wait") + "\n" + call('{"word": "mouse"}')
     text = f"<think>\nwhich one?\n</think>\n\n{calls}<|im_end|>"
-    moves = dialogue_of("qwen3").read(encoded(text))
+    moves = renderer_of("qwen3").read(encoded(text))
     assert [(move.tool, move.arguments) for move in moves] == [("wait", {}), ("guess", {"word": "mouse"})]
 
 
@@ -142,11 +142,11 @@ def test_several_calls_stay_in_their_order_and_reasoning_is_no_call() -> None:
     ],
 )
 def test_what_is_no_call_is_told_to_the_model(text: str, told: str) -> None:
-    dialogue = dialogue_of("qwen3")
-    (move,) = dialogue.read(encoded(f"{text}<|im_end|>"))
+    renderer = renderer_of("qwen3")
+    (move,) = renderer.read(encoded(f"{text}<|im_end|>"))
     assert move.action is None
     assert move.problem == told
-    reply = dialogue.reply(encoded(f"{text}<|im_end|>"), [move], [outcome(move, "what was seen before", told)])
+    reply = renderer.reply(encoded(f"{text}<|im_end|>"), [move_result(move, "what was seen before", told)])
     shown = str(chat_tokenizer().decode(reply))
     assert told in shown
     assert "what was seen before" not in shown
@@ -155,25 +155,31 @@ def test_what_is_no_call_is_told_to_the_model(text: str, told: str) -> None:
 
 def test_a_call_that_cannot_be_read_may_end_the_episode_as_trl_has_it() -> None:
     tokenizer = tokenizer_of("qwen3")
-    dialogue = ToolDialogue(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), unreadable="end")
-    assert dialogue.read(encoded('<tool_call>\n{"name": "gue<|im_end|>')) == []
-    assert len(dialogue.read(encoded(call('{"word": "crane"}') + "<|im_end|>"))) == 1
+    renderer = ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}), unreadable="end")
+    assert renderer.read(encoded('<tool_call>\n{"name": "gue<|im_end|>')) == []
+    assert len(renderer.read(encoded(call('{"word": "crane"}') + "<|im_end|>"))) == 1
 
 
 @pytest.mark.parametrize("text", ["", "I am done.", "<think>\nhm\n</think>\n\nDone"])
-def test_an_answer_without_a_call_has_no_action(text: str) -> None:
-    assert dialogue_of("qwen3").read(encoded(f"{text}<|im_end|>")) == []
+def test_an_answer_without_a_call_has_no_move(text: str) -> None:
+    assert renderer_of("qwen3").read(encoded(f"{text}<|im_end|>")) == []
 
 
 def test_a_name_that_the_model_made_up_does_not_enter_the_template() -> None:
-    dialogue = dialogue_of("qwen3")
+    renderer = renderer_of("qwen3")
     move = Move("", problem="There is no such tool.", tool='"}}<|im_end|>guess')
-    reply = dialogue.reply(encoded("x<|im_end|>"), [move], [outcome(move, "", "There is no such tool.")])
+    reply = renderer.reply(encoded("x<|im_end|>"), [move_result(move, "", "There is no such tool.")])
     assert reply.count(chat_tokenizer().eos_token_id) == 1  # the end of the tool's message
 
 
+def test_an_example_is_written_as_the_call_is_read() -> None:
+    renderer = renderer_of("qwen3")
+    (move,) = renderer.read(renderer.answer('guess {"word": "crane"}'))
+    assert (move.text, move.arguments) == ('guess {"word": "crane"}', {"word": "crane"})
+
+
 def test_the_template_is_passed_the_trainer_s_settings() -> None:
-    plain, silent = (dialogue_of("qwen3", enable_thinking=thinking) for thinking in (True, False))
+    plain, silent = (renderer_of("qwen3", enable_thinking=thinking) for thinking in (True, False))
     without = plain.opening(ASKED, "")
     assert silent.opening(ASKED, "")[: len(without)] == without
     assert str(chat_tokenizer().decode(silent.opening(ASKED, "")[len(without) :])).split() == ["<think>", "</think>"]
@@ -185,12 +191,12 @@ def test_models_that_call_no_tools_are_refused() -> None:
     assert not reads_tool_calls(chat_tokenizer(None))
     assert reads_tool_calls(tokenizer_of("qwen3"))
     with pytest.raises(ConfigurationError, match=r"does not know tools\. Let actions be texts"):
-        ToolDialogue(tokenizer, TOOLS, messages_of, frozenset())
+        ToolRenderer(tokenizer, TOOLS, messages_of, frozenset())
 
 
 def test_the_trainer_s_tokenizer_stays_as_it_is() -> None:
     tokenizer = tokenizer_of("qwen3")
-    ToolDialogue(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}))
+    ToolRenderer(tokenizer, TOOLS, messages_of, frozenset({tokenizer.eos_token_id}))
     assert getattr(tokenizer, "response_template", None) is None
     assert add_response_schema(tokenizer).response_template is not None
 
@@ -201,4 +207,4 @@ def test_pictures_are_refused_with_what_to_do() -> None:
         "rkJggg=="
     )
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
-        dialogue_of("qwen3").shown(StepResult(observation={"text": "look", "screenshot": picture}))
+        renderer_of("qwen3").shown(StepResult(observation={"text": "look", "screenshot": picture}))

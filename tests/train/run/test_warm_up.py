@@ -55,9 +55,10 @@ def test_an_example_is_what_the_model_would_have_been_fed_and_written(stairs: Se
     for episode in played(policy, stairs, settings):
         kept: list[int] = []
         for turn in episode.turns:
-            kept += policy.dialogue.answer(turn.action)
-            assert policy.dialogue.action_text(policy.dialogue.answer(turn.action)) == turn.action
-        ids, labels = example_tokens(episode, policy.dialogue)
+            kept += policy.renderer.answer(turn.action)
+            (move,) = policy.renderer.read(policy.renderer.answer(turn.action))
+            assert move.text == turn.action
+        ids, labels = example_tokens(episode, policy.renderer)
         assert [label for label in labels if label != -100] == kept
         assert all(label in (-100, token) for token, label in zip(ids, labels, strict=True))
         assert ids[: len(episode.prompt_ids)] == episode.prompt_ids
@@ -70,7 +71,7 @@ def test_the_tokens_of_words_are_those_of_a_rollout(stairs: Sessions) -> None:
     episodes = [episode for episode in played(policy, stairs, short) if all(turn.action for turn in episode.turns)]
     assert len(episodes) > 2
     for episode in episodes:
-        ids, labels = example_tokens(episode, policy.dialogue)
+        ids, labels = example_tokens(episode, policy.renderer)
         assert ids == episode.prompt_ids + episode.completion_ids
         mask = [int(label != -100) for label in labels]
         assert mask == [0] * len(episode.prompt_ids) + episode.env_mask
@@ -166,7 +167,7 @@ def test_episodes_that_are_too_long_are_left_out(stairs: Sessions, collected: Pa
     settings = config(sft=str(collected), max_context=16)
     policy = make_policy(settings, stairs)
     examples = find_examples(settings, stairs, policy)
-    lengths = [len(example_tokens(example, policy.dialogue)[0]) for example in examples]
+    lengths = [len(example_tokens(example, policy.renderer)[0]) for example in examples]
     short = [example for example, length in zip(examples, lengths, strict=True) if length <= 16]
     assert 0 < len(short) < len(examples)
     with quiet_libraries():
@@ -179,9 +180,10 @@ def test_episodes_that_are_too_long_are_left_out(stairs: Sessions, collected: Pa
 
 
 def test_an_answer_is_read_back_as_its_action(stairs: Sessions, settings: TrainConfig) -> None:
-    dialogue = make_policy(settings, stairs).dialogue
+    renderer = make_policy(settings, stairs).renderer
     actions = ActionText(Climb)
     for text in actions.choices:
-        written = dialogue.answer(text)
-        assert actions.read(dialogue.action_text(written)).action == Climb.model_validate({"move": text})
-        assert len(written) == 1 or written[-1] in dialogue.stop_ids
+        written = renderer.answer(text)
+        (move,) = renderer.read(written)
+        assert (move.action, move.problem) == ({"move": text}, None)
+        assert len(written) == 1 or written[-1] in renderer.stop_ids

@@ -21,7 +21,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
-from openenv.train.generation import trainer_generator
+from openenv.train.generation import trainers
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
 from openenv.train.spec.env_spec import EnvSpec, EnvSpecs
@@ -63,7 +63,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Callable[[PreTrainedTokenizerFast
     def force(tokenizer: PreTrainedTokenizerFast, answers: Sequence[str]) -> None:
         monkeypatch.setattr(Forced, "answers", [tokenizer.encode(answer) for answer in answers])
         monkeypatch.setattr(Forced, "choice", random.Random(1))
-        monkeypatch.setattr(trainer_generator, "TransformersGenerator", Forced)
+        monkeypatch.setattr(trainers, "TransformersGenerator", Forced)
 
     return force
 
@@ -145,7 +145,7 @@ def tool_setting(spec: EnvSpec) -> tuple[PreTrainedModel, PreTrainedTokenizerFas
     return build_model(tokenizer, layers=2), tokenizer
 
 
-def test_a_dialogue_keeps_its_tokenizer_so_that_no_other_is_taken_for_it(
+def test_a_renderer_keeps_its_tokenizer_so_that_no_other_is_taken_for_it(
     make_spec: Any, forced: Any, tmp_path: Path
 ) -> None:
     spec = make_spec()
@@ -274,7 +274,7 @@ class TestText:
         assert all(fields["episode_done"])
         assert fields["trajectory"][0][0].arguments.keys() == {"text"}
 
-    def test_one_token_in_the_bare_dialogue(self, make_spec: Any, tmp_path: Path) -> None:
+    def test_one_token_without_a_chat_template(self, make_spec: Any, tmp_path: Path) -> None:
         spec = make_spec()
         tokenizer = build_tokenizer(["up", "wait", "fall asleep"], ["step and of"])
         model = build_model(tokenizer, layers=2)

@@ -33,6 +33,8 @@ _servers_lock = Lock()
 class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no types
     """One episode of a served environment, as a conversation.
 
+    SkyRL owns the loop: it has the model answer and calls `step`, so this translates and plays nothing by itself.
+
     What the environment shows is what the user says, what the model says is the action, as `openenv.adapters.text` has
     it: the whole text where an action is one text, one of the choices where it has few, else a JSON object. A tool is
     called by ``{"tool_name": ..., "arguments": {...}}``. A reply that is no action is not sent; the model is told why,

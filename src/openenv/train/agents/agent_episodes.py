@@ -20,12 +20,12 @@ from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_choice import NumberedTask
 
 if TYPE_CHECKING:
-    from openenv.train.agents.api_player import ApiPlayer
+    from openenv.train.agents.api_agent import ApiAgent
 
-__all__ = ["ApiEpisodes", "EpisodeSource", "PlayerEpisodes", "open_source"]
+__all__ = ["AgentEpisodes", "ApiEpisodes", "PlayerEpisodes", "open_agent"]
 
 
-class EpisodeSource(Protocol):
+class AgentEpisodes(Protocol):
     """Plays episodes of one environment; a context manager, which closes it.
 
     Attributes:
@@ -45,7 +45,7 @@ class EpisodeSource(Protocol):
     ) -> None: ...
 
 
-def open_source(settings: PlaySettings, sessions: int) -> EpisodeSource:
+def open_agent(settings: PlaySettings, sessions: int) -> AgentEpisodes:
     """Open what plays the episodes that are wanted.
 
     Args:
@@ -170,7 +170,7 @@ class ApiEpisodes:
     """
 
     def __init__(self, settings: PlaySettings, sessions: int) -> None:
-        self._player = _api_player(settings, sessions)
+        self._agent = _api_agent(settings, sessions)
         self.client: SyncEnvClient[Any, Any, Any] = make(
             settings.environment,
             max_sessions=sessions,
@@ -191,7 +191,7 @@ class ApiEpisodes:
         Raises:
             OpenEnvError: The model can't be reached, or refuses the request.
         """
-        return _numbered(self._player.episodes(self.client, [task for _, task in tasks]), tasks)
+        return _numbered(self._agent.episodes(self.client, [task for _, task in tasks]), tasks)
 
     def __enter__(self) -> Self:
         return self
@@ -206,13 +206,13 @@ def _numbered(played: Iterator[PlayedEpisode], tasks: Sequence[NumberedTask]) ->
     return (replace(each, index=tasks[each.index][0]) for each in played)
 
 
-def _api_player(settings: PlaySettings, sessions: int) -> "ApiPlayer":
+def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
     try:
-        from openenv.train.agents.api_player import ApiPlayer  # its library takes long to import
+        from openenv.train.agents.api_agent import ApiAgent  # its library takes long to import
     except ImportError as error:
         raise ConfigurationError("A model behind an address needs the package openai: pip install openai") from error
     assert settings.model is not None
-    return ApiPlayer(
+    return ApiAgent(
         settings.model,
         base_url=settings.base_url,
         actions=settings.form,

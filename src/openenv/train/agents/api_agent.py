@@ -21,16 +21,15 @@ from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
-    InvalidRequestError,
     OpenEnvError,
-    RequestRejectedError,
 )
 from openenv.core.typed_client import TypedEnvClient
-from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode
-from openenv.train.rollout.dialogue import first_content, next_content
-from openenv.train.spec.tool_environment import EPISODE_FAILED, EPISODE_OVER
-from openenv.train.tools.contents import call_content, call_problem, refusal_text
+from openenv.train.rollout.loop import play_episodes
+from openenv.train.rollout.play import Move, Play, text_move, tool_move
+from openenv.train.rollout.renderer import first_content, next_content
+from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, result_content
+from openenv.train.tools.contents import call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
     from openenv.core.sync_client import SyncEnvClient
 
-__all__ = ["ApiPlayer", "PlayedEpisode", "to_openai"]
+__all__ = ["ApiAgent", "PlayedEpisode", "to_openai"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ _PATIENCE_S = 10.0
 Content = str | list[dict[str, Any]]
 
 
-class ApiPlayer:
+class ApiAgent:
     """Plays episodes with a model behind an OpenAI-compatible address, several at once.
 
     Args:
@@ -69,9 +68,9 @@ class ApiPlayer:
 
     Example::
 
-        player = ApiPlayer("Qwen/Qwen3-4B", base_url="http://localhost:8000/v1")
+        agent = ApiAgent("Qwen/Qwen3-4B", base_url="http://localhost:8000/v1")
         with openenv.make("wordle", max_sessions=16).sync() as client:
-            for played in player.episodes(client, [{"seed": seed} for seed in range(100)]):
+            for played in agent.episodes(client, [{"seed": seed} for seed in range(100)]):
                 print(played.index, played.episode.reward)
     """
 
@@ -185,30 +184,23 @@ class ApiPlayer:
             session = client if number == 0 else await client.new_session()
             try:
                 for index, task in todo:
-                    game = self._game(session, model, offered, task)
-                    await game.play(self.max_turns)
-                    ended.put_nowait(PlayedEpisode(index, game.episode, game.messages, game.tools))
+                    conversation = self._conversation(model, offered)
+                    play = Play(task, max_turns=self.max_turns, shown=_text)
+                    await play_episodes(conversation, [play], _PatientSession(session))
+                    ended.put_nowait(PlayedEpisode(index, play.episode, conversation.messages, conversation.tools))
             finally:
                 await (session.disconnect() if session is client else session.close())
         except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
             ended.put_nowait(error)
 
-    def _game(
-        self,
-        session: "EnvClient[Any, Any, Any]",
-        model: "_Model",
-        offered: EnvironmentTools | ActionText,
-        task: Mapping[str, Any],
-    ) -> "_Game":
-        game: _Game
-        if isinstance(offered, EnvironmentTools):
-            game = _ToolGame(session, model, task, offered)
-        else:
-            instructions = offered.instructions() if self.instructions is None else self.instructions
-            game = _TextGame(session, model, task, offered, instructions)
+    def _conversation(self, model: "_Model", offered: EnvironmentTools | ActionText) -> "_Conversation":
+        system: list[Message] = []
         if self.system_prompt is not None:
-            game.messages.append({"role": "system", "content": self.system_prompt})
-        return game
+            system = [{"role": "system", "content": self.system_prompt}]
+        if isinstance(offered, EnvironmentTools):
+            return _ToolConversation(model, system, offered)
+        instructions = offered.instructions() if self.instructions is None else self.instructions
+        return _TextConversation(model, system, offered, instructions)
 
 
 class _Model:
@@ -242,148 +234,138 @@ class _Model:
         return completion.choices[0].message
 
 
-class _Game(ABC):
-    """One episode while it is played."""
+class _PatientSession:
+    """The session of an episode that is played alone; the log says so where its environment takes long."""
 
-    def __init__(self, session: "EnvClient[Any, Any, Any]", model: _Model, task: Mapping[str, Any]) -> None:
-        self.episode = Episode.of_task(task)
-        self.messages: list[Message] = []
-        self.tools: list[dict[str, Any]] = []
+    def __init__(self, session: "EnvClient[Any, Any, Any]") -> None:
         self._session = session
-        self._model = model
-        self._shown = ""
+        self._task: Mapping[str, Any] = {}
 
-    async def play(self, max_turns: int) -> None:
-        try:
-            result = await self._reminding(self._session.reset(**self.episode.parameters))
-        except OpenEnvError as error:
-            self.episode.error = error
-            return
-        self.episode.done = result.done
-        self._shown = _text(result)
-        self.messages.append({"role": "user", "content": self._opening(result)})
-        while not self.episode.is_over(max_turns):
-            message = await self._model.answer(self.messages, self.tools)
-            if message is None or not await self._act(message, max_turns):
-                return
+    async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
+        """Start the episode."""
+        (self._task,) = tasks
+        return [await self._answer(self._session.reset(**self._task))]
 
-    @abstractmethod
-    def _opening(self, result: StepResult[Any]) -> Content:
-        """Return what the user says first."""
+    async def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
+        """Do the action, if there is one."""
+        return {number: await self._answer(self._session.step(action)) for number, action in actions.items()}
 
-    @abstractmethod
-    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
-        """Do what the model says; return whether it acted at all."""
-
-    async def _step(self, action: Any, text: str, problem: str | None = None) -> StepResult[Any] | OpenEnvError:
-        outcome: StepResult[Any] | OpenEnvError
-        try:
-            outcome = await self._reminding(self._session.step(action))
-        except OpenEnvError as error:
-            outcome = error
-        if isinstance(outcome, StepResult):
-            problem = problem or call_problem(outcome)
-        self.episode.add_turn(self._shown, text, outcome, problem)
-        if isinstance(outcome, StepResult):
-            self._shown = _text(outcome)
-        return outcome
-
-    async def _reminding(self, answer: Awaitable[StepResult[Any]]) -> StepResult[Any]:
-        """Await the environment's answer; the log says so where it takes long."""
+    async def _answer(self, answer: Awaitable[StepResult[Any]]) -> StepResult[Any] | OpenEnvError:
         limit_s = self._session.message_timeout_s
         patience_s = _PATIENCE_S if limit_s is None else min(_PATIENCE_S, limit_s / 2)
         limit = "" if limit_s is None else f", which may take {limit_s:g} s"
         sentence = "waiting for the environment's answer for %g s now%s: episode with %s"
         loop = asyncio.get_running_loop()
-        reminder = loop.call_later(patience_s, logger.warning, sentence, patience_s, limit, self.episode.parameters)
+        reminder = loop.call_later(patience_s, logger.warning, sentence, patience_s, limit, self._task)
         try:
             return await answer
+        except OpenEnvError as error:
+            return error
         finally:
             reminder.cancel()
 
 
-class _ToolGame(_Game):
+class _Conversation(ABC):
+    """A model as an agent in one episode.
+
+    Attributes:
+        messages: The conversation so far.
+        tools: The tools that are offered; empty where actions are texts.
+    """
+
+    def __init__(self, model: _Model, messages: list[Message], tools: list[dict[str, Any]]) -> None:
+        self._model = model
+        self.messages = messages
+        self.tools = tools
+
+    def begin(self, plays: Sequence[Play]) -> None:
+        """Write the first message, unless the reset failed."""
+        (play,) = plays
+        if play.first is not None:
+            self.messages.append({"role": "user", "content": self._opening(play, play.first)})
+
+    async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
+        """Request the model's answer; there is none where the conversation has grown too long for it."""
+        message = await self._model.answer(self.messages, self.tools)
+        return [[] if message is None else self._read(message)]
+
+    def see(self, plays: Sequence[Play]) -> None:
+        """Write what came of the answer."""
+        (play,) = plays
+        self._write(play)
+
+    @abstractmethod
+    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
+        """Return what the user says first."""
+
+    @abstractmethod
+    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
+        """Return the moves in the model's answer, which goes into the conversation."""
+
+    @abstractmethod
+    def _write(self, play: Play) -> None:
+        """Write what came of the moves into the conversation."""
+
+
+class _ToolConversation(_Conversation):
     """The model calls tools; an answer without a call ends the episode, as it does in TRL's own loop."""
 
-    def __init__(
-        self, session: "EnvClient[Any, Any, Any]", model: _Model, task: Mapping[str, Any], tools: EnvironmentTools
-    ) -> None:
-        super().__init__(session, model, task)
+    def __init__(self, model: _Model, messages: list[Message], tools: EnvironmentTools) -> None:
+        super().__init__(model, messages, tools.schemas())
         self._offered = tools
-        self.tools = tools.schemas()
+        self._calls: list[tuple[str, str]] = []
 
-    def _opening(self, result: StepResult[Any]) -> Content:
+    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
         return call_content(result)
 
-    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
+    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
         calls = [call for call in message.tool_calls or [] if call.type == "function"]
-        said: Message = {"role": "assistant", "content": message.content or ""}
-        if not calls:
-            self.messages.append(said)
-            return False
         read = [(call.id, call.function.name, _arguments(call.function.arguments)) for call in calls]
-        said["tool_calls"] = [
-            {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for number, name, arguments in read
-        ]
+        said: Message = {"role": "assistant", "content": message.content or ""}
+        if read:
+            said["tool_calls"] = [
+                {"id": number, "type": "function", "function": {"name": name, "arguments": arguments}}
+                for number, name, arguments in read
+            ]
         self.messages.append(said)
-        for number, name, arguments in read:
-            content = EPISODE_OVER
-            if not self.episode.is_over(max_turns):
-                content = await self._call(name, arguments)
+        self._calls = [(number, name) for number, name, _ in read]
+        return [tool_move(self._offered, name, arguments) for _, name, arguments in read]
+
+    def _write(self, play: Play) -> None:
+        contents: list[Content] = [result_content(result) for result in play.answered]
+        if play.episode.error is not None:
+            contents.append(EPISODE_FAILED)
+        # Calls behind the one that ended the episode are not done.
+        contents += [EPISODE_OVER] * (len(self._calls) - len(contents))
+        for (number, name), content in zip(self._calls, contents, strict=False):
             self.messages.append({"role": "tool", "tool_call_id": number, "name": name, "content": content})
-        return True
-
-    async def _call(self, name: str, arguments: Any) -> Any:
-        text = f"{name} {arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)}"
-        try:
-            action = self._offered.action(name, arguments)
-        except InvalidRequestError as error:
-            self.episode.add_turn(self._shown, text, None, error.message)
-            return refusal_text(error)
-        outcome = await self._step(action, text)
-        if isinstance(outcome, RequestRejectedError):
-            return refusal_text(outcome)
-        return EPISODE_FAILED if isinstance(outcome, OpenEnvError) else call_content(outcome)
+        self._calls = []
 
 
-class _TextGame(_Game):
+class _TextConversation(_Conversation):
     """The model writes its actions as text."""
 
-    def __init__(
-        self,
-        session: "EnvClient[Any, Any, Any]",
-        model: _Model,
-        task: Mapping[str, Any],
-        actions: ActionText,
-        instructions: str,
-    ) -> None:
-        super().__init__(session, model, task)
+    def __init__(self, model: _Model, messages: list[Message], actions: ActionText, instructions: str) -> None:
+        super().__init__(model, messages, [])
         self._actions = actions
         self._instructions = instructions
         self._pictures: list[dict[str, Any]] = []
 
-    def _opening(self, result: StepResult[Any]) -> Content:
+    def _opening(self, play: Play, result: StepResult[Any]) -> Content:
         self._pictures = _pictures(result)
-        return _joined(self._pictures, first_content(self._instructions, self._shown))
+        return _joined(self._pictures, first_content(self._instructions, play.observation))
 
-    async def _act(self, message: "ChatCompletionMessage", max_turns: int) -> bool:
+    def _read(self, message: "ChatCompletionMessage") -> list[Move]:
         text = message.content or ""
         self.messages.append({"role": "assistant", "content": text})
-        reading = self._actions.read(text)
-        problem = reading.problem
-        if reading.action is None:
-            self.episode.add_turn(self._shown, text, None, problem)
-        else:
-            outcome = await self._step(reading.action, text, problem)
-            if isinstance(outcome, RequestRejectedError):
-                problem = outcome.message
-            elif isinstance(outcome, StepResult):
-                self._pictures = _pictures(outcome)
-        if not self.episode.error:
-            content = _joined(self._pictures, next_content(self._shown, problem))
+        return [text_move(self._actions, text)]
+
+    def _write(self, play: Play) -> None:
+        for result in play.answered:
+            if result.result is not None:
+                self._pictures = _pictures(result.result)
+            content = _joined(self._pictures, next_content(result.observation, result.problem))
             self.messages.append({"role": "user", "content": content})
-        return True
 
 
 def to_openai(messages: Sequence[Message]) -> list[Message]:

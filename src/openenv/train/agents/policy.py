@@ -1,8 +1,7 @@
-"""The policy that a run trains: a model, its tokenizer, and how it speaks with the environment."""
+"""The policy that a run trains: a model, its tokenizer, and the renderer between it and the environment."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -15,13 +14,17 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.players import Player, RandomPlayer
 from openenv.train.agents.recording import play_tasks
 from openenv.train.agents.tiny import build_model, build_tokenizer, words_of
-from openenv.train.agents.tool_policy import CallDialogue, build_call_tokenizer
+from openenv.train.agents.tool_policy import build_call_tokenizer, call_renderer
 from openenv.train.episodes.episode import Episode
 from openenv.train.generation.sampling import Sampling
 from openenv.train.generation.transformers_generator import TransformersGenerator
-from openenv.train.rollout.conversation import TextDialogue
-from openenv.train.rollout.dialogue import ChatDialogue, Dialogue, PlainDialogue
-from openenv.train.rollout.playing import ActionDialogue, Limits, play_episodes
+from openenv.train.rollout.chat_renderer import ChatRenderer
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.model_agent import ModelAgent
+from openenv.train.rollout.plain_renderer import PlainRenderer
+from openenv.train.rollout.play import Limits, Play
+from openenv.train.rollout.renderer import Renderer
+from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.run_tasks import training_tasks
 from openenv.train.spec.sessions import Sessions
@@ -46,21 +49,14 @@ class Policy:
     Attributes:
         model: A causal language model of ``transformers``.
         tokenizer: Its tokenizer.
-        dialogue: Turns observations and actions into its tokens.
+        renderer: Turns observations into its tokens, and its tokens into actions.
         actions: The environment's actions as text.
     """
 
     model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
-    dialogue: Dialogue
+    renderer: Renderer
     actions: ActionText
-
-    @cached_property
-    def playing(self) -> ActionDialogue:
-        """What turns episodes into tokens while the model plays."""
-        if isinstance(self.dialogue, CallDialogue):
-            return self.dialogue.playing
-        return TextDialogue(self.dialogue, self.actions)
 
     def play(
         self,
@@ -87,23 +83,19 @@ class Policy:
         Raises:
             OpenEnvError: The environment failed in more than half of the episodes.
         """
-        playing = self.playing
-        episodes = [Episode.of_task(task) for task in tasks]
+        limits = Limits(config.max_turns, config.max_context)
+        plays = [
+            Play(task, number=number, max_turns=limits.max_turns, shown=self.renderer.shown)
+            for number, task in enumerate(tasks)
+        ]
+        generator = TransformersGenerator(self.model, self.renderer.pad_id, Sampling(temperature), randomness)
         was_training = self.model.training
         self.model.eval()  # type: ignore[no-untyped-call]
         try:
-            play_episodes(
-                episodes,
-                [None] * len(tasks),
-                sessions.try_reset(tasks),
-                generator=TransformersGenerator(self.model, playing.pad_id, Sampling(temperature), randomness),
-                dialogue=playing,
-                step=sessions.step,
-                limits=Limits(config.max_turns, config.max_context),
-            )
+            play_together(ModelAgent(generator, self.renderer, limits), plays, sessions)
         finally:
             self.model.train(was_training)
-        return episodes
+        return [play.episode for play in plays]
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
@@ -126,7 +118,7 @@ def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:
 def make_policies(
     config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode] = ()
 ) -> dict[str, Policy]:
-    """Make the policy that a run starts with, for each of its environments: one model, with a dialogue for each.
+    """Make the policy that a run starts with, for each of its environments: one model, with a renderer for each.
 
     Args:
         config: The run's settings.
@@ -174,7 +166,7 @@ def load_policy(config: TrainConfig, sessions: Sessions, source: str | Path) -> 
 
 
 def load_policies(config: TrainConfig, sessions: Mapping[str, Sessions], source: str | Path) -> dict[str, Policy]:
-    """Load a policy that is trained already, for each of a run's environments: one model, with a dialogue for each.
+    """Load a policy that is trained already, for each of a run's environments: one model, with a renderer for each.
 
     Args:
         config: The run's settings.
@@ -216,15 +208,17 @@ def _policies(config: TrainConfig, sessions: Mapping[str, Sessions], model: Any,
 
 def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any) -> Policy:
     actions = ActionText(sessions.action, config.fallback)
-    dialogue: Dialogue
+    renderer: Renderer
     if sessions.tools is not None:
-        dialogue = _call_dialogue(config, sessions, sessions.tools, model, tokenizer)
+        renderer = _call_renderer(config, sessions, sessions.tools, model, tokenizer)
     elif config.is_tiny:
-        dialogue = PlainDialogue(tokenizer, actions, config.max_action_tokens)
+        renderer = PlainRenderer(tokenizer, actions, config.max_action_tokens)
     else:
         instructions = sessions.instructions(actions)
-        dialogue = ChatDialogue(tokenizer, model, instructions, config.max_action_tokens, config.thinking)
-    return Policy(model, tokenizer, dialogue, actions)
+        renderer = ChatRenderer(
+            tokenizer, model, actions, instructions, config.max_action_tokens, thinking=config.thinking
+        )
+    return Policy(model, tokenizer, renderer, actions)
 
 
 def _tiny_caller(config: TrainConfig, sessions: Mapping[str, Sessions], calls: Sequence[Episode]) -> dict[str, Policy]:
@@ -253,13 +247,13 @@ def _tiny_caller(config: TrainConfig, sessions: Mapping[str, Sessions], calls: S
     return _policies(config, {name: own}, model, tokenizer)
 
 
-def _call_dialogue(
+def _call_renderer(
     config: TrainConfig, sessions: Sessions, tools: EnvironmentTools, model: Any, tokenizer: Any
-) -> CallDialogue:
+) -> ToolRenderer:
     # A call of the tiny policy has two tokens for each argument, and three around them.
     most = max(len(tool.input_schema.get("properties", {})) for tool in tools.tools)
     tokens = max(config.max_action_tokens, 2 * most + 3) if config.is_tiny else config.max_action_tokens
-    return CallDialogue(
+    return call_renderer(
         tokenizer,
         model,
         tools,

@@ -1,25 +1,26 @@
-"""Recording episodes of players without a model as conversations: what a model would be shown, and should answer.
+"""Episodes of players without a model, and how they look as conversations: what a model would see, and should answer.
 
 There are two forms of them. In the form of tools an action is a call of a tool; in the form of texts it is the text
 that `ActionText` reads. Pictures are left out.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError, RequestRejectedError
 from openenv.train.agents.players import Player
-from openenv.train.agents.tool_policy import call_text
-from openenv.train.episodes.episode import Episode, raise_if_most_failed
+from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
-from openenv.train.rollout.dialogue import first_content, next_content
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.play import Move, MoveResult, Play, call_text
+from openenv.train.rollout.renderer import first_content, next_content
 from openenv.train.spec.sessions import Sessions
-from openenv.train.tools.contents import call_content, call_problem, refusal_text
+from openenv.train.tools.contents import call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
-__all__ = ["ActionForm", "TextForm", "ToolForm", "play_players", "play_tasks", "record_episodes"]
+__all__ = ["ActionForm", "PlayerAgent", "TextForm", "ToolForm", "play_players", "play_tasks", "record_episodes"]
 
 
 class ActionForm(Protocol):
@@ -31,28 +32,20 @@ class ActionForm(Protocol):
 
     tools: list[dict[str, Any]]
 
-    def opening(self, result: StepResult[Any]) -> str:
+    def shown(self, result: StepResult[Any]) -> str:
+        """Return what an agent is shown of a result."""
+        ...
+
+    def move(self, action: Any) -> Move:
+        """Write an action as a move."""
+        ...
+
+    def opening(self, observation: str) -> str:
         """Return what the user says after a reset."""
         ...
 
-    def shown(self, result: StepResult[Any]) -> str:
-        """Return what an agent is shown of a result, for the episode's record."""
-        ...
-
-    def action_text(self, action: Any) -> str:
-        """Return an action as text, for the episode's record."""
-        ...
-
-    def answer(self, action: Any, turn: int) -> Message:
-        """Return the assistant's message for an action, the episode's ``turn``-th, from 0."""
-        ...
-
-    def result(self, action: Any, turn: int, result: StepResult[Any]) -> Message:
-        """Return the message that shows what an action did."""
-        ...
-
-    def refusal(self, action: Any, turn: int, error: RequestRejectedError, last: StepResult[Any]) -> Message:
-        """Return the message that says why an action was refused; ``last`` is what was seen before it."""
+    def exchange(self, result: MoveResult, turn: int) -> list[Message]:
+        """Return the assistant's message for a move, the episode's ``turn``-th from 0, and the answer to it."""
         ...
 
 
@@ -67,39 +60,33 @@ class ToolForm:
         self._tools = tools
         self.tools = tools.schemas()
 
-    def opening(self, result: StepResult[Any]) -> str:
-        """Return the observation."""
-        return self.shown(result)
-
     def shown(self, result: StepResult[Any]) -> str:
         """Return what a tool gives, or the first observation."""
         return text_of(call_content(result))
 
-    def action_text(self, action: Any) -> str:
-        """Return the tool's name and the arguments in JSON."""
-        return call_text(*self._tools.call(action))
-
-    def answer(self, action: Any, turn: int) -> Message:
-        """Return a message with the call."""
+    def move(self, action: Any) -> Move:
+        """Return a call, whose text is the tool's name and the arguments in JSON."""
         name, arguments = self._tools.call(action)
-        call = {"id": _call_id(turn), "type": "function", "function": {"name": name, "arguments": arguments}}
-        return {"role": "assistant", "content": "", "tool_calls": [call]}
+        return Move(call_text(name, arguments), action, tool=name, arguments=arguments)
 
-    def result(self, action: Any, turn: int, result: StepResult[Any]) -> Message:
-        """Return the tool's answer."""
-        return self._answer_of_tool(action, turn, self.shown(result))
+    def opening(self, observation: str) -> str:
+        """Return the observation."""
+        return observation
 
-    def refusal(self, action: Any, turn: int, error: RequestRejectedError, last: StepResult[Any]) -> Message:
-        """Return the reason as the tool's answer."""
-        return self._answer_of_tool(action, turn, refusal_text(error))
-
-    def _answer_of_tool(self, action: Any, turn: int, content: str) -> Message:
-        name, _ = self._tools.call(action)
-        return {"role": "tool", "tool_call_id": _call_id(turn), "name": name, "content": content}
+    def exchange(self, result: MoveResult, turn: int) -> list[Message]:
+        """Return a message with the call, and the tool's answer."""
+        name = result.move.tool
+        # Nine letters and digits, which is what the strictest of the chat templates asks for.
+        number = f"call{turn:05}"
+        call = {"id": number, "type": "function", "function": {"name": name, "arguments": result.move.arguments}}
+        return [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": number, "name": name, "content": result.text},
+        ]
 
 
 class TextForm:
-    """Actions are texts, and what they do is said by the user, as `ChatDialogue` has it.
+    """Actions are texts, and what they do is said by the user, as `ChatRenderer` has it.
 
     Args:
         actions: The environment's actions as text.
@@ -111,29 +98,56 @@ class TextForm:
         self._instructions = instructions
         self.tools: list[dict[str, Any]] = []
 
-    def opening(self, result: StepResult[Any]) -> str:
-        """Return the instructions and the observation."""
-        return first_content(self._instructions, self.shown(result))
-
     def shown(self, result: StepResult[Any]) -> str:
         """Return the observation's text."""
         return observation_text(result.observation)
 
-    def action_text(self, action: Any) -> str:
-        """Return the action's text."""
-        return self._actions.write(action)
+    def move(self, action: Any) -> Move:
+        """Return the action with its text."""
+        return Move(self._actions.write(action), action)
 
-    def answer(self, action: Any, turn: int) -> Message:
-        """Return a message with the action's text."""
-        return {"role": "assistant", "content": self._actions.write(action)}
+    def opening(self, observation: str) -> str:
+        """Return the instructions and the observation."""
+        return first_content(self._instructions, observation)
 
-    def result(self, action: Any, turn: int, result: StepResult[Any]) -> Message:
-        """Return the observation."""
-        return {"role": "user", "content": self.shown(result)}
+    def exchange(self, result: MoveResult, turn: int) -> list[Message]:
+        """Return a message with the action's text, and one with what is seen now, or was wrong."""
+        problem = result.problem if result.result is None else None
+        return [
+            {"role": "assistant", "content": result.move.text},
+            {"role": "user", "content": next_content(result.observation, problem)},
+        ]
 
-    def refusal(self, action: Any, turn: int, error: RequestRejectedError, last: StepResult[Any]) -> Message:
-        """Return the reason and the last observation."""
-        return {"role": "user", "content": next_content(self.shown(last), error.message)}
+
+class PlayerAgent:
+    """Players without a model as an agent, one for each episode.
+
+    Args:
+        players: A fresh player for each episode.
+        form: How their actions look as text.
+    """
+
+    def __init__(self, players: Sequence[Player], form: ActionForm) -> None:
+        self._players = players
+        self._form = form
+
+    def begin(self, plays: Sequence[Play]) -> None:
+        """Do nothing: a player sees an observation when it has to choose."""
+
+    async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
+        """Let each player choose an action.
+
+        Args:
+            plays: Episodes that are not over.
+        """
+        return [[self._move(play)] for play in plays]
+
+    def see(self, plays: Sequence[Play]) -> None:
+        """Do nothing, as in `begin`."""
+
+    def _move(self, play: Play) -> Move:
+        assert play.last is not None, "an episode whose reset failed takes no moves"
+        return self._form.move(self._players[play.number](play.last.observation))
 
 
 def record_episodes(
@@ -161,18 +175,9 @@ def record_episodes(
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    records = [
-        _Record(index, player, task, form, system_prompt)
-        for index, (player, task) in enumerate(zip(players, tasks, strict=True))
-    ]
-    for record, outcome in zip(records, sessions.try_reset(tasks), strict=True):
-        record.begin(outcome)
-    while playing := {number: record for number, record in enumerate(records) if not record.episode.is_over(max_turns)}:
-        outcomes = sessions.step({number: record.choose() for number, record in playing.items()})
-        for number, outcome in outcomes.items():
-            playing[number].note(outcome)
-    raise_if_most_failed([record.episode for record in records])
-    return [record.played() for record in records]
+    plays = _play(sessions, players, tasks, form, max_turns)
+    system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
+    return [PlayedEpisode(play.number, play.episode, [*system, *_messages(play, form)], form.tools) for play in plays]
 
 
 def play_players(
@@ -220,52 +225,25 @@ def play_tasks(
     """
     tools = sessions.tools
     form = TextForm(ActionText(sessions.action), "") if tools is None else ToolForm(tools)
-    return [played.episode for played in record_episodes(sessions, players, tasks, form, max_turns=max_turns)]
+    return [play.episode for play in _play(sessions, players, tasks, form, max_turns)]
 
 
-class _Record:
-    """One episode while it is played."""
-
-    def __init__(
-        self, index: int, player: Player, task: Mapping[str, Any], form: ActionForm, system_prompt: str | None
-    ) -> None:
-        self.episode = Episode.of_task(task)
-        self._index = index
-        self._player = player
-        self._form = form
-        self._messages: list[Message] = []
-        if system_prompt is not None:
-            self._messages.append({"role": "system", "content": system_prompt})
-        self._last: StepResult[Any]
-        self._action: Any = None
-
-    def begin(self, outcome: StepResult[Any] | OpenEnvError) -> None:
-        if isinstance(outcome, OpenEnvError):
-            self.episode.error = outcome
-            return
-        self._last = outcome
-        self.episode.done = outcome.done
-        self._messages.append({"role": "user", "content": self._form.opening(outcome)})
-
-    def choose(self) -> Any:
-        self._action = self._player(self._last.observation)
-        self._messages.append(self._form.answer(self._action, len(self.episode.turns)))
-        return self._action
-
-    def note(self, outcome: StepResult[Any] | OpenEnvError) -> None:
-        turn = len(self.episode.turns)
-        problem = call_problem(outcome) if isinstance(outcome, StepResult) else None
-        self.episode.add_turn(self._form.shown(self._last), self._form.action_text(self._action), outcome, problem)
-        if isinstance(outcome, StepResult):
-            self._messages.append(self._form.result(self._action, turn, outcome))
-            self._last = outcome
-        elif isinstance(outcome, RequestRejectedError):
-            self._messages.append(self._form.refusal(self._action, turn, outcome, self._last))
-
-    def played(self) -> PlayedEpisode:
-        return PlayedEpisode(self._index, self.episode, self._messages, self._form.tools)
+def _play(
+    sessions: Sessions,
+    players: Sequence[Player],
+    tasks: Sequence[Mapping[str, Any]],
+    form: ActionForm,
+    max_turns: int,
+) -> list[Play]:
+    plays = [Play(task, number=number, max_turns=max_turns, shown=form.shown) for number, task in enumerate(tasks)]
+    play_together(PlayerAgent(players, form), plays, sessions)
+    return plays
 
 
-def _call_id(turn: int) -> str:
-    # Nine letters and digits, which is what the strictest of the chat templates asks for.
-    return f"call{turn:05}"
+def _messages(play: Play, form: ActionForm) -> list[Message]:
+    """Write an episode as a conversation; one whose reset failed has none."""
+    if play.first is None:
+        return []
+    opening: Message = {"role": "user", "content": form.opening(form.shown(play.first))}
+    exchanges = [form.exchange(result, turn) for turn, result in enumerate(play.results)]
+    return [opening, *chain.from_iterable(exchanges)]

@@ -4,25 +4,33 @@ An action's text is a tool's name and its arguments as JSON; the tokens are thos
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.dialogue import stop_ids_of
-from openenv.train.rollout.playing import Outcome
-from openenv.train.rollout.tool_dialogue import ToolDialogue
+from openenv.train.rollout.renderer import stop_ids_of
+from openenv.train.rollout.tool_renderer import ToolRenderer
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-__all__ = ["CallDialogue", "build_call_tokenizer", "call_text"]
+__all__ = ["build_call_tokenizer", "call_renderer"]
 
 
-class CallDialogue:
-    """A model's calls of tools, for playing and for writing examples.
+def call_renderer(
+    tokenizer: "PreTrainedTokenizerBase",
+    model: "PreTrainedModel",
+    tools: EnvironmentTools,
+    *,
+    instructions: str,
+    max_action_tokens: int,
+    thinking: bool,
+) -> ToolRenderer:
+    """Make the renderer of a model's calls of tools, for playing and for writing examples.
 
     Args:
         tokenizer: A tokenizer whose chat template knows tools.
@@ -32,82 +40,19 @@ class CallDialogue:
         max_action_tokens: How many tokens an answer may have.
         thinking: Passed to the template as ``enable_thinking``.
 
-    Attributes:
-        playing: The dialogue of rollouts.
-        stop_ids: Tokens that end an answer.
-        max_action_tokens: As above.
-        pad_id: A token to pad with.
-
     Raises:
         ConfigurationError: The chat template does not know tools.
     """
-
-    def __init__(
-        self,
-        tokenizer: "PreTrainedTokenizerBase",
-        model: "PreTrainedModel",
-        tools: EnvironmentTools,
-        *,
-        instructions: str,
-        max_action_tokens: int,
-        thinking: bool,
-    ) -> None:
-        self._instructions = instructions
-        self.stop_ids = stop_ids_of(tokenizer, model)
-        self.max_action_tokens = max_action_tokens
-        self.playing = ToolDialogue(
-            tokenizer,
-            tools,
-            self._messages_of,
-            self.stop_ids,
-            settings={"enable_thinking": thinking},
-            max_action_tokens=max_action_tokens,
-            # As in TRL's loop: after errors about broken calls, small policies write ever longer ones.
-            unreadable="end",
-        )
-        self.pad_id = self.playing.pad_id
-
-    def opening(self, observation: str) -> list[int]:
-        """Return the tokens of the tools and of the first observation, up to the first call."""
-        return self.playing.opening(None, observation)
-
-    def between(self, written: Sequence[int], observation: str, problem: str | None = None) -> list[int]:
-        """Return the tokens from the end of a call up to the next one.
-
-        Args:
-            written: The call.
-            observation: What it gave.
-            problem: Why it gave nothing.
-        """
-        moves = self.playing.read(written)
-        return self.playing.reply(written, moves, [Outcome(move, observation, problem) for move in moves])
-
-    def action_text(self, written: Sequence[int]) -> str:
-        """Return the calls of an answer, as `call_text` writes them."""
-        return "\n".join(move.text for move in self.playing.read(written))
-
-    def answer(self, action: str) -> list[int]:
-        """Return the tokens of a call.
-
-        Args:
-            action: The call, as `call_text` writes it.
-        """
-        name, _, arguments = action.partition(" ")
-        return self.playing.call(name, json.loads(arguments))
-
-    def _messages_of(self, prompt: Any, observation: Any) -> list[dict[str, Any]]:
-        content = "\n\n".join(part for part in (self._instructions, str(observation)) if part)
-        return [{"role": "user", "content": content}]
-
-
-def call_text(name: str, arguments: Any) -> str:
-    """Write a call as the text of an action: the tool's name, and its arguments as JSON.
-
-    Example:
-        >>> call_text("guess", {"word": "mouse"})
-        'guess {"word": "mouse"}'
-    """
-    return f"{name} {json.dumps(arguments, ensure_ascii=False, default=str)}"
+    return ToolRenderer(
+        tokenizer,
+        tools,
+        partial(_messages, instructions),
+        stop_ids_of(tokenizer, model),
+        settings={"enable_thinking": thinking},
+        max_action_tokens=max_action_tokens,
+        # As in TRL's loop: after errors about broken calls, small policies write ever longer ones.
+        unreadable="end",
+    )
 
 
 def build_call_tokenizer(tools: EnvironmentTools, episodes: Iterable[Episode]) -> "PreTrainedTokenizerFast":
@@ -131,3 +76,8 @@ def build_call_tokenizer(tools: EnvironmentTools, episodes: Iterable[Episode]) -
             raise ConfigurationError(f"Expected calls of tools in the examples, got {turn.action!r:.100}.") from error
         texts.append(name)
     return build_tool_tokenizer(tools.schemas(), texts, list(values.values()))
+
+
+def _messages(instructions: str, prompt: Any, observation: Any) -> list[dict[str, Any]]:
+    content = "\n\n".join(part for part in (instructions, str(observation)) if part)
+    return [{"role": "user", "content": content}]

@@ -15,7 +15,7 @@ from openenv.core.exceptions import (
     RequestGivenUpError,
     ServerCapacityError,
 )
-from openenv.train.agents.episode_sources import EpisodeSource, open_source
+from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
 from openenv.train.episodes.played_episode import PlayedEpisode
@@ -84,7 +84,7 @@ def collect(
     """
     settings = settings.with_defaults()
     depends_on = {**settings.decisive(), "min_reward": min_reward}
-    with open_source(settings, min(sessions, episodes)) as source:
+    with open_agent(settings, min(sessions, episodes)) as source:
         tasks = _tasks(settings, episodes, source)
         collection = Collection.open(output, depends_on)
         collection.check_tasks(dict(enumerate(tasks)))
@@ -113,7 +113,7 @@ def leave_out_failed(collection: Collection, played: PlayedEpisode) -> None:
     collection.leave_out(played, f"{_FAILED}: {error}")
 
 
-def _tasks(settings: PlaySettings, episodes: int, source: EpisodeSource) -> list[dict[str, Any]]:
+def _tasks(settings: PlaySettings, episodes: int, source: AgentEpisodes) -> list[dict[str, Any]]:
     if settings.tasks is None:
         return [settings.task({"seed": seed}) for seed in training_seeds(settings.seed, episodes)]
     named = [settings.task(task) for task in named_tasks(settings.tasks, source.client)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import OpenEnvError, RequestRejectedError
+from openenv.core.exceptions import OpenEnvError
 
 __all__ = ["Episode", "Turn", "raise_if_most_failed"]
 
@@ -113,22 +113,18 @@ class Episode:
         Args:
             observation: What the agent was shown, as text.
             action: What it answered, as text.
-            outcome: What the environment answered; ``None`` if it was sent nothing.
-            problem: Why the answer was no legal action, if that was seen before it was sent.
+            outcome: What the environment answered, or how it failed; ``None`` if it was sent nothing, or refused.
+            problem: Why the answer was no legal action, if it was none.
         """
-        if isinstance(outcome, RequestRejectedError):
-            # The rules refuse the action: nothing happened, and the agent may try again.
-            self.turns.append(Turn(observation, action, 0.0, outcome.message))
-        elif isinstance(outcome, OpenEnvError):
+        if isinstance(outcome, OpenEnvError):
             self.error = outcome
-        elif outcome is None:
-            self.turns.append(Turn(observation, action, 0.0, problem))
-        else:
-            reward = float(outcome.reward or 0.0)
-            if not math.isfinite(reward):
-                self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
-            self.turns.append(Turn(observation, action, reward, problem))
-            self.done = outcome.done
+            return
+        reward = 0.0 if outcome is None else float(outcome.reward or 0.0)
+        if not math.isfinite(reward):
+            self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
+            return
+        self.turns.append(Turn(observation, action, reward, problem))
+        self.done = outcome is not None and outcome.done
 
     def is_over(self, max_turns: int) -> bool:
         """Whether no further action is possible."""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError
-from openenv.train.agents.episode_sources import EpisodeSource, open_source
+from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collecting import leave_out_failed
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
@@ -146,7 +146,7 @@ def evaluate(
     has_greedy = settings.asks_for_greedy_too()
     settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
-    with open_source(settings, sessions) as source:
+    with open_agent(settings, sessions) as source:
         tasks = _tasks(settings, num_tasks, most, source)
         collection = Collection.open(output, {**settings.decisive(), "samples": samples})
         _play(collection, settings, source, tasks, samples, console)
@@ -180,7 +180,7 @@ def _check(samples: int, ks: Sequence[int], num_tasks: int | None) -> None:
 
 
 def _tasks(
-    settings: PlaySettings, num_tasks: int | None, most: int | None, source: EpisodeSource
+    settings: PlaySettings, num_tasks: int | None, most: int | None, source: AgentEpisodes
 ) -> list[dict[str, Any]]:
     """Return the tasks: as many as are wanted; else at most so many of those that are named, or so many seeds."""
     if settings.tasks is None:
@@ -193,7 +193,7 @@ def _tasks(
 def _play(
     collection: Collection,
     settings: PlaySettings,
-    source: EpisodeSource,
+    source: AgentEpisodes,
     tasks: Sequence[Mapping[str, Any]],
     samples: int,
     console: Console,

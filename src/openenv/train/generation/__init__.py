@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from openenv.train.generation.generator import Completion as Completion
     from openenv.train.generation.generator import Generator as Generator
     from openenv.train.generation.sampling import Sampling as Sampling
-    from openenv.train.generation.trainer_generator import trainer_generator as trainer_generator
+    from openenv.train.generation.trainers import trainer_generator as trainer_generator
     from openenv.train.generation.transformers_generator import TransformersGenerator as TransformersGenerator
     from openenv.train.generation.vllm_generator import VllmGenerator as VllmGenerator
 else:
@@ -19,7 +19,7 @@ else:
             "openenv.train.generation.completions": ("generate_rollout_completions",),
             "openenv.train.generation.generator": ("Completion", "Generator"),
             "openenv.train.generation.sampling": ("Sampling",),
-            "openenv.train.generation.trainer_generator": ("trainer_generator",),
+            "openenv.train.generation.trainers": ("trainer_generator",),
             "openenv.train.generation.transformers_generator": ("TransformersGenerator",),
             "openenv.train.generation.vllm_generator": ("VllmGenerator",),
         },

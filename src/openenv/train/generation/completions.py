@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.generation.trainer_generator import max_context_of, tokenizer_of, trainer_generator
+from openenv.train.generation.trainers import max_context_of, tokenizer_of, trainer_generator
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

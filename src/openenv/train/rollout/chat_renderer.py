@@ -1,88 +1,79 @@
-"""Actions as text: an answer is one action, written as the environment's `ActionText` reads it."""
+"""Episodes as conversations in which an answer is the text of one action, in the model's own chat template."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, RequestRejectedError
-from openenv.train.rollout.dialogue import CACHE_SIZE, ChatDialogue, Dialogue, first_content
-from openenv.train.rollout.playing import Move, Outcome
-from openenv.train.tools.contents import call_content
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.rollout.play import Move, MoveResult, text_move
+from openenv.train.rollout.renderer import (
+    CACHE_SIZE,
+    MessagesOf,
+    first_content,
+    next_content,
+    stop_ids_of,
+    text_of,
+    user_message,
+)
 
-__all__ = ["ChatTextDialogue", "MessagesOf", "TextDialogue", "text_of"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-MessagesOf = Callable[[Any, str], list[dict[str, Any]]]
-"""Makes the conversation up to the first answer, of the dataset's prompt and what the user says first."""
-
-
-class TextDialogue:
-    """Episodes as a dialogue in which each answer is the text of one action.
-
-    Args:
-        dialogue: How the texts become tokens.
-        actions: Reads actions from text.
-
-    Attributes:
-        stop_ids: Tokens that end an answer.
-        max_action_tokens: How many tokens an answer may have.
-        pad_id: A token to pad with.
-    """
-
-    def __init__(self, dialogue: Dialogue, actions: ActionText) -> None:
-        self._dialogue = dialogue
-        self._actions = actions
-        self.stop_ids = dialogue.stop_ids
-        self.max_action_tokens = dialogue.max_action_tokens
-        self.pad_id = dialogue.pad_id
-        # Small policies say the same things again and again.
-        self._move = lru_cache(CACHE_SIZE)(self._read)
-
-    def shown(self, result: StepResult[Any]) -> str:
-        """Return the observation's text."""
-        return observation_text(result.observation)
-
-    def problem(self, result: StepResult[Any]) -> str | None:
-        """Return ``None``: an action that is done has no problem."""
-        return None
-
-    def refusal(self, error: RequestRejectedError) -> str:
-        """Return the refusal's sentence."""
-        return error.message
-
-    def opening(self, prompt: Any, observation: str) -> list[int]:
-        """Return the first observation's tokens."""
-        return self._dialogue.opening(observation)
-
-    def read(self, written: Sequence[int]) -> list[Move]:
-        """Return the one action of an answer, or what it counts as."""
-        return [self._move(self._dialogue.action_text(written))]
-
-    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
-        """Return the tokens of the next observation, and of why the answer was no legal action."""
-        return self._dialogue.between(written, outcomes[-1].observation, outcomes[-1].problem)
-
-    def _read(self, text: str) -> Move:
-        reading = self._actions.read(text)
-        return Move(text, reading.action, reading.problem)
+__all__ = ["ChatRenderer"]
 
 
-class ChatTextDialogue(TextDialogue):
-    """The same for conversations that begin with the dataset's prompt.
+class ChatRenderer:
+    """A conversation in the model's own chat template: observations are the user's turns, actions the assistant's.
+
+    An answer is one action, written as the environment's `ActionText` reads it.
 
     Args:
-        dialogue: How the texts become tokens.
+        tokenizer: A tokenizer with a chat template.
+        model: The model; its generation settings may name further tokens that end a turn.
         actions: Reads actions from text.
         instructions: How an action is written; it comes before the first observation.
-        messages_of: Makes the conversation up to the first answer.
+        max_action_tokens: How many tokens a turn of the assistant may have.
+        thinking: Passed to the template as ``enable_thinking``.
+        settings: What else is passed to the template.
+        messages_of: Makes the conversation up to the first answer; by default one message of the user.
+
+    Raises:
+        ConfigurationError: The tokenizer has no chat template, or one that leaves out the messages.
     """
 
-    def __init__(self, dialogue: ChatDialogue, actions: ActionText, instructions: str, messages_of: MessagesOf) -> None:
-        super().__init__(dialogue, actions)
-        self._chat = dialogue
+    _MARK = "d41d8cd98f"
+    _REASONING = re.compile(r".*</think>", re.DOTALL)
+
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        model: "PreTrainedModel",
+        actions: ActionText,
+        instructions: str,
+        max_action_tokens: int,
+        *,
+        thinking: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        messages_of: MessagesOf = user_message,
+    ) -> None:
+        if not tokenizer.chat_template:
+            raise ConfigurationError(
+                f"The tokenizer of {tokenizer.name_or_path} has no chat template. "
+                "Take a model made for conversation (often called Instruct or Chat)."
+            )
+        self._tokenizer = tokenizer
+        self._settings: dict[str, Any] = {"enable_thinking": thinking, **(settings or {})}
         self._instructions = instructions
         self._messages_of = messages_of
+        # Small policies say the same things again and again.
+        self._move = lru_cache(CACHE_SIZE)(partial(text_move, actions))
+        self.max_action_tokens = max_action_tokens
+        self.stop_ids = stop_ids_of(tokenizer, model)
+        pad_id = tokenizer.pad_token_id
+        self.pad_id = int(tokenizer.eos_token_id if pad_id is None else pad_id)
 
     def shown(self, result: StepResult[Any]) -> str:
         """Return the observation's text.
@@ -91,22 +82,46 @@ class ChatTextDialogue(TextDialogue):
             ConfigurationError: It has pictures.
         """
         text_of(result)
-        return super().shown(result)
+        return observation_text(result.observation)
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the dataset's prompt, the instructions and the first observation."""
-        return self._chat.opening_of(self._messages_of(prompt, first_content(self._instructions, observation)))
+        content = first_content(self._instructions, observation)
+        return self._encoded(self._rendered(self._messages_of(prompt, content)))
 
+    def read(self, written: Sequence[int]) -> list[Move]:
+        """Return the one move of an answer, without reasoning and special tokens."""
+        text = str(self._tokenizer.decode(list(written), skip_special_tokens=True))
+        return [self._move(self._REASONING.sub("", text).strip())]
 
-def text_of(result: StepResult[Any]) -> str:
-    """Return what a model is shown of a result, which must be text.
+    def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
+        """Return what the template puts after an answer: its end, the next observation, and the answer's beginning."""
+        last = results[-1]
+        messages = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": self._MARK},
+            {"role": "user", "content": next_content(last.observation, last.problem)},
+        ]
+        _, mark, after = self._rendered(messages).partition(self._MARK)
+        if not mark:
+            raise ConfigurationError(
+                f"The chat template of {self._tokenizer.name_or_path} does not show the assistant's messages, "
+                "so a conversation of several turns cannot be written with it."
+            )
+        tokens = self._encoded(after)
+        # The model wrote the token that ends its turn already, unless it was cut off.
+        already_ended = written[-1] in self.stop_ids and tokens[0] in self.stop_ids
+        return tokens[1:] if already_ended else tokens
 
-    Raises:
-        ConfigurationError: It has pictures, which TRL's rollout functions cannot hand on.
-    """
-    content = call_content(result)
-    if isinstance(content, str):
-        return content
-    raise ConfigurationError(
-        "The environment shows pictures, and TRL takes none from a rollout_func. Train with environment_factory."
-    )
+    def answer(self, action: str) -> list[int]:
+        """Return the action's tokens, and the token that ends a turn."""
+        return [*self._encoded(action), int(self._tokenizer.eos_token_id)]
+
+    def _rendered(self, messages: list[dict[str, Any]]) -> str:
+        rendered: Any = self._tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, **self._settings
+        )
+        return str(rendered)
+
+    def _encoded(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))

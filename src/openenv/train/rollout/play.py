@@ -1,32 +1,36 @@
-"""The loop of a rollout: many episodes at once, all environments stepped together, answers generated together.
+"""One episode under way: what an agent does in it, what comes of that, and where it ends.
 
-It knows neither models nor environments: a `Generator` writes the answers, a dialogue turns tokens into actions and
-what comes of these into tokens, and sessions do the actions.
+The rules of an episode are here, whatever steps the environment: the loop (`openenv.train.rollout.loop`), or a caller
+with a loop of its own, such as TRL's or Inspect's.
 """
 
+import json
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
+from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, OpenEnvError, RequestRejectedError
-from openenv.train.episodes.episode import Episode, raise_if_most_failed
-from openenv.train.generation.generator import Completion, Generator
+from openenv.core.exceptions import InvalidRequestError, OpenEnvError, RequestRejectedError
+from openenv.train.episodes.episode import Episode
+from openenv.train.tools.contents import call_problem, refusal_text
+from openenv.train.tools.environment_tools import EnvironmentTools
 
-__all__ = ["ActionDialogue", "Limits", "Move", "Outcome", "Stepper", "play_episodes"]
+__all__ = ["Limits", "Move", "MoveResult", "Play", "Shown", "call_text", "text_move", "tool_move"]
 
-Stepper = Callable[[Mapping[int, Any]], Mapping[int, StepResult[Any] | OpenEnvError]]
-"""Does one action in each of some sessions; the actions, and what they came to, by the sessions' numbers."""
+Shown = Callable[[StepResult[Any]], str]
+"""Writes what an agent is shown of a result."""
 
 
 # Made for every action of every episode, which a frozen dataclass would be slow at.
 class Move(NamedTuple):
-    """One action in a model's answer.
+    """One action of an agent.
 
     Attributes:
-        text: What the model wrote, as text.
+        text: The action as text; of a model, what it wrote.
         action: What is sent to the environment; ``None`` for nothing.
         problem: Why it is no legal action; ``None`` if it is one.
         tool: The tool that is called; empty where actions are texts, or no call could be read.
@@ -40,11 +44,11 @@ class Move(NamedTuple):
     arguments: Mapping[str, Any] = MappingProxyType({})
 
 
-class Outcome(NamedTuple):
-    """What came of an action.
+class MoveResult(NamedTuple):
+    """What came of a move.
 
     Attributes:
-        move: The action.
+        move: The move.
         observation: What the agent is shown now, as text.
         problem: Why it was no legal action, if it was none.
         result: What the environment answered; ``None`` if it answered nothing, or refused.
@@ -59,55 +63,6 @@ class Outcome(NamedTuple):
     def text(self) -> str:
         """What a tool answers: what the action gave, or why it was not done."""
         return self.observation if self.result is not None or self.problem is None else self.problem
-
-
-class ActionDialogue(Protocol):
-    """How episodes become tokens, and tokens actions.
-
-    Attributes:
-        stop_ids: Tokens that end an answer.
-        max_action_tokens: How many tokens an answer may have.
-        pad_id: A token to pad with.
-    """
-
-    stop_ids: frozenset[int]
-    max_action_tokens: int
-    pad_id: int
-
-    def shown(self, result: StepResult[Any]) -> str:
-        """Return what the agent is shown of a result."""
-        ...
-
-    def problem(self, result: StepResult[Any]) -> str | None:
-        """Return why an action gave no result, where the result says so."""
-        ...
-
-    def refusal(self, error: RequestRejectedError) -> str:
-        """Return why the environment refused an action, for the agent."""
-        ...
-
-    def opening(self, prompt: Any, observation: str) -> list[int]:
-        """Return the tokens of an episode's beginning, up to the first answer.
-
-        Args:
-            prompt: What the trainer's dataset says of the episode.
-            observation: What the agent is shown first.
-        """
-        ...
-
-    def read(self, written: Sequence[int]) -> list[Move]:
-        """Return the actions in an answer, in their order; none if the agent is content with how things are."""
-        ...
-
-    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
-        """Return the tokens from the end of an answer up to the next one.
-
-        Args:
-            written: The answer.
-            moves: The actions that were read in it, at least one.
-            outcomes: What came of each.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -129,167 +84,171 @@ class Limits:
         return min(self.max_context - episode.length, self.max_completion - len(episode.completion_ids))
 
 
-def play_episodes(
-    episodes: Sequence[Episode],
-    prompts: Sequence[Any],
-    first: Sequence[StepResult[Any] | OpenEnvError],
-    *,
-    generator: Generator,
-    dialogue: ActionDialogue,
-    step: Stepper,
-    limits: Limits,
-) -> list[list[Outcome]]:
-    """Play episodes that were reset, and write down what happens.
+class Play:
+    """An episode under way.
+
+    - An episode that is done, or whose reset failed, takes no moves.
+    - What the rules refuse, or what is no action at all, is a turn with a problem; the agent may go on.
+    - A failure of the environment, and a reward that is no finite number, ends the episode with an error.
+    - After ``max_turns`` moves an episode is cut off; moves that are left in an answer then are not done.
 
     Args:
-        episodes: Their records, still empty.
-        prompts: What the trainer's dataset says of each.
-        first: What the reset of each came to.
-        generator: Writes the answers; nothing was fed to it yet.
-        dialogue: Turns observations and actions into tokens.
-        step: Does actions; the sessions have the numbers of their episodes.
-        limits: Where episodes are cut off.
+        task: What its reset is passed, with the seed if there is one.
+        number: Its number among the episodes that are played together, which is that of its session.
+        max_turns: Moves after which it is cut off; ``None`` for no limit.
+        shown: Writes observations for the record; ``None`` for a record without them.
+        parameters: What the reset is sent in place of all of the task.
 
-    Returns:
-        What came of each episode's actions, but for one that the environment failed at.
+    Attributes:
+        episode: The record.
+        number: As above.
+        parameters: As above.
+        first: What the reset gave; ``None`` before it, and where it failed.
+        last: What the environment answered last.
+        observation: What the agent is shown now, as text.
+        results: What came of the moves, but for one that the environment failed at.
+        answered: Those of them that belong to the agent's last answer.
 
-    Raises:
-        ConfigurationError: The beginning of an episode leaves no room for an answer.
-        OpenEnvError: The environment failed in more than half of the episodes.
+    Example:
+        >>> play = Play({"seed": 1}, max_turns=3)
+        >>> play.begin(StepResult({"text": "ball 3"}))
+        >>> play.act([Move("left", {"move": "left"})])
+        >>> play.note(StepResult({"text": "ball 2"}, reward=1.0, done=True))
+        >>> play.is_over, play.episode.reward
+        (True, 1.0)
     """
-    rollout = _Rollout(episodes, generator, dialogue, step, limits)
-    rollout.open(prompts, first)
-    rollout.run()
-    raise_if_most_failed(episodes)
-    return rollout.outcomes
-
-
-class _Rollout:
-    """The state of one batch of episodes. Row ``i`` of the generator belongs to the episode ``playing[i]``."""
 
     def __init__(
         self,
-        episodes: Sequence[Episode],
-        generator: Generator,
-        dialogue: ActionDialogue,
-        step: Stepper,
-        limits: Limits,
+        task: Mapping[str, Any],
+        *,
+        number: int = 0,
+        max_turns: int | None = None,
+        shown: Shown | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
-        self._episodes = episodes
-        self._generator = generator
-        self._dialogue = dialogue
-        self._step = step
-        self._limits = limits
-        self._playing: list[int] = []
-        self._shown = [""] * len(episodes)
-        self.outcomes: list[list[Outcome]] = [[] for _ in episodes]
+        self.episode = Episode.of_task(task)
+        self.number = number
+        self.parameters = dict(task) if parameters is None else dict(parameters)
+        self.first: StepResult[Any] | None = None
+        self.last: StepResult[Any] | None = None
+        self.observation = ""
+        self.results: list[MoveResult] = []
+        self.answered: list[MoveResult] = []
+        self._max_turns = sys.maxsize if max_turns is None else max_turns
+        self._shown = shown
+        self._moves: deque[Move] = deque()
+        self._has_stopped = False
 
-    def open(self, prompts: Sequence[Any], first: Sequence[StepResult[Any] | OpenEnvError]) -> None:
-        for slot, (episode, prompt, result) in enumerate(zip(self._episodes, prompts, first, strict=True)):
-            if isinstance(result, OpenEnvError):
-                episode.error = result
-            else:
-                episode.done = result.done
-                self._shown[slot] = self._dialogue.shown(result)
-            episode.prompt_ids = self._dialogue.opening(prompt, self._shown[slot])
-            self._check_room(episode)
-            if episode.error is not None or episode.done:
-                # A trainer takes no empty completion.
-                episode.add_fed([self._dialogue.pad_id])
-            else:
-                self._playing.append(slot)
-        if self._playing:
-            self._generator.feed([self._episodes[slot].prompt_ids for slot in self._playing])
+    @property
+    def is_over(self) -> bool:
+        """Whether no further move is possible, or the agent makes none."""
+        return self._has_stopped or self.episode.is_over(self._max_turns)
 
-    def run(self) -> None:
-        while self._playing:
-            limits = [
-                min(self._dialogue.max_action_tokens, self._limits.room(self._episodes[slot])) for slot in self._playing
-            ]
-            answers = self._generator.generate(limits, self._dialogue.stop_ids)
-            moves = {
-                slot: self._dialogue.read(answer.token_ids) for slot, answer in zip(self._playing, answers, strict=True)
-            }
-            for slot, answer in zip(self._playing, answers, strict=True):
-                self._episodes[slot].add_written(answer.token_ids, answer.logprobs)
-                self._episodes[slot].cut_answers += self._is_cut(answer)
-            self._continue(answers, moves, self._act(moves))
+    @property
+    def next_move(self) -> Move | None:
+        """The move that is to be done now; ``None`` if the agent has to act first."""
+        return self._moves[0] if self._moves else None
 
-    def _check_room(self, episode: Episode) -> None:
-        if episode.length >= self._limits.max_context:
-            raise ConfigurationError(
-                f"The first observation with what goes before it has {episode.length} tokens (reset "
-                f"with {episode.parameters}), and max_context is {self._limits.max_context}; set a larger max_context."
-            )
+    def begin(self, result: StepResult[Any] | OpenEnvError) -> None:
+        """Note what the reset gave.
 
-    def _act(self, moves: Mapping[int, Sequence[Move]]) -> dict[int, list[Outcome]]:
-        """Do the first action of every answer, then the second of those that have one, and so on."""
-        outcomes: dict[int, list[Outcome]] = {slot: [] for slot in moves}
-        for number in range(max(map(len, moves.values()))):
-            now = {
-                slot: answer[number]
-                for slot, answer in moves.items()
-                if number < len(answer) and (number == 0 or not self._is_over(slot))
-            }
-            results = self._step({slot: move.action for slot, move in now.items() if move.action is not None})
-            for slot, move in now.items():
-                outcomes[slot].append(self._note(slot, move, results.get(slot)))
-        return outcomes
+        Args:
+            result: The first observation, or why there is none.
+        """
+        if isinstance(result, OpenEnvError):
+            self.episode.error = result
+            return
+        self.first = result
+        self.episode.done = result.done
+        self._see(result)
 
-    def _note(self, slot: int, move: Move, result: StepResult[Any] | OpenEnvError | None) -> Outcome:
-        """Write down what came of an action."""
-        episode = self._episodes[slot]
+    def act(self, moves: Sequence[Move]) -> None:
+        """Note an answer of the agent.
+
+        Args:
+            moves: Its moves, to be done in their order; with none the agent ends the episode.
+        """
+        self.answered = []
+        self._moves = deque(moves)
+        self._has_stopped = not moves
+
+    def note(self, result: StepResult[Any] | OpenEnvError | None) -> None:
+        """Note what came of the next move.
+
+        Args:
+            result: What the environment answered; ``None`` if it was sent nothing.
+        """
+        move = self._moves.popleft()
         problem = move.problem
         if isinstance(result, StepResult):
-            problem = problem or self._dialogue.problem(result)
-        episode.add_turn(self._shown[slot], move.text, result, problem)
-        if isinstance(result, StepResult):
-            self._shown[slot] = self._dialogue.shown(result)
-            outcome = Outcome(move, self._shown[slot], problem, result)
-        elif isinstance(result, RequestRejectedError):
-            outcome = Outcome(move, self._shown[slot], self._dialogue.refusal(result))
-        else:
-            outcome = Outcome(move, self._shown[slot], problem)
-        if episode.error is None:
-            self.outcomes[slot].append(outcome)
-        return outcome
+            problem = problem or call_problem(result)
+        elif isinstance(result, RequestRejectedError | InvalidRequestError):
+            # The rules refuse the action: nothing happened, and the agent may try again.
+            problem, result = refusal_text(result), None
+        self.episode.add_turn(self.observation, move.text, result, problem)
+        if self.episode.error is None:
+            self._add_result(move, problem, result)
+        if self.is_over:
+            self._moves.clear()
 
-    def _continue(
-        self,
-        answers: Sequence[Completion],
-        moves: Mapping[int, Sequence[Move]],
-        outcomes: Mapping[int, Sequence[Outcome]],
-    ) -> None:
-        """Feed those that play on; drop the others."""
-        rows, fed = [], []
-        for row, (slot, answer) in enumerate(zip(self._playing, answers, strict=True)):
-            if not moves[slot] or self._is_over(slot):
-                self._note_last_turn(slot)
-                continue
-            reply = self._dialogue.reply(answer.token_ids, moves[slot], outcomes[slot])
-            if len(reply) >= self._limits.room(self._episodes[slot]):
-                self._episodes[slot].cut_by = "max_context"
-                continue
-            self._episodes[slot].add_fed(reply)
-            rows.append(row)
-            # The last token that the model wrote has not been fed yet.
-            fed.append([answer.token_ids[-1], *reply])
-        if rows and len(rows) < len(self._playing):
-            self._generator.keep(rows)
-        self._playing = [self._playing[row] for row in rows]
-        if rows:
-            self._generator.feed(fed)
+    def cut(self, limit: Literal["max_turns", "max_context"]) -> None:
+        """Cut the episode off, as a limit wants it."""
+        self.episode.cut_by = limit
+        self._has_stopped = True
 
-    def _is_cut(self, answer: Completion) -> bool:
-        """Whether an answer ended only because it may have no more tokens."""
-        stop_ids = self._dialogue.stop_ids
-        full = len(answer.token_ids) >= self._dialogue.max_action_tokens
-        return bool(stop_ids) and full and answer.token_ids[-1] not in stop_ids
+    def _add_result(self, move: Move, problem: str | None, result: Any) -> None:
+        if result is not None:
+            self._see(result)
+        noted = MoveResult(move, self.observation, problem, result)
+        self.results.append(noted)
+        self.answered.append(noted)
+        if not self.episode.done and self.is_over:
+            self.cut("max_turns")
 
-    def _note_last_turn(self, slot: int) -> None:
-        episode = self._episodes[slot]
-        if not episode.done and episode.error is None and len(episode.turns) >= self._limits.max_turns:
-            episode.cut_by = "max_turns"
+    def _see(self, result: StepResult[Any]) -> None:
+        self.last = result
+        if self._shown is not None:
+            self.observation = self._shown(result)
 
-    def _is_over(self, slot: int) -> bool:
-        return self._episodes[slot].is_over(self._limits.max_turns)
+
+def call_text(name: str, arguments: Any) -> str:
+    """Write a call of a tool as the text of an action: the tool's name, and its arguments as JSON.
+
+    Args:
+        name: The tool.
+        arguments: Its arguments; a text is taken for what was to be JSON.
+
+    Example:
+        >>> call_text("guess", {"word": "mouse"})
+        'guess {"word": "mouse"}'
+    """
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"{name} {written}"
+
+
+def text_move(actions: ActionText, text: str) -> Move:
+    """Make a move of a text, which need be no legal action.
+
+    Args:
+        actions: Reads actions from text.
+        text: The text.
+    """
+    reading = actions.read(text)
+    return Move(text, reading.action, reading.problem)
+
+
+def tool_move(tools: EnvironmentTools, name: str, arguments: Any) -> Move:
+    """Make a move of a call of a tool, which need be no legal one.
+
+    Args:
+        tools: The environment's tools.
+        name: The tool that is called.
+        arguments: What it is called with.
+    """
+    text = call_text(name, arguments)
+    given = arguments if isinstance(arguments, Mapping) else {}
+    try:
+        return Move(text, tools.action(name, arguments), tool=name, arguments=given)
+    except InvalidRequestError as error:
+        return Move(text, problem=refusal_text(error), tool=name, arguments=given)

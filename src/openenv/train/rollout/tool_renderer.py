@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.client_types import StepResult
-from openenv.core.exceptions import ConfigurationError, InvalidRequestError, RequestRejectedError
-from openenv.train.rollout.conversation import MessagesOf, text_of
-from openenv.train.rollout.playing import Move, Outcome
-from openenv.train.tools.contents import call_problem, refusal_text
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.rollout.play import Move, MoveResult, tool_move
+from openenv.train.rollout.renderer import MessagesOf, text_of
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["ToolDialogue", "Unreadable", "reads_tool_calls"]
+__all__ = ["ToolRenderer", "Unreadable", "reads_tool_calls"]
 
 Unreadable = Literal["tell", "end"]
 
@@ -29,7 +28,7 @@ _QUESTION: dict[str, Any] = {"role": "user", "content": "?"}
 _UNREADABLE = "No tool call could be read in that. Write it exactly as the tools are described."
 
 
-class ToolDialogue:
+class ToolRenderer:
     """Episodes as a conversation in which an answer calls tools.
 
     An answer may have several calls; they are done in their order. One without any call ends the episode, as it does in
@@ -92,27 +91,20 @@ class ToolDialogue:
         """
         return text_of(result)
 
-    def problem(self, result: StepResult[Any]) -> str | None:
-        """Return why a tool gave no result."""
-        return call_problem(result)
-
-    def refusal(self, error: RequestRejectedError) -> str:
-        """Return what is wrong with each argument, or the refusal's sentence."""
-        return refusal_text(error)
-
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the tools, the dataset's prompt and the first observation."""
         return self._encoded(self._rendered(self._messages_of(prompt, observation), answer_follows=True))
 
     def read(self, written: Sequence[int]) -> list[Move]:
-        """Return the calls in an answer."""
+        """Return the calls in an answer; without any the agent ends the episode."""
         from trl.chat_template_utils import parse_response
 
         schemas: Any = self._schemas
         message = parse_response(self._tokenizer, list(written), prefix=self._before_answer, tools=schemas)
         calls = message.get("tool_calls") or []
         if calls:
-            return [self._move(call.get("function", call)) for call in calls]
+            functions = [call.get("function", call) for call in calls]
+            return [tool_move(self._tools, str(each["name"]), each["arguments"]) for each in functions]
         text = str(self._tokenizer.decode(list(written), skip_special_tokens=False))
         if self._unreadable == "end" or self._opening_of_calls not in text:
             return []
@@ -142,15 +134,24 @@ class ToolDialogue:
         ends = [place for place, token in enumerate(tokens) if token in self.stop_ids]
         return tokens[: ends[-1] + 1] if ends else tokens
 
-    def reply(self, written: Sequence[int], moves: Sequence[Move], outcomes: Sequence[Outcome]) -> list[int]:
+    def answer(self, action: str) -> list[int]:
+        """Return the tokens of a call.
+
+        Args:
+            action: The call, as `openenv.train.rollout.play.call_text` writes it.
+        """
+        name, _, arguments = action.partition(" ")
+        return self.call(name, json.loads(arguments))
+
+    def reply(self, written: Sequence[int], results: Sequence[MoveResult]) -> list[int]:
         """Return what the template puts after the calls: the end of the answer, and what each call gave."""
         # Whatever the model called, the template is shown a tool that there is.
-        names = [move.tool if move.tool in self._tools.names else self._tools.names[0] for move in moves]
+        called = [result.move.tool for result in results]
+        names = [name if name in self._tools.names else self._tools.names[0] for name in called]
         calls = [{"type": "function", "function": {"name": name, "arguments": {}}} for name in names]
         calling: list[dict[str, Any]] = [_QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}]
         answers = [
-            {"role": "tool", "name": name, "content": outcome.text}
-            for name, outcome in zip(names, outcomes, strict=True)
+            {"role": "tool", "name": name, "content": result.text} for name, result in zip(names, results, strict=True)
         ]
         before = self._rendered(calling, answer_follows=False)
         whole = self._rendered([*calling, *answers], answer_follows=True)
@@ -163,14 +164,6 @@ class ToolDialogue:
         # The model wrote the token that ends its turn already, unless it was cut off.
         already_ended = written[-1] in self.stop_ids and tokens[0] in self.stop_ids
         return tokens[1:] if already_ended else tokens
-
-    def _move(self, function: Mapping[str, Any]) -> Move:
-        name, arguments = str(function["name"]), function["arguments"]
-        text = f"{name} {json.dumps(arguments, ensure_ascii=False, default=str)}"
-        try:
-            return Move(text, self._tools.action(name, arguments), tool=name, arguments=arguments)
-        except InvalidRequestError as error:
-            return Move(text, problem=refusal_text(error), tool=name, arguments=arguments)
 
     def _end_of(self, conversation: str, last_name: str) -> str:
         """Return what a conversation that ends with calls has from the token on that ends the answer."""

@@ -17,7 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.illegal_texts import IllegalTexts
-from openenv.train.generation.trainer_generator import max_context_of
+from openenv.train.generation.trainers import max_context_of
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
@@ -178,7 +178,7 @@ def make_joint_trainer(
     """Put TRL's trainer together.
 
     Args:
-        policies: The policy to train, with its dialogue for each environment, by the names of ``config.parts``.
+        policies: The policy to train, with its renderer for each environment, by the names of ``config.parts``.
         sessions: The environments, by these names; as many sessions of each as it plays episodes in one step.
         config: The run's settings.
         folder: Takes metrics and checkpoints.
@@ -198,7 +198,7 @@ def make_joint_trainer(
         spec,
         max_context=config.max_context,
         illegal_penalty=config.illegal_penalty,
-        dialogues={name: own.playing for name, own in policies.items()},
+        renderers={name: own.renderer for name, own in policies.items()},
     )
     try:
         trainer = GRPOTrainer(

@@ -241,7 +241,7 @@ class _Run:
 
     @property
     def _policy(self) -> Policy:
-        """The model, with its dialogue for the first environment."""
+        """The model, with its renderer for the first environment."""
         return next(iter(self._policies.values()))
 
     def whole(self) -> TrainResult:
@@ -279,7 +279,7 @@ class _Run:
         self._score_before()
         start = time.monotonic()
         examples = [
-            example_tokens(episode, self._policies[name].dialogue)
+            example_tokens(episode, self._policies[name].renderer)
             for name, part in self._parts.items()
             for episode in find_examples(part, self._sessions[name], self._policies[name])
         ]

@@ -21,10 +21,10 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.recording import play_tasks
-from openenv.train.agents.tool_policy import call_text
 from openenv.train.dataset.collection import Collection
 from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.dialogue import Dialogue, first_content
+from openenv.train.rollout.play import MoveResult, call_text
+from openenv.train.rollout.renderer import Renderer, first_content
 from openenv.train.run.grpo import takes_gpu
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
@@ -102,24 +102,25 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
     return legal
 
 
-def example_tokens(episode: Episode, dialogue: Dialogue) -> tuple[list[int], list[int]]:
+def example_tokens(episode: Episode, renderer: Renderer) -> tuple[list[int], list[int]]:
     """Write an episode as a model would have played it.
 
     Args:
         episode: Its turns.
-        dialogue: The model's.
+        renderer: The model's.
 
     Returns:
         The tokens, and for each of them itself if it is of an action, else -100, which no loss counts.
     """
-    ids = dialogue.opening(episode.turns[0].observation)
+    ids = renderer.opening(None, episode.turns[0].observation)
     labels = [NOT_LEARNED] * len(ids)
     for turn, next_turn in zip(episode.turns, [*episode.turns[1:], None], strict=True):
-        written = dialogue.answer(turn.action)
+        written = renderer.answer(turn.action)
         ids += written
         labels += written
         if next_turn is not None:
-            fed = dialogue.between(written, next_turn.observation)
+            results = [MoveResult(move, next_turn.observation) for move in renderer.read(written)]
+            fed = renderer.reply(written, results)
             ids += fed
             labels += [NOT_LEARNED] * len(fed)
     return ids, labels
@@ -129,13 +130,13 @@ def warm_up(policy: Policy, episodes: Sequence[Episode], config: TrainConfig, fo
     """Let a model learn from episodes of one environment, and save it; see `learn_examples`.
 
     Args:
-        policy: The model and its dialogue.
+        policy: The model and its renderer.
         episodes: What it learns from.
         config: The run's settings.
         folder: Takes the model.
         console: Where progress is shown.
     """
-    learn_examples(policy, [example_tokens(episode, policy.dialogue) for episode in episodes], config, folder, console)
+    learn_examples(policy, [example_tokens(episode, policy.renderer) for episode in episodes], config, folder, console)
 
 
 def learn_examples(

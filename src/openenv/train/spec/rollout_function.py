@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
-from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.episodes.episode import Episode
-from openenv.train.rollout.conversation import ChatTextDialogue, TextDialogue
-from openenv.train.rollout.dialogue import ChatDialogue, PlainDialogue, stop_ids_of
-from openenv.train.rollout.playing import ActionDialogue, Limits, Outcome, play_episodes
-from openenv.train.rollout.tool_dialogue import ToolDialogue, Unreadable, reads_tool_calls
+from openenv.train.rollout.chat_renderer import ChatRenderer
+from openenv.train.rollout.loop import play_together
+from openenv.train.rollout.model_agent import ModelAgent
+from openenv.train.rollout.plain_renderer import PlainRenderer
+from openenv.train.rollout.play import Limits, MoveResult, Play
+from openenv.train.rollout.renderer import Renderer, stop_ids_of
+from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
 from openenv.train.spec.interfaces import Spec, Specs
 from openenv.train.spec.tool_environment import EpisodeStep
 from openenv.train.tasks.seeds import derived_seed
@@ -38,15 +39,15 @@ class RolloutFunction:
         spec: The environment and its tasks, an `EnvSpec`; or several of them, an `EnvSpecs`.
         actions: How the model acts. ``tools``: by calls in its chat template. ``text``: an answer is the text of one
             action. ``token``: an answer is one token, where each of the environment's actions is one. ``auto`` takes
-            tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the bare
-            dialogue of the tiny policy, in which an action is one token where that is possible.
+            tools if the model's chat template knows them, else text; a tokenizer without a chat template gets the plain
+            renderer of the tiny policy, in which an action is one token where that is possible.
         max_action_tokens: Tokens that an answer may have; ``None`` for as many as the completion has room for.
         fallback: The text that an illegal text counts as; ``None`` for the rule of `ActionText`.
         unreadable: What comes of a tool call that cannot be read. ``end``: the episode ends, as it does in TRL's own
             loop. ``tell``: the model reads the error, and may try again.
         max_context: Tokens after which an episode is cut off; ``None`` for as many as the model takes.
         illegal_penalty: Taken from an episode's reward for each illegal action.
-        dialogues: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
+        renderers: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
             specs, which is empty for a single one.
 
     Example::
@@ -71,7 +72,7 @@ class RolloutFunction:
         unreadable: Unreadable = "end",
         max_context: int | None = None,
         illegal_penalty: float = 0.0,
-        dialogues: Mapping[str, ActionDialogue] | None = None,
+        renderers: Mapping[str, Renderer] | None = None,
     ) -> None:
         if actions not in ("auto", "tools", "text", "token"):
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
@@ -80,7 +81,7 @@ class RolloutFunction:
         settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
         self._spec = spec
         self._rollouts = {
-            name: _EnvironmentRollout(name, each, settings, (dialogues or {}).get(name))
+            name: _EnvironmentRollout(name, each, settings, (renderers or {}).get(name))
             for name, each in spec.environments.items()
         }
 
@@ -135,39 +136,39 @@ class _Settings:
 class _EnvironmentRollout:
     """Plays the prompts of one environment."""
 
-    def __init__(self, name: str, spec: Spec, settings: _Settings, dialogue: ActionDialogue | None) -> None:
+    def __init__(self, name: str, spec: Spec, settings: _Settings, renderer: Renderer | None) -> None:
         self._name = name
         self._spec = spec
         self._settings = settings
-        self._given_dialogue = dialogue
-        self._dialogue: tuple[PreTrainedTokenizerBase, ActionDialogue] | None = None
+        self._given_renderer = renderer
+        self._renderer: tuple[PreTrainedTokenizerBase, Renderer] | None = None
         self._calls: Counter[tuple[str, int]] = Counter()
 
     def play(self, prompts: Sequence[Any], trainer: "GRPOTrainer") -> list[dict[str, Any]]:
         """Play one episode for each prompt, and return the fields of each."""
-        from openenv.train.generation.trainer_generator import max_context_of, trainer_generator
+        from openenv.train.generation.trainers import max_context_of, trainer_generator
 
-        dialogue = self._given_dialogue or self._dialogue_for(trainer)
+        renderer = self._given_renderer or self._renderer_for(trainer)
         args: Any = trainer.args
         max_context = min(max_context_of(trainer), self._settings.max_context or sys.maxsize)
         limits = Limits(self._spec.max_turns or sys.maxsize, max_context, args.max_completion_length)
-        episodes = [Episode.of_task(self._spec.task_of(prompt)) for prompt in prompts]
+        plays = [self._play_of(number, prompt, renderer, limits) for number, prompt in enumerate(prompts)]
         with trainer_generator(trainer, seed=self._seed(trainer)) as generator:
-            sessions = self._spec.pool
-            first = sessions.try_reset([self._spec.taken(episode.parameters) for episode in episodes])
-            for result in first:
-                if isinstance(result, StepResult):
-                    self._spec.check_shown(result.observation)
-            outcomes = play_episodes(
-                episodes,
-                prompts,
-                first,
-                generator=generator,
-                dialogue=dialogue,
-                step=sessions.step,
-                limits=limits,
-            )
-        return list(map(self._fields, episodes, outcomes))
+            play_together(ModelAgent(generator, renderer, limits, prompts), plays, self._spec.pool)
+        for play in plays:
+            if play.first is not None:
+                self._spec.check_shown(play.first.observation)
+        return list(map(self._fields, plays))
+
+    def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
+        task = self._spec.task_of(prompt)
+        return Play(
+            task,
+            number=number,
+            max_turns=limits.max_turns,
+            shown=renderer.shown,
+            parameters=self._spec.taken(task),
+        )
 
     def _seed(self, trainer: "GRPOTrainer") -> int:
         """Return a seed of its own for each call, which a resumed training comes to again."""
@@ -182,21 +183,21 @@ class _EnvironmentRollout:
         named = (self._name,) if self._name else ()
         return derived_seed(int(trainer.args.seed), "sampling", step, *named, *more)
 
-    def _dialogue_for(self, trainer: "GRPOTrainer") -> ActionDialogue:
-        from openenv.train.generation.trainer_generator import tokenizer_of
+    def _renderer_for(self, trainer: "GRPOTrainer") -> Renderer:
+        from openenv.train.generation.trainers import tokenizer_of
 
         tokenizer = tokenizer_of(trainer)
         # Compared with the tokenizer itself: the id of one that is gone may be another's.
-        if self._dialogue is None or self._dialogue[0] is not tokenizer:
-            self._dialogue = (tokenizer, self._make_dialogue(tokenizer, trainer))
-        return self._dialogue[1]
+        if self._renderer is None or self._renderer[0] is not tokenizer:
+            self._renderer = (tokenizer, self._make_renderer(tokenizer, trainer))
+        return self._renderer[1]
 
-    def _make_dialogue(self, tokenizer: "PreTrainedTokenizerBase", trainer: "GRPOTrainer") -> ActionDialogue:
+    def _make_renderer(self, tokenizer: "PreTrainedTokenizerBase", trainer: "GRPOTrainer") -> Renderer:
         model: Any = trainer.accelerator.unwrap_model(trainer.model)
         template: Any = trainer.chat_template_kwargs
         settings = self._settings
         if settings.actions == "tools" or (settings.actions == "auto" and reads_tool_calls(tokenizer)):
-            return ToolDialogue(
+            return ToolRenderer(
                 tokenizer,
                 self._spec.tools,
                 self._spec.messages_of,
@@ -210,14 +211,21 @@ class _EnvironmentRollout:
         if settings.actions == "token":
             _check_tokens(tokenizer, actions)
         if not tokenizer.chat_template:
-            return TextDialogue(PlainDialogue(tokenizer, actions, longest), actions)
-        instructions = actions.instructions()
-        chat = ChatDialogue(tokenizer, model, instructions, longest, settings=template)
-        return ChatTextDialogue(chat, actions, instructions, self._spec.messages_of)
+            return PlainRenderer(tokenizer, actions, longest)
+        return ChatRenderer(
+            tokenizer,
+            model,
+            actions,
+            actions.instructions(),
+            longest,
+            settings=template,
+            messages_of=self._spec.messages_of,
+        )
 
-    def _fields(self, episode: Episode, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    def _fields(self, play: Play) -> dict[str, Any]:
+        episode = play.episode
         reward = None if episode.error else episode.reward
-        trajectory = _trajectory(outcomes)
+        trajectory = list(map(_step_of, play.results))
         penalty = self._settings.illegal_penalty * episode.illegal_actions
         return {
             "prompt_ids": episode.prompt_ids,
@@ -247,15 +255,6 @@ def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> 
         )
 
 
-def _trajectory(outcomes: Sequence[Outcome]) -> list[EpisodeStep]:
-    return [
-        EpisodeStep(
-            tool=outcome.move.tool,
-            arguments=outcome.move.arguments if outcome.move.tool else {"text": outcome.move.text},
-            observation=outcome.text,
-            reward=None if outcome.result is None else outcome.result.reward,
-            done=outcome.result is not None and outcome.result.done,
-            problem=outcome.problem,
-        )
-        for outcome in outcomes
-    ]
+def _step_of(result: MoveResult) -> EpisodeStep:
+    move = result.move
+    return EpisodeStep.of(result, move.arguments if move.tool else {"text": move.text}, result.text)

@@ -5,25 +5,24 @@ for each environment, and nothing else that is public is a function of it.
 """
 
 import logging
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from openenv.core.client.tools import EPISODE_OVER, HiddenMethod
+from openenv.core.client.tools import HiddenMethod
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     ConnectionLostError,
-    InvalidRequestError,
     OpenEnvError,
-    RequestRejectedError,
     ServerCapacityError,
 )
+from openenv.train.rollout.play import MoveResult
+from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
 from openenv.train.spec.interfaces import Spec
-from openenv.train.tools.contents import Content, call_content, call_problem, refusal_text
+from openenv.train.tools.contents import Content, call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["EPISODE_FAILED", "EPISODE_OVER", "EpisodeStep", "ToolEnvironment", "tool_environment_class"]
 
 logger = logging.getLogger(__name__)
-
-EPISODE_FAILED = "The environment has failed, and the episode is over. No further action is taken."
 
 
 @dataclass(frozen=True)
@@ -56,16 +53,19 @@ class EpisodeStep:
     done: bool = False
     problem: str | None = None
 
+    @classmethod
+    def of(cls, result: MoveResult, arguments: Mapping[str, Any], shown: Content) -> Self:
+        """Write down what came of a move.
 
-@dataclass
-class _Episode:
-    """What has happened since the last reset."""
-
-    task: dict[str, Any] = field(default_factory=dict)
-    trajectory: list[EpisodeStep] = field(default_factory=list)
-    done: bool = False
-    error: OpenEnvError | None = None
-    last_result: StepResult[Any] | None = None
+        Args:
+            result: What came of it.
+            arguments: The arguments of the call.
+            shown: What the model is shown.
+        """
+        answered = result.result
+        reward = None if answered is None or answered.reward is None else float(answered.reward)
+        done = answered is not None and answered.done
+        return cls(result.move.tool, arguments, shown, reward, done, result.problem)
 
 
 class ToolEnvironment:
@@ -89,7 +89,8 @@ class ToolEnvironment:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._episode = _Episode()
+        self._play: ToolPlay | None = None
+        self._trajectory: list[EpisodeStep] = []
 
     @property
     def spec(self) -> Spec:
@@ -99,47 +100,47 @@ class ToolEnvironment:
     @property
     def task(self) -> Mapping[str, Any]:
         """What the environment's ``reset`` was passed."""
-        return self._episode.task
+        return {} if self._play is None else self._play.episode.parameters
 
     @property
     def trajectory(self) -> list[EpisodeStep]:
         """The episode's tool calls so far."""
-        return self._episode.trajectory
+        return self._trajectory
 
     @property
     def rewards(self) -> list[float]:
         """The reward of each tool call; 0 where the environment gave none."""
-        return [step.reward or 0.0 for step in self._episode.trajectory]
+        return [step.reward or 0.0 for step in self._trajectory]
 
     @property
     def reward(self) -> float | None:
         """The sum of the rewards; ``None`` where the environment failed."""
-        return None if self._episode.error is not None else sum(self.rewards)
+        return None if self.error is not None else sum(self.rewards)
 
     @property
     def done(self) -> bool:
         """Whether the environment ended the episode."""
-        return self._episode.done
+        return self._play is not None and self._play.episode.done
 
     @property
     def error(self) -> OpenEnvError | None:
         """Why the environment failed in this episode, which then says nothing about the model."""
-        return self._episode.error
+        return None if self._play is None else self._play.episode.error
 
     @property
     def illegal_actions(self) -> int:
         """How many tool calls were refused."""
-        return sum(step.problem is not None for step in self._episode.trajectory)
+        return sum(step.problem is not None for step in self._trajectory)
 
     @property
     def last_result(self) -> StepResult[Any] | None:
         """What the environment answered last: observation, reward, done flag; ``None`` before the first reset."""
-        return self._episode.last_result
+        return None if self._play is None else self._play.last
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the environment reported last beside its observation."""
-        result = self._episode.last_result
+        result = self.last_result
         if result is None:
             return {}
         return dict(result.metadata or getattr(result.observation, "metadata", None) or {})
@@ -166,9 +167,12 @@ class ToolEnvironment:
         """
         self._spec.pool.check_open()
         task = self._spec.task_of_row(row)
-        self._episode = _Episode(task)
+        limit = self._spec.max_turns
+        parameters = self._spec.taken(task)
+        play = ToolPlay(task, self._client, self._tools, max_turns=limit, parameters=parameters)
+        self._play, self._trajectory = play, []
         try:
-            result = self._client.reset(**self._spec.taken(task))
+            result = play.reset()
         except ServerCapacityError as error:
             raise ConfigurationError(
                 f"{error.message} Each rollout of {self._spec.name} at a time needs a session, and TRL plays as many "
@@ -180,8 +184,6 @@ class ToolEnvironment:
             raise
         except OpenEnvError as error:
             return self._failed(error)
-        self._episode.last_result = result
-        self._episode.done = result.done
         self._spec.check_shown(result.observation)
         return call_content(result)
 
@@ -197,43 +199,21 @@ class ToolEnvironment:
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Content:
         """Do what a tool's method is called for."""
-        if self._episode.last_result is None and self._episode.error is None:
+        play = self._play
+        if play is None:
             raise ConfigurationError(f"Expected reset() before {name}(); there is no episode yet.")
         self._spec.pool.check_open()
-        if self._episode.error is not None:
-            return EPISODE_FAILED
-        limit = self._spec.max_turns
-        if self._episode.done or (limit is not None and len(self.trajectory) >= limit):
-            return EPISODE_OVER
-        try:
-            result = self._client.step(self._tools.action(name, arguments))
-        except (InvalidRequestError, RequestRejectedError) as error:
-            return self._refused(name, arguments, error)
-        except OpenEnvError as error:
-            return self._failed(error)
-        return self._stepped(name, arguments, result)
-
-    def _stepped(self, name: str, arguments: dict[str, Any], result: StepResult[Any]) -> Content:
-        shown, problem = call_content(result), call_problem(result)
-        reward = None if result.reward is None else float(result.reward)
-        if reward is not None and not math.isfinite(reward):
-            return self._failed(OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number."))
-        self._episode.last_result = result
-        self._episode.done = result.done
-        self.trajectory.append(EpisodeStep(name, arguments, shown, reward, result.done, problem))
+        was_over = play.is_over
+        shown = play.call(name, arguments)
+        if was_over:
+            return shown
+        if play.episode.error is not None:
+            return self._failed(play.episode.error)
+        self._trajectory.append(EpisodeStep.of(play.results[-1], arguments, shown))
         return shown
-
-    def _refused(
-        self, name: str, arguments: dict[str, Any], error: InvalidRequestError | RequestRejectedError
-    ) -> Content:
-        """Tell the model that nothing happened, and why; the episode goes on."""
-        text = refusal_text(error)
-        self.trajectory.append(EpisodeStep(name, arguments, text, problem=text))
-        return text
 
     def _failed(self, error: OpenEnvError) -> str:
         logger.warning("an episode of %s failed: %s", self._spec.name, error)
-        self._episode.error = error
         return EPISODE_FAILED
 
 

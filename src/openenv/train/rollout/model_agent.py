@@ -1,0 +1,104 @@
+"""A language model as an agent: it writes answers in many episodes at once, and every token is recorded."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.generation.generator import Completion, Generator
+from openenv.train.rollout.play import Limits, Move, Play
+from openenv.train.rollout.renderer import Renderer
+
+__all__ = ["ModelAgent"]
+
+
+class ModelAgent:
+    """A model that is loaded here; its answers of a turn are generated together.
+
+    An episode's tokens are exactly what the model was fed and what it wrote: nothing is tokenised again.
+
+    Args:
+        generator: Writes the answers; nothing was fed to it yet.
+        renderer: Turns observations into tokens, and tokens into moves.
+        limits: Where episodes are cut off.
+        prompts: What the trainer's dataset says of each episode; ``None`` for nothing.
+    """
+
+    def __init__(
+        self, generator: Generator, renderer: Renderer, limits: Limits, prompts: Sequence[Any] | None = None
+    ) -> None:
+        self._generator = generator
+        self._renderer = renderer
+        self._limits = limits
+        self._prompts = prompts
+        # Row i of the generator belongs to the i-th episode that is not over.
+        self._completions: list[Completion] = []
+
+    def begin(self, plays: Sequence[Play]) -> None:
+        """Feed the beginnings of the episodes.
+
+        Args:
+            plays: The episodes, after their resets.
+
+        Raises:
+            ConfigurationError: The beginning of an episode leaves no room for an answer.
+        """
+        for play in plays:
+            prompt = None if self._prompts is None else self._prompts[play.number]
+            play.episode.prompt_ids = self._renderer.opening(prompt, play.observation)
+            self._check_room(play)
+            if play.is_over:
+                # A trainer takes no empty completion.
+                play.episode.add_fed([self._renderer.pad_id])
+        fed = [play.episode.prompt_ids for play in plays if not play.is_over]
+        if fed:
+            self._generator.feed(fed)
+
+    async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
+        """Let the model write an answer in each episode.
+
+        Args:
+            plays: Episodes that are not over.
+        """
+        longest = self._renderer.max_action_tokens
+        limits = [min(longest, self._limits.room(play.episode)) for play in plays]
+        self._completions = self._generator.generate(limits, self._renderer.stop_ids)
+        for play, completion in zip(plays, self._completions, strict=True):
+            play.episode.add_written(completion.token_ids, completion.logprobs)
+            play.episode.cut_answers += self._is_cut(completion)
+        return [self._renderer.read(completion.token_ids) for completion in self._completions]
+
+    def see(self, plays: Sequence[Play]) -> None:
+        """Feed what came of the moves where the episode goes on, and forget the others.
+
+        Args:
+            plays: The episodes of the last `act`.
+        """
+        rows, fed = [], []
+        for row, (play, completion) in enumerate(zip(plays, self._completions, strict=True)):
+            if play.is_over:
+                continue
+            reply = self._renderer.reply(completion.token_ids, play.answered)
+            if len(reply) >= self._limits.room(play.episode):
+                play.cut("max_context")
+                continue
+            play.episode.add_fed(reply)
+            rows.append(row)
+            # The last token that the model wrote has not been fed yet.
+            fed.append([completion.token_ids[-1], *reply])
+        if rows and len(rows) < len(plays):
+            self._generator.keep(rows)
+        if rows:
+            self._generator.feed(fed)
+
+    def _check_room(self, play: Play) -> None:
+        if play.episode.length >= self._limits.max_context:
+            raise ConfigurationError(
+                f"The first observation with what goes before it has {play.episode.length} tokens (reset with "
+                f"{play.episode.parameters}), and max_context is {self._limits.max_context}; set a larger max_context."
+            )
+
+    def _is_cut(self, completion: Completion) -> bool:
+        """Whether an answer ended only because it may have no more tokens."""
+        stop_ids = self._renderer.stop_ids
+        full = len(completion.token_ids) >= self._renderer.max_action_tokens
+        return bool(stop_ids) and full and completion.token_ids[-1] not in stop_ids

@@ -1,0 +1,140 @@
+"""The rules of an episode, whatever steps its environment."""
+
+import math
+from typing import Any
+
+import pytest
+
+from openenv.adapters.text import ActionText
+from openenv.core.client_types import StepResult
+from openenv.core.env_server.mcp_types import Tool
+from openenv.core.exceptions import (
+    InvalidRequestError,
+    OpenEnvError,
+    RequestRejectedError,
+    ServerExecutionError,
+)
+from openenv.train.rollout.play import Move, Play, call_text, text_move, tool_move
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+STEP = Move("left", {"move": "left"})
+TOOLS = EnvironmentTools([Tool(name="guess", description="", input_schema={"type": "object", "properties": {}})], {})
+
+
+def begun(**settings: Any) -> Play:
+    play = Play({"seed": 3, "level": 2}, shown=lambda result: str(result.observation), **settings)
+    play.begin(StepResult("start"))
+    return play
+
+
+def to_do(play: Play) -> list[Move]:
+    return [] if play.next_move is None else [play.next_move]
+
+
+def done(play: Play, *results: StepResult[Any] | OpenEnvError | None) -> Play:
+    for result in results:
+        play.act([STEP])
+        play.note(result)
+    return play
+
+
+def test_an_episode_is_played_until_the_environment_ends_it() -> None:
+    play = begun()
+    assert (play.parameters, play.episode.seed, play.episode.task) == ({"seed": 3, "level": 2}, 3, {"level": 2})
+    assert (play.is_over, play.observation, to_do(play)) == (False, "start", [])
+    play.act([STEP])
+    assert to_do(play) == [STEP]
+    play.note(StepResult("middle", reward=0.5))
+    assert (play.is_over, to_do(play), play.observation) == (False, [], "middle")
+    done(play, StepResult("end", reward=1.0, done=True))
+    assert (play.is_over, play.episode.done, play.episode.reward, play.episode.cut_by) == (True, True, 1.5, None)
+    assert [turn.observation for turn in play.episode.turns] == ["start", "middle"]
+    assert [result.observation for result in play.results] == ["middle", "end"]
+    assert play.answered == play.results[1:]
+    assert (play.first, play.last) == (StepResult("start"), play.results[1].result)
+
+
+def test_an_episode_that_is_done_at_its_reset_takes_no_moves() -> None:
+    play = Play({})
+    play.begin(StepResult("over", done=True))
+    assert (play.is_over, play.episode.done, play.episode.turns) == (True, True, [])
+
+
+def test_a_reset_that_failed_is_the_episode_s_error() -> None:
+    play, error = Play({}), ServerExecutionError("no board", code="EXECUTION_ERROR")
+    play.begin(error)
+    assert (play.is_over, play.episode.error, play.first) == (True, error, None)
+
+
+@pytest.mark.parametrize(
+    "refusal", [RequestRejectedError("the wall", code="VALIDATION_ERROR"), InvalidRequestError("the wall")]
+)
+def test_a_refused_action_is_a_turn_and_the_episode_goes_on(refusal: OpenEnvError) -> None:
+    play = done(begun(), refusal)
+    assert (play.is_over, play.episode.error, play.episode.illegal_actions) == (False, None, 1)
+    assert [(result.problem, result.text, result.observation) for result in play.results] == [
+        ("the wall", "the wall", "start")
+    ]
+
+
+def test_a_tool_s_error_is_a_problem_too() -> None:
+    failed = {"tool_name": "guess", "result": None, "error": {"message": "no such word"}}
+    play = done(begun(), StepResult(failed))
+    assert play.episode.turns[0].problem == play.results[0].problem == "no such word"
+
+
+@pytest.mark.parametrize(
+    "failure", [ServerExecutionError("it broke", code="EXECUTION_ERROR"), StepResult("x", reward=math.inf)]
+)
+def test_a_failure_ends_the_episode_and_is_no_turn(failure: StepResult[Any] | OpenEnvError) -> None:
+    play = done(begun(), StepResult("middle", reward=0.5))
+    play.act([STEP, STEP])
+    play.note(failure)
+    assert (play.is_over, to_do(play), len(play.results), len(play.episode.turns)) == (True, [], 1, 1)
+    assert (play.answered, play.episode.reward) == ([], 0.5)
+    assert play.episode.error is not None
+
+
+def test_moves_behind_the_end_of_the_episode_are_not_done() -> None:
+    play = begun()
+    play.act([STEP, STEP, STEP])
+    play.note(StepResult("middle"))
+    assert to_do(play) == [STEP]
+    play.note(StepResult("end", done=True))
+    assert to_do(play) == []
+    assert len(play.answered) == 2
+
+
+def test_an_episode_is_cut_off_after_its_last_turn() -> None:
+    play = done(begun(max_turns=2), StepResult("a"), None)
+    assert (play.is_over, play.episode.done, play.episode.cut_by) == (True, False, "max_turns")
+    ended = done(begun(max_turns=2), StepResult("a"), StepResult("b", done=True))
+    assert (ended.is_over, ended.episode.cut_by) == (True, None)
+
+
+def test_an_agent_that_makes_no_move_ends_the_episode() -> None:
+    play = begun()
+    play.act([])
+    assert (play.is_over, play.episode.done, play.episode.cut_by, play.episode.error) == (True, False, None, None)
+
+
+def test_what_the_reset_is_sent_may_be_less_than_the_task() -> None:
+    play = Play({"seed": 1, "note": "x"}, parameters={"seed": 1})
+    assert (play.parameters, play.episode.parameters) == ({"seed": 1}, {"seed": 1, "note": "x"})
+
+
+def test_texts_and_calls_become_moves() -> None:
+    actions = ActionText({"properties": {"move": {"enum": ["left", "right"]}}, "required": ["move"]}, "left")
+    assert text_move(actions, "right") == Move("right", {"move": "right"})
+    assert text_move(actions, "up").problem == "expected one of left, right; got 'up'"
+    call = tool_move(TOOLS, "guess", {"word": "mouse"})
+    assert (call.text, call.tool, call.arguments, call.problem) == (
+        'guess {"word": "mouse"}',
+        "guess",
+        {"word": "mouse"},
+        None,
+    )
+    unknown = tool_move(TOOLS, "shout", '{"word": ')
+    assert (unknown.text, unknown.action, unknown.arguments) == ('shout {"word": ', None, {})
+    assert unknown.problem == "There is no tool 'shout'; the tools are guess."
+    assert call_text("guess", {"word": "é"}) == 'guess {"word": "é"}'
