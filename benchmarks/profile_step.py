@@ -29,19 +29,19 @@ from benchmarks.measurements.server_cpu import SESSIONS, legacy_cpu_per_step, v1
 from benchmarks.processes import ServerProcess
 from benchmarks.programs.environment import EchoAction, EchoObservation, NonBlockingEchoEnvironment
 from benchmarks.wire_client import STEP, STEP_DATA, UnexpectedAnswerError, check_answer
-from benchmarks.wire_client_v1 import V1Session, joined, open_messages, split
+from benchmarks.wire_client_v1 import OBSERVED, TYPE, V1Session, column_message, joined, open_messages, split
 from openenv.core.env_server import create_app
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.environment_types import environment_types
-from openenv.core.wire.actions import decode_action
+from openenv.core.wire.actions import ActionColumn, decode_action
 from openenv.core.wire.answers import outcome_json
 from openenv.core.wire.legacy import decode, encode
+from openenv.core.wire.messages import Answer
 from openenv.core.wire.names import V1
 from openenv.core.wire.results import Outcome, outcome_of
-from openenv.core.wire.v1 import decode_v1, encode_v1, frames_v1
+from openenv.core.wire.v1 import decode_v1, frames_v1
 
 _REPETITIONS = 5
 _FRAMES = 100
@@ -124,20 +124,23 @@ async def stages() -> list[Stage]:
     environment.reset()
     observations = [environment.step(action) for action in actions]
     outcomes = [outcome_of(observation) for observation in observations]
-    validated = cpu_per_item(partial(decode_action, action_class=EchoAction), [STEP_DATA] * _STEPS)
+    validated = Costs(
+        cpu_per_item(partial(decode_action, action_class=EchoAction), [STEP_DATA] * _STEPS),
+        cpu_per_item(ActionColumn(EchoAction).read, [[STEP_DATA] * SESSIONS] * _FRAMES) / SESSIONS,
+    )
     stepped = cpu_per_item(environment.step, actions)
     brought = cpu_per_item(outcome_of, observations)
     written = cpu_per_item(outcome_json, outcomes)
     handled = cpu_per_item(partial(session.handle, "step"), [STEP_DATA] * _STEPS)
-    in_session = handled - validated - stepped - brought - written
+    in_session = handled - validated.legacy - stepped - brought - written
     return [
-        Stage("read the frame", "protocol.decode, decode_v1", _reading(session)),
-        Stage("validate the action", "protocol.decode_action", _both(validated)),
+        Stage("read the frame", "protocol.decode, decode_v1", _reading()),
+        Stage("validate the action", "decode_action, ActionColumn.read", validated),
         Stage("find the turn, check the order", "Session.handle", _both(in_session)),
         Stage("the environment's step", "EchoEnvironment.step", _both(stepped)),
         Stage("bring its outcome into one form", "outcomes.outcome_of", _both(brought)),
         Stage("write the observation", "protocol.outcome_json", _both(written)),
-        Stage("write the message and the frame", "protocol.encode, encode_v1, frames_v1", _framing(outcomes[0])),
+        Stage("write the message and the frame", "protocol.encode, frames_v1", _framing(outcomes[0])),
     ]
 
 
@@ -145,10 +148,9 @@ def _both(seconds: float) -> Costs:
     return Costs(seconds, seconds)
 
 
-def _reading(session: Session) -> Costs:
+def _reading() -> Costs:
     legacy = json.dumps(STEP, separators=(",", ":"))
-    client = V1Session(json.dumps(session.id).encode())
-    v1 = joined([client.step_message() for _ in range(SESSIONS)]).decode()
+    v1 = column_message([V1Session(json.dumps(str(uuid4())).encode()) for _ in range(SESSIONS)]).decode()
     frame = cpu_per_item(lambda text: list(decode_v1(text)), [v1] * _FRAMES)
     return Costs(cpu_per_item(decode, [legacy] * _STEPS), frame / SESSIONS)
 
@@ -156,10 +158,9 @@ def _reading(session: Session) -> Costs:
 def _framing(outcome: Outcome) -> Costs:
     data, name = outcome_json(outcome), str(uuid4())
     legacy = cpu_per_item(partial(encode, "observation"), [data] * _STEPS)
-    messages = [encode_v1("observation", data, number, name) for number in range(SESSIONS)]
-    message = cpu_per_item(partial(encode_v1, "observation", data, session=name), range(_STEPS))
-    frame = cpu_per_item(lambda ready: list(frames_v1(ready)), [messages] * _FRAMES)
-    return Costs(legacy, message + frame / SESSIONS)
+    answers = [Answer("observation", data, number, name) for number in range(SESSIONS)]
+    frame = cpu_per_item(lambda ready: list(frames_v1(ready, columns=True)), [answers] * _FRAMES)
+    return Costs(legacy, frame / SESSIONS)
 
 
 def cpu_per_item(function: Callable[[Any], Any], items: Sequence[Any]) -> float:
@@ -197,7 +198,7 @@ def _legacy_frames() -> list[str]:
 
 
 def _v1_frames(sessions: Sequence[V1Session]) -> list[str]:
-    return [joined([session.step_message() for session in sessions]).decode() for _ in range(_FRAMES)]
+    return [column_message(sessions).decode() for _ in range(_FRAMES)]
 
 
 class InProcessSocket:
@@ -220,7 +221,7 @@ class InProcessSocket:
             "scheme": "ws",
             "path": "/ws",
             "query_string": b"",
-            "headers": [(b"host", b"localhost")],
+            "headers": [(b"host", b"localhost"), (b"x-openenv-features", b"columns")],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
             "subprotocols": offered,
@@ -266,7 +267,8 @@ class InProcessSocket:
         if message["type"] != "websocket.send":
             return
         self._frames.append(message["text"])
-        self._due -= message["text"].count('"type":')
+        text = message["text"].encode()
+        self._due -= text.count(OBSERVED) or text.count(TYPE)
         if self._due == 0:
             self._answered.set_result(None)
 

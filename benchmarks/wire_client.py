@@ -71,11 +71,19 @@ def split_frame(received: bytes) -> tuple[bytes, bytes] | None:
 
 
 class WireSocket(asyncio.Protocol):
-    """A WebSocket connection to a server on this machine; what its frames mean is up to the subclass."""
+    """A WebSocket connection to a server on this machine; what its frames mean is up to the subclass.
+
+    Attributes:
+        subprotocol: What the client offers in the handshake; empty for nothing.
+        offers: Further headers of the handshake, each with its line end.
+        handshake: The head of the server's answer to the handshake.
+    """
 
     subprotocol = ""
+    offers = ""
 
     def __init__(self) -> None:
+        self.handshake = b""
         self._received = b""
         self._upgraded = False
         self._answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -117,7 +125,7 @@ class WireSocket(asyncio.Protocol):
         """Ask for the upgrade to WebSocket."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's transports do not inherit from it
         offer = f"Sec-WebSocket-Protocol: {self.subprotocol}\r\n" if self.subprotocol else ""
-        self._transport.write(f"{_HANDSHAKE}{offer}\r\n".encode())
+        self._transport.write(f"{_HANDSHAKE}{offer}{self.offers}\r\n".encode())
 
     def connection_lost(self, error: Exception | None) -> None:
         """There is nothing left to wait for."""
@@ -146,7 +154,7 @@ class WireSocket(asyncio.Protocol):
         elif self.subprotocol and self.subprotocol.encode() not in head:
             self.fail(f"expected a server of {self.subprotocol}, got {head!r}")
         else:
-            self._upgraded, self._received = True, rest
+            self._upgraded, self._received, self.handshake = True, rest, head
             self._answer.set_result(None)
 
 

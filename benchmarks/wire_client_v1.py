@@ -1,7 +1,7 @@
 """The bare client of the v1 wire: many sessions on one socket, all stepped by one frame.
 
-Each frame holds an array with a message for every session, and the next is sent once all of them are answered, however
-the server spreads its answers over frames.
+Each frame holds one message with a column for every session or, for a server without these, an array with a message for
+every session. The next is sent once all of them are answered, however the server spreads its answers over frames.
 """
 
 import asyncio
@@ -14,8 +14,12 @@ from uuid import uuid4
 
 from benchmarks.wire_client import STEP_DATA, UnexpectedAnswerError, WireSocket, check_answer
 
-# Every message has a type, and nothing else that is sent here has a key of that name.
-_TYPE = b'"type":'
+OBSERVED = b'"observation":'
+"""What every observation of the environment has once; nothing else that is sent here has a key of that name."""
+
+TYPE = b'"type":'
+"""What every other message has once."""
+
 _ERROR = b'"type":"error"'
 
 _STEP_DATA = json.dumps(STEP_DATA, separators=(",", ":")).encode()
@@ -57,6 +61,16 @@ def open_messages(first: int, count: int) -> list[bytes]:
     return [b'{"type":"open","id":%d,"data":{}}' % number for number in range(first, first + count)]
 
 
+def column_message(sessions: Sequence[V1Session]) -> bytes:
+    """Write one request for a step of every session, with columns."""
+    for session in sessions:
+        session.requests += 1
+    ids = b",".join(b"%d" % session.requests for session in sessions)
+    names = b",".join(session.name for session in sessions)
+    data = b",".join([_STEP_DATA] * len(sessions))
+    return b'{"type":"step","ids":[%b],"sessions":[%b],"data":[%b]}' % (ids, names, data)
+
+
 def joined(messages: Sequence[bytes]) -> bytes:
     """Write what one frame holds: a message, or an array of them."""
     return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"
@@ -65,7 +79,17 @@ def joined(messages: Sequence[bytes]) -> bytes:
 def split(payload: str | bytes) -> list[dict[str, object]]:
     """Read what one frame holds."""
     document = json.loads(payload)
-    return document if isinstance(document, list) else [document]
+    messages = document if isinstance(document, list) else [document]
+    return [each for message in messages for each in _entries(message)]
+
+
+def _entries(message: dict[str, object]) -> list[dict[str, object]]:
+    """Take a message with columns apart into a message for each session."""
+    ids, sessions, data = (message.get(name) for name in ("ids", "sessions", "data"))
+    if not isinstance(ids, list) or not isinstance(sessions, list) or not isinstance(data, list):
+        return [message]
+    rows = zip(ids, sessions, data, strict=True)
+    return [{"type": message["type"], "id": number, "session": name, "data": each} for number, name, each in rows]
 
 
 class V1Socket(WireSocket):
@@ -77,6 +101,7 @@ class V1Socket(WireSocket):
     """
 
     subprotocol = "openenv.v1"
+    offers = "X-OpenEnv-Features: columns\r\n"
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,22 +125,24 @@ class V1Socket(WireSocket):
         """Let every session do ``rounds`` steps, all sessions at once."""
         self.latencies.clear()
         self._rounds = rounds
-        await self._exchange(self._step_messages())
+        await self._exchange(self._step_messages(), len(self.sessions))
 
-    async def _exchange(self, messages: Sequence[bytes]) -> list[dict[str, object]]:
+    async def _exchange(self, messages: Sequence[bytes], due: int | None = None) -> list[dict[str, object]]:
         """Send messages in one frame and return the answers to them, or to those of the last round."""
         self._answer = asyncio.get_running_loop().create_future()
-        self._send(messages)
+        self._send(messages, len(messages) if due is None else due)
         answers = [answer for payload in await self._answer for answer in split(payload)]
         for answer in answers:
             check_answer(answer)
         return answers
 
     def _step_messages(self) -> list[bytes]:
+        if b"x-openenv-features" in self.handshake.lower() and len(self.sessions) > 1:
+            return [column_message(self.sessions)]
         return [session.step_message() for session in self.sessions]
 
-    def _send(self, messages: Sequence[bytes]) -> None:
-        self._due = len(messages)
+    def _send(self, messages: Sequence[bytes], due: int) -> None:
+        self._due = due
         self._payloads = []
         self._sent_at = time.perf_counter()
         self.write(joined(messages))
@@ -123,7 +150,7 @@ class V1Socket(WireSocket):
     def frame_received(self, payload: bytes) -> None:
         """Send the next round as soon as the last answer of this one is here."""
         self._payloads.append(payload)
-        self._due -= payload.count(_TYPE)
+        self._due -= payload.count(OBSERVED) or payload.count(TYPE)
         if _ERROR in payload:
             self.fail(f"expected observations, got {payload.decode()}")
         elif self._due == 0:
@@ -135,7 +162,7 @@ class V1Socket(WireSocket):
         self.latencies.append(time.perf_counter() - self._sent_at)
         self._rounds -= 1
         if self._rounds > 0:
-            self._send(self._step_messages())
+            self._send(self._step_messages(), len(self.sessions))
         elif not self._answer.done():
             self._answer.set_result(self._payloads)
 

@@ -14,10 +14,10 @@ from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError,
 from openenv.core.wire.actions import decode_action
 from openenv.core.wire.answers import outcome_json, state_json
 from openenv.core.wire.legacy import decode, encode, encode_error
-from openenv.core.wire.messages import Refusal, Request, V1Request
+from openenv.core.wire.messages import Answer, Refusal, Request, V1Request
 from openenv.core.wire.results import Outcome, WrittenJson, outcome_of
 from openenv.core.wire.types import Observation, State
-from openenv.core.wire.v1 import ARRAY_BYTES, decode_v1, encode_error_v1, encode_v1, frames_v1
+from openenv.core.wire.v1 import ARRAY_BYTES, decode_v1, encode_answer, encode_error_v1, frames_v1
 
 NUMBERS = st.integers() | st.floats()
 TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates too
@@ -139,7 +139,7 @@ class TestDecodeV1:
     def test_any_text(self, frame: str, max_bytes: int | None) -> None:
         for message in decode_v1(frame, max_bytes):
             if isinstance(message, Refusal):
-                answer = json.loads(encode_error_v1(message.error, message.id, message.session))
+                answer = json.loads(encode_error_v1(message.error, message.id, message.session).text)
                 assert answer["data"]["message"]
 
     @given(st.lists(SENDABLE, min_size=1, max_size=5))
@@ -215,14 +215,14 @@ class TestDecodeV1:
 class TestEncodeV1:
     @given(st.sampled_from(["observation", "state"]), SENDABLE, IDS, st.uuids().map(str))
     def test_an_answer(self, kind: str, data: Any, number: int, session: str) -> None:
-        message = encode_v1(kind, json.dumps(data), number, session)
+        message = encode_answer(Answer(kind, json.dumps(data), number, session))
         assert json.loads(message) == {"type": kind, "id": number, "session": session, "data": data}
 
     @given(st.lists(st.text(max_size=8) | st.integers(0, 100_000).map("漢".__mul__), max_size=12))
     @example(["漢" * 30_000] * 3)
     def test_frames_keep_every_message_and_the_order(self, texts: list[str]) -> None:
         messages = [json.dumps(text, ensure_ascii=False) for text in texts]
-        frames = list(frames_v1(iter(messages)))
+        frames = list(frames_v1(Answer("", message, None, None) for message in messages))
         arrived = [message for frame in map(json.loads, frames) for message in listed(frame)]
         assert arrived == texts
         longest = max((len(message.encode(errors="surrogatepass")) for message in messages), default=0)
@@ -232,7 +232,7 @@ class TestEncodeV1:
                 assert len(json.loads(frame)) > 1, "a message alone is no array"
 
     def test_many_small_messages_share_frames(self) -> None:
-        messages = [encode_v1("observation", "{}", number, "s" * 36) for number in range(10_000)]
+        messages = [Answer("observation", "{}", number, "s" * 36) for number in range(10_000)]
         frames = list(frames_v1(messages))
         assert [answer["id"] for frame in frames for answer in json.loads(frame)] == list(range(10_000))
         assert len(frames) < 20
@@ -313,14 +313,14 @@ class TestErrors:
     def test_an_error_can_quote_what_has_no_form_in_json(self, name: str) -> None:
         quoted = unwritable()[name]
         error = RequestError("why", errors=[{"input": quoted}], fine=[1, 2.5, None, True])
-        for text in (encode_error(error), encode_error_v1(error, 1, "s")):
+        for text in (encode_error(error), encode_error_v1(error, 1, "s").text):
             assert '"message":"why"' in text
             assert '"fine":[1,2.5,null,true]' in text
             assert text.encode()
 
     @given(st.none() | IDS, st.none() | TEXT)
     def test_an_error_says_whose_it_is(self, number: int | None, session: str | None) -> None:
-        answer = json.loads(encode_error_v1(RequestError("why"), number, session))
+        answer = json.loads(encode_error_v1(RequestError("why"), number, session).text)
         assert answer.get("id") == number
         assert answer.get("session", "") == (session or "").encode(errors="replace").decode()
         assert answer["data"] == {"message": "why", "code": "SESSION_ERROR"}

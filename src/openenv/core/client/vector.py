@@ -13,6 +13,7 @@ from openenv.core.client.blocking import LoopLock, background_loop
 from openenv.core.client.formats import WireFormat
 from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 from openenv.core.client.transport.connection import Endpoint
+from openenv.core.client.transport.outgoing import OutgoingRequest
 from openenv.core.client.transport.pool import open_session
 from openenv.core.client.transport.session import RESET, ClientSession, given_up, read_answer, session_here, timed_out
 from openenv.core.client.transport.shared_session import Channel, SharedSession
@@ -39,7 +40,7 @@ _PATIENCE_S = 10.0
 _MOST_NAMED = 16
 
 # Requests after which a frame is sent while the next ones are still being written, so that the server begins on them.
-_MESSAGES_IN_A_FRAME = 32
+_REQUESTS_IN_A_FRAME = 32
 
 
 class VectorEnv(Generic[ActT, ObsT, StateT]):
@@ -268,7 +269,7 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         return session is not None and session.answers
 
     def _send(self, requests: Mapping[int, _Request], batch: "_Batch[ObsT]") -> None:
-        outboxes: dict[Channel, list[bytes]] = {}
+        outboxes: dict[Channel, list[OutgoingRequest]] = {}
         for slot, (kind, data) in requests.items():
             session = self._sessions[slot]
             if batch.results[slot] is not None:  # it was lost, or could not be opened
@@ -280,15 +281,15 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
             if not isinstance(session, SharedSession):
                 session.send_request(kind, data, answer)
                 continue
-            message = session.prepare(kind, data, answer)
-            if message is None:  # answered already
+            request = session.prepare(kind, data, answer)
+            if request is None:  # answered already
                 continue
             outbox = outboxes.setdefault(session.channel, [])
-            outbox.append(message)
-            if len(outbox) == _MESSAGES_IN_A_FRAME:
-                session.channel.send(outboxes.pop(session.channel))
-        for channel, messages in outboxes.items():
-            channel.send(messages)
+            outbox.append(request)
+            if len(outbox) == _REQUESTS_IN_A_FRAME:
+                session.channel.send_requests(outboxes.pop(session.channel))
+        for channel, prepared in outboxes.items():
+            channel.send_requests(prepared)
 
     async def _all_answered(self, batch: "_Batch[ObsT]") -> None:
         """Wait for the answers. A slot whose answer does not come in time is given up."""

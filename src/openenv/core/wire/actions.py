@@ -1,13 +1,13 @@
 """Actions: their classes, which may form a union, and how an action is made from its fields."""
 
 import copyreg
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from types import UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, RootModel, ValidatorFunctionWrapHandler, model_validator
+from pydantic import BaseModel, FailFast, RootModel, TypeAdapter, ValidatorFunctionWrapHandler, model_validator
 
 from openenv.core.exceptions import InvalidRequestError
 from openenv.core.wire.errors import validated
@@ -96,6 +96,36 @@ def decode_action(data: Mapping[str, Any], action_class: type[BaseModel], offers
     if offers_tools and names_tool_action(data):
         return _decode_tool_action(data, action_class)
     return validated(action_class, data)
+
+
+class ActionColumn:
+    """Validates the actions of several sessions in one call, which costs half of as many calls.
+
+    Args:
+        action_class: The environment's class of actions.
+    """
+
+    def __init__(self, action_class: type[BaseModel]) -> None:
+        self._action_class = action_class
+
+    def read(self, column: list[dict[str, Any]]) -> Sequence[BaseModel | None]:
+        """Return the actions; only ``None`` if any is invalid.
+
+        Each session validates an action again that it gets without a model, and so raises the error of its own slot.
+
+        Args:
+            column: The fields of each action.
+        """
+        try:
+            actions: list[BaseModel] = self._validator.validate_python(column, by_name=True)
+        except Exception:  # noqa: BLE001  # a validator of the author's may raise anything, in its session once more
+            return [None] * len(column)
+        return actions
+
+    @cached_property
+    def _validator(self) -> Any:
+        item: Any = self._action_class
+        return TypeAdapter(Annotated[list[item], FailFast()]).validator
 
 
 def _decode_tool_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:

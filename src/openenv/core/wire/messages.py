@@ -2,13 +2,13 @@
 
 A message is one JSON object with a ``type``. On the **legacy** wire a text frame holds one message, and requests are
 answered in order. On **v1** a frame holds one message or an array of messages; each has an ``id``, which its answer
-repeats, and each but ``open`` names a ``session``.
+repeats, and each but ``open`` names a ``session``; steps and resets of many sessions may be one message, with columns.
 """
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from openenv.core.exceptions import ErrorCode, RequestError
 from openenv.core.wire.types import BaseMessage
@@ -58,12 +58,14 @@ class V1Request(NamedTuple):
         data: As on the legacy wire.
         id: Number of the request, for its answer.
         session: Id of the session; empty for ``open``.
+        action: The action of a step, if it was validated together with those of other sessions; else ``None``.
     """
 
     type: str
     data: dict[str, Any]
     id: int
     session: str
+    action: BaseModel | None = None
 
 
 class Refusal(NamedTuple):
@@ -80,6 +82,22 @@ class Refusal(NamedTuple):
     id: int | None
     session: str | None
     type: str = ""
+
+
+class Answer(NamedTuple):
+    """Answer on v1, which becomes JSON with its frame.
+
+    Attributes:
+        type: Type of the answer; empty if ``text`` is the whole message, as that of an error is.
+        text: The answer's ``data`` as JSON, or the whole message.
+        id: Number of the request; ``None`` for an error without one.
+        session: Id of the session, made by the server; ``None`` for an error without one.
+    """
+
+    type: str
+    text: str
+    id: int | None
+    session: str | None
 
 
 # --- Requests --------------------------------------------------------------------------------------------------------

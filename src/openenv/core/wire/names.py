@@ -1,5 +1,7 @@
 """Names on the wire: the subprotocol, headers and the cookie, and the ids of sessions."""
 
+from collections.abc import Iterable
+
 V1 = "openenv.v1"
 """WebSocket subprotocol of v1, which a client offers and a server chooses if it speaks v1."""
 
@@ -8,6 +10,12 @@ WORKERS_HEADER = "X-OpenEnv-Workers"
 
 SESSIONS_HEADER = "X-OpenEnv-Sessions"
 """Header with the number of sessions for a connection to a fleet; in the answer, the number that fit."""
+
+FEATURES_HEADER = "X-OpenEnv-Features"
+"""Header of a handshake with what one side of v1 understands beyond its first version, separated by commas."""
+
+COLUMNS = "columns"
+"""Feature: messages for several sessions, with ids, sessions and data as columns."""
 
 SESSION_HEADER = "X-OpenEnv-Session"
 """Header with a session's id over HTTP and in the handshake of a client that resumes a session of v1."""
@@ -28,6 +36,19 @@ _NAME_LENGTH = 13
 
 AFTER_WORKER = "."
 """Separator of a worker's number and the rest of a session's id."""
+
+
+def features_in(headers: Iterable[str]) -> frozenset[str]:
+    """Return the features that headers of a handshake name.
+
+    Args:
+        headers: The values of all headers named ``FEATURES_HEADER``.
+
+    Example:
+        >>> sorted(features_in(["columns, other"]))
+        ['columns', 'other']
+    """
+    return frozenset(feature.strip() for header in headers for feature in header.split(",")) - {""}
 
 
 def public_name(session_id: str) -> str:

@@ -36,7 +36,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerUnauthorizedError,
 )
-from openenv.core.wire.names import SESSION_HEADER, SESSIONS_HEADER, V1
+from openenv.core.wire.names import COLUMNS, FEATURES_HEADER, SESSION_HEADER, SESSIONS_HEADER, V1, features_in
 from openenv.core.wire.redaction import HiddenCredentials
 
 # With these a server closes that can't take what it was sent, and could not the next time either.
@@ -128,9 +128,11 @@ class Connection(ClientConnection):
     Attributes:
         usable: Cleared, by any thread, once this side has let go of it.
         endpoint: Where it leads to, which in a fleet is not where its client began.
+        reads_columns: Whether the server reads messages with columns for many sessions.
     """
 
     endpoint: Endpoint
+    reads_columns = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -360,7 +362,7 @@ async def open_connection(
         ConnectionFailedError: There is no server, or it refused.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    headers = [*endpoint.headers]
+    headers = [*endpoint.headers, (FEATURES_HEADER, COLUMNS)]
     if session_id is not None and _HEADER_SAFE.fullmatch(session_id):
         headers.append((SESSION_HEADER, session_id))
     if sessions > 1:
@@ -394,7 +396,9 @@ async def open_connection(
             f"No connection can be made to {endpoint.url} with the client's settings: {error}"
         ) from error
     assert isinstance(connection, Connection)
+    assert connection.response is not None
     connection.endpoint = endpoint
+    connection.reads_columns = COLUMNS in features_in(connection.response.headers.get_all(FEATURES_HEADER))
     return connection
 
 

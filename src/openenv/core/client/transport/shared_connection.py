@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import CLOSE_TIMEOUT_S, Connection, Endpoint
+from openenv.core.client.transport.outgoing import FULL_FRAME, OutgoingRequest, entries_of, messages_of
 from openenv.core.client.transport.reconnect import Reconnect, refused_error, retry_after_s
 from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import answer_data, fail_waiters, given_up, parsed
@@ -30,8 +31,6 @@ from openenv.core.wire.messages import MessageType
 
 logger = logging.getLogger(__name__)
 
-# Bytes after which no further message is put into a frame, so that the server begins while the rest is being sent.
-FULL_FRAME = 64 * 1024
 # How much longer than the longest answer a frame may be: what the wire allows, and more for a server that counts a full
 # frame in characters, of up to 4 bytes.
 _FURTHER_BYTES = 5 * FULL_FRAME
@@ -179,6 +178,10 @@ class SharedConnection:
         except OpenEnvError:
             connection.report_lost()
 
+    def send_requests(self, requests: list[OutgoingRequest]) -> None:
+        """Send requests of different sessions now, in as few messages and frames as make sense."""
+        self.send(messages_of(requests, columns=self.connection.reads_columns))
+
     def _end_turn(self) -> None:
         self._turn_is_noted = False
         if self._messages:
@@ -258,7 +261,10 @@ class SharedConnection:
         """Pass the answers of a frame to their sessions."""
         document = parsed(message)
         for answer in document if isinstance(document, list) else [document]:
-            self._deliver(answer)
+            if isinstance(answer, dict) and "sessions" in answer:
+                self._deliver_columns(answer)
+            else:
+                self._deliver(answer)
 
     def lost(self) -> None:
         """Learn that the connection has gone: connect again for the sessions that the server keeps."""
@@ -392,6 +398,15 @@ class SharedConnection:
             return
         self._reconnect, self._last_reconnect = None, reconnect
         logger.info("Connected again: %d sessions go on, %d were lost", len(self._sessions), reconnect.sessions_lost)
+
+    def _deliver_columns(self, message: dict[str, Any]) -> None:
+        """Pass the answers of a message with columns to their sessions."""
+        entries = entries_of(message)
+        if entries is None:
+            self._deliver_to_all(message)
+            return
+        for entry in entries:
+            self._deliver(entry)
 
     def _deliver(self, message: Any) -> None:
         number = message.get("id") if isinstance(message, dict) else None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from pydantic_core import to_json
 
 from openenv.core.client.transport.connection import Connection
+from openenv.core.client.transport.outgoing import OutgoingRequest
 from openenv.core.client.transport.resending import MOST_RESENDS, Resending
 from openenv.core.client.transport.session import RESET, ClientSession, answer_data, fail_waiters, given_up, unsent
 from openenv.core.client.transport.waiter import Waiter
@@ -74,6 +75,9 @@ class Channel(Protocol):
     def send(self, messages: list[bytes]) -> None:
         """Send messages in as few frames as make sense."""
 
+    def send_requests(self, requests: list[OutgoingRequest]) -> None:
+        """Send requests of different sessions in as few messages and frames as make sense."""
+
     def adopt(self, message: dict[str, Any], *, attached: bool) -> "list[SharedSession]":
         """Take the sessions that a fork has made."""
 
@@ -122,7 +126,7 @@ class SharedSession(ClientSession):
         self._last_id = 0
         self._answered_id = 0
         self._answer: Waiter | None = None
-        self._message = b""
+        self._request: OutgoingRequest | None = None
         # Requests that wait for the answer to the one under way.
         self._queue: deque[tuple[bytes, bytes | None, Waiter]] = deque()
         self.close_id = 0
@@ -151,12 +155,12 @@ class SharedSession(ClientSession):
 
     def send_request(self, kind: bytes, data: bytes | None, answer: Waiter) -> None:
         """Send a request; see ``ClientSession.send_request``."""
-        message = self.prepare(kind, data, answer)
-        if message is not None:
-            self.channel.post(message)
+        request = self.prepare(kind, data, answer)
+        if request is not None:
+            self.channel.post(request.message)
 
-    def prepare(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes | None:
-        """Write a request, to be sent now; ``None`` where it is answered here, or its turn is to come."""
+    def prepare(self, kind: bytes, data: bytes | None, answer: Waiter) -> OutgoingRequest | None:
+        """Number a request, to be sent now; ``None`` where it is answered here, or its turn is to come."""
         self.has_requests = True
         if not self.usable:  # since its caller looked, which may have been in another thread
             answer.set_exception(self._end_error(kind))
@@ -168,7 +172,7 @@ class SharedSession(ClientSession):
         if self._answer is not None or not self.attached:
             self._queue.append((kind, data, answer))
             return None
-        return self._write(kind, data, answer)
+        return self._begin(kind, data, answer)
 
     async def fork(self, count: int, timeout_s: float | None) -> "Sequence[SharedSession]":
         """Open sessions that continue from the same state; see ``ClientSession.fork``."""
@@ -211,7 +215,8 @@ class SharedSession(ClientSession):
         """Send the request under way on the connection that there is now."""
         self.attached = True
         self.resends += 1
-        self.channel.post(self._message)
+        assert self._request is not None
+        self.channel.post(self._request.message)
 
     def fail(self, loss: OpenEnvError) -> None:
         """Fail the requests under way with the reason of the loss; without any, the next request fails with it."""
@@ -275,24 +280,15 @@ class SharedSession(ClientSession):
         while self._queue and self._answer is None and self.attached:
             kind, data, answer = self._queue.popleft()
             if not answer.done():  # else its caller was cancelled before it was sent
-                self.channel.post(self._write(kind, data, answer))
+                self.channel.post(self._begin(kind, data, answer).message)
 
-    def _write(self, kind: bytes, data: bytes | None, answer: Waiter) -> bytes:
-        """Write the next request and expect its answer."""
-        self._last_id += 1
+    def _begin(self, kind: bytes, data: bytes | None, answer: Waiter) -> OutgoingRequest:
+        """Number the next request and expect its answer."""
+        self._last_id = number = self._last_id + 1
         self._answer = answer
         self.resends = 0
-        if data is None:
-            message = b'{"type":"%b","id":%d,"session":%b}' % (kind, self._last_id, self._encoded_id)
-        else:
-            message = b'{"type":"%b","id":%d,"session":%b,"data":%b}' % (
-                kind,
-                self._last_id,
-                self._encoded_id,
-                data,
-            )
-        self._message = message
-        return message
+        self._request = request = OutgoingRequest(kind, number, self._encoded_id, data)
+        return request
 
 
 class _Forking:

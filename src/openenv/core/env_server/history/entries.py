@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from openenv.core.env_server.execution.snapshots import Snapshot
-from openenv.core.wire.messages import MessageType, V1Request
-from openenv.core.wire.v1 import encode_v1
+from openenv.core.wire.messages import Answer, MessageType, V1Request
+from openenv.core.wire.v1 import encode_answer
 
 REFUSED = "refused"
 """Type in the record of a message that was no valid request, but used a request's number."""
@@ -111,4 +111,4 @@ def answer_message(recorded: HistoryEntry) -> str:
     request, answer, failed = recorded
     text = f"{answer}"
     kind = _ANSWER_TYPES.get(request.type, request.type)
-    return text if failed else encode_v1(kind, text, request.id, request.session)
+    return text if failed else encode_answer(Answer(kind, text, request.id, request.session))

@@ -27,6 +27,8 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
     UnauthorizedError,
 )
+from openenv.core.wire.actions import ActionColumn
+from openenv.core.wire.messages import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class ResumableSessions:
 
     Attributes:
         journal: As above.
+        actions: Validates the actions of several sessions together.
         window_s: Resume window: seconds for which a session without a socket is kept.
         metrics: Metrics of this process.
     """
@@ -67,6 +70,7 @@ class ResumableSessions:
                 on_lost=self._beginnings_lost,
                 on_restored=self._record_again,
             )
+        self.actions = ActionColumn(sessions.types.action)
         self._resumable: dict[str, ResumableSession] = {}
 
     async def open(self, arguments: dict[str, Any], connection: SessionConnection) -> ResumableSession:
@@ -181,7 +185,7 @@ class ResumableSessions:
         record: MemoryRecord | JournalRecord,
         longest_answer: int | None,
         last_id: int = 0,
-        last_answer: str | None = None,
+        last_answer: Answer | None = None,
     ) -> ResumableSession:
         resumable = ResumableSession(
             session,
@@ -335,7 +339,8 @@ class ResumableSessions:
         assert self._recovery is not None
         token: str = arguments["token"]
         session, record, last_id, last_answer = await self._recovery.recover(row, token, client, arguments["answered"])
-        resumable = self._add(session, token, record, arguments["max_message_bytes"], last_id, last_answer)
+        answer = None if last_answer is None else Answer("", last_answer, last_id, session.id)
+        resumable = self._add(session, token, record, arguments["max_message_bytes"], last_id, answer)
         resumable.expire_after(self._expire, max(self.window_s, _HAND_OVER_S))
         self.metrics.recovered += 1
         return resumable

@@ -84,7 +84,7 @@ async def _answered(session: Session, request: V1Request) -> tuple[str, bool]:
             return await answer_document(session, request.data), False
         return await finished(session.handle(request.type, request.data)), False
     except RequestError as error:
-        return encode_error_v1(error, request.id, request.session), True
+        return encode_error_v1(error, request.id, request.session).text, True
 
 
 def _compare(recorded: HistoryEntry, again: str, failed: bool) -> None:

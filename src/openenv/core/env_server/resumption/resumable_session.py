@@ -24,8 +24,8 @@ from openenv.core.exceptions import (
     ServerFailedError,
     SessionNotFoundError,
 )
-from openenv.core.wire.messages import MessageType, Refusal, V1Request
-from openenv.core.wire.v1 import encode_error_v1, encode_v1
+from openenv.core.wire.messages import Answer, MessageType, Refusal, V1Request
+from openenv.core.wire.v1 import encode_answer, encode_error_v1
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class PendingRequest(NamedTuple):
 
     connection: SessionConnection
     message: Message
-    end: Callable[[str | None], None]
+    end: Callable[[Answer | None], None]
 
 
 class ResumableSession:
@@ -149,7 +149,7 @@ class ResumableSession:
         on_close: Callable[["ResumableSession"], None],
         takes_checkpoints: bool,
         last_id: int = 0,
-        last_answer: str | None = None,
+        last_answer: Answer | None = None,
     ) -> None:
         self.session = session
         self.token = token
@@ -181,7 +181,7 @@ class ResumableSession:
         """Whether the session ends as soon as the request under way has ended."""
         return self._ending is not None
 
-    def submit(self, message: Message) -> str | None:
+    def submit(self, message: Message) -> Answer | None:
         """Answer a message of the connection, in order of arrival.
 
         Returns:
@@ -191,7 +191,7 @@ class ResumableSession:
         assert connection is not None
         if self._task is None:
             answer = self._answer(message)
-            if isinstance(answer, str):
+            if type(answer) is Answer:
                 if self._takes_checkpoints and self._is_checkpoint_due(message):
                     self._run(self._keep_checkpoint())
                 return answer
@@ -285,7 +285,7 @@ class ResumableSession:
             self._expiry.cancel()
             self._expiry = None
 
-    def _answer(self, message: Message) -> Started[str]:
+    def _answer(self, message: Message) -> Started[Answer]:
         """Carry out a message. Every exception becomes an answer, and ends this session at most."""
         data_sent: KeptData = None
         try:
@@ -295,15 +295,17 @@ class ResumableSession:
                 return self._repeat(message)
             self.last_id, self.last_answer = message.id, None
             data_sent = self.record.copy_data(message)
-            is_episode = message.type in _EPISODE
-            data = self.session.handle(message.type, message.data) if is_episode else self._start(message)
+            if message.type in _EPISODE:
+                data = self.session.handle(message.type, message.data, message.action)
+            else:
+                data = self._start(message)
             if isinstance(data, str):
                 return self._complete(message, data_sent, data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
             return self._fail(message, data_sent, error)
         return self._finish(message, data_sent, data)
 
-    async def _finish(self, request: V1Request, data_sent: KeptData, data: Coroutine[Any, Any, str]) -> str:
+    async def _finish(self, request: V1Request, data_sent: KeptData, data: Coroutine[Any, Any, str]) -> Answer:
         try:
             return self._complete(request, data_sent, await data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
@@ -326,17 +328,17 @@ class ResumableSession:
     async def _forked(self, count: int) -> str:
         return await self._fork(self, count)
 
-    def _complete(self, request: V1Request, data_sent: KeptData, data: str) -> str:
+    def _complete(self, request: V1Request, data_sent: KeptData, data: str) -> Answer:
         kind, limit = request.type, self.longest_answer
         if limit is not None and len(data) * 4 > limit and kind not in _OF_ANY_LENGTH:
             size = len(data.encode())
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
-        self.last_answer = answer = encode_v1(ANSWER_TYPES[kind], data, request.id, request.session)
+        self.last_answer = answer = Answer._make((ANSWER_TYPES[kind], data, request.id, request.session))
         self.record.note(request, data_sent, "" if kind == _FORK else data)  # records must not contain tokens
         return answer
 
-    def _fail(self, request: Message, data_sent: KeptData, error: Exception) -> str:
+    def _fail(self, request: Message, data_sent: KeptData, error: Exception) -> Answer:
         if isinstance(error, RequestError) and isinstance(request, V1Request):
             try:
                 return self._refuse_request(request, data_sent, error)
@@ -344,7 +346,7 @@ class ResumableSession:
                 error = unexpected
         return self._fail_session(request, error)
 
-    def _fail_session(self, request: Message, error: Exception) -> str:
+    def _fail_session(self, request: Message, error: Exception) -> Answer:
         """Answer a request on which the server itself failed. The session ends, since its state is unknown."""
         name = self.session.name
         logger.error("session %s can't be served", name, exc_info=error, extra={"session": name})
@@ -352,25 +354,25 @@ class ResumableSession:
         self._close(Ending.FAILED)
         return answer
 
-    def _refuse_request(self, request: V1Request, data_sent: KeptData, error: RequestError) -> str:
+    def _refuse_request(self, request: V1Request, data_sent: KeptData, error: RequestError) -> Answer:
         if self.session.closed:  # by its idle timeout
             self._close(Ending.CLOSED)
         self.last_answer = answer = self._error(error, request.id, request.session)
         if isinstance(error, InvalidRequestError) and not isinstance(error, IllegalActionError):
-            self._note_refusal(request.id, answer)  # the environment was not called
+            self._note_refusal(request.id, answer.text)  # the environment was not called
         else:
-            self.record.note(request, data_sent, answer, failed=True)
+            self.record.note(request, data_sent, answer.text, failed=True)
         return answer
 
-    def _refuse(self, refusal: Refusal) -> str:
+    def _refuse(self, refusal: Refusal) -> Answer:
         """Answer an invalid message. If its id is the next one, the id is used up."""
         answer = self._error(refusal.error, refusal.id, refusal.session)
         if refusal.id == self.last_id + 1:
             self.last_id, self.last_answer = refusal.id, answer
-            self._note_refusal(refusal.id, answer)
+            self._note_refusal(refusal.id, answer.text)
         return answer
 
-    def _repeat(self, request: V1Request) -> str:
+    def _repeat(self, request: V1Request) -> Answer:
         """Answer a request whose id is not the next one: with the last answer if it is a repetition, else an error."""
         if request.id == self.last_id and self.last_answer is not None:
             return self.last_answer
@@ -382,7 +384,7 @@ class ResumableSession:
     def _note_refusal(self, request_id: int, answer: str) -> None:
         self.record.note(V1Request(REFUSED, {}, request_id, self.session.id), {}, answer, failed=True)
 
-    def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
+    def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> Answer:
         self.session.count_error(error.code)
         return encode_error_v1(error, request_id, session_id)
 
@@ -408,14 +410,14 @@ class ResumableSession:
             self._checkpoint_wanted = False
             self.keep_checkpoint_soon()
 
-    async def _deliver(self, pending: PendingRequest, answer: Started[str]) -> None:
+    async def _deliver(self, pending: PendingRequest, answer: Started[Answer]) -> None:
         connection, message, end = pending
         try:
-            text = answer if isinstance(answer, str) else await answer
+            done = answer if isinstance(answer, Answer) else await answer
         except asyncio.CancelledError:
             end(None)
             raise
-        end(text if connection is self.connection else None)
+        end(done if connection is self.connection else None)
         if self._takes_checkpoints and self._is_checkpoint_due(message):
             await self._keep_checkpoint()
         if connection is self.connection and not connection.has_room:
@@ -442,7 +444,9 @@ class ResumableSession:
         if self.session.closed or not self.record.wants_checkpoint(self.last_id):
             return
         try:
-            self.record.keep_checkpoint(await self.session.checkpoint(), self.last_id, self.last_answer)
+            checkpoint = await self.session.checkpoint()
+            answer = None if self.last_answer is None else encode_answer(self.last_answer)
+            self.record.keep_checkpoint(checkpoint, self.last_id, answer)
         except (EnvironmentProcessEndedError, ResetNeededError):  # nothing to snapshot before the next reset
             return
         except Exception as error:  # the session continues without snapshots

@@ -197,12 +197,13 @@ class Session:
             return 0.0
         return time.monotonic() - self.last_activity
 
-    def handle(self, kind: str, data: dict[str, Any]) -> Started[str]:
+    def handle(self, kind: str, data: dict[str, Any], action: BaseModel | None = None) -> Started[str]:
         """Carry out a request of the legacy wire or of v1.
 
         Args:
             kind: ``reset``, ``step``, ``state`` or ``render``.
             data: The request's ``data``.
+            action: The action of a step, if it was validated before.
 
         Returns:
             The answer's ``data`` as JSON, or, if the request has to wait for its turn or for the environment, a
@@ -211,11 +212,13 @@ class Session:
         Raises:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
         """
+        # The fields of a tool's action may fit the environment's own class of actions, too.
+        fields = data if action is None or self._takes_tool_actions else action
         if self._turn.locked() or not self._is_immediate or kind not in _EPISODE:
             is_plain_step = kind == _STEP and self._observer is None
-            return self._step_in_turn(data) if is_plain_step else self._handle_in_turn(kind, data)
+            return self._step_in_turn(fields) if is_plain_step else self._handle_in_turn(kind, fields)
         try:
-            outcome = self._start_step(data) if kind == _STEP else self._start_reset(data)
+            outcome = self._start_step(fields) if kind == _STEP else self._start_reset(data)
             if isinstance(outcome, Outcome):
                 return outcome_json(outcome)
         except RequestError as error:
@@ -503,7 +506,7 @@ class Session:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
 
-    async def _handle_in_turn(self, kind: str, data: dict[str, Any]) -> str:
+    async def _handle_in_turn(self, kind: str, data: Any) -> str:
         with self.request_errors(kind):
             if kind == _STEP:
                 return outcome_json(await self.step(data))
@@ -513,7 +516,7 @@ class Session:
                 return state_json(await self.state())
             return picture_json(await self.render())
 
-    async def _step_in_turn(self, data: dict[str, Any]) -> str:
+    async def _step_in_turn(self, data: dict[str, Any] | BaseModel) -> str:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
         try:
             async with self._turn:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from types import CoroutineType
 from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Send
@@ -21,6 +22,7 @@ from openenv.core.env_server.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 MessageT = TypeVar("MessageT")
+AnswerT = TypeVar("AnswerT")
 
 GOODBYES = (1000, 1001, 1009)
 """Close codes of a client that closes the socket on purpose, leaves the page, or got an answer above its limit.
@@ -68,7 +70,7 @@ class Frame:
         self.requests = 0
 
 
-class Wire(Protocol[MessageT]):
+class Wire(Protocol[MessageT, AnswerT]):
     """How the frames of one socket are read and written, and where its requests go.
 
     Attributes:
@@ -77,7 +79,7 @@ class Wire(Protocol[MessageT]):
 
     commits: bool
 
-    def start(self, connection: "Connection[Any]") -> None:
+    def start(self, connection: "Connection[Any, Any]") -> None:
         """Begin, before the first frame is read.
 
         Args:
@@ -93,7 +95,7 @@ class Wire(Protocol[MessageT]):
         """
         ...
 
-    def submit(self, message: MessageT) -> Started[str | None]:
+    def submit(self, message: MessageT) -> Started[AnswerT | None]:
         """Carry out a message.
 
         Returns:
@@ -101,11 +103,11 @@ class Wire(Protocol[MessageT]):
         """
         ...
 
-    def server_error(self) -> str:
+    def server_error(self) -> AnswerT:
         """Return the answer to a frame on which the server itself failed."""
         ...
 
-    async def commit(self, answers: list[str]) -> list[str]:
+    async def commit(self, answers: list[AnswerT]) -> list[AnswerT]:
         """Record answers before they are sent.
 
         Args:
@@ -116,8 +118,12 @@ class Wire(Protocol[MessageT]):
         """
         ...
 
-    def frames(self, answers: list[str]) -> Iterable[str]:
+    def frames(self, answers: list[AnswerT]) -> Iterable[str]:
         """Return the frames for some answers."""
+        ...
+
+    def length(self, answer: AnswerT) -> int:
+        """Return about how many characters an answer has."""
         ...
 
     def close(self, code: int | None) -> None:
@@ -135,7 +141,7 @@ class ReadAhead:
     """
 
     def __init__(self) -> None:
-        self._since: dict[Connection[Any], float] = {}
+        self._since: dict[Connection[Any, Any], float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -145,13 +151,13 @@ class ReadAhead:
         if loop is not self._loop:
             self._loop, self._timer, self._since = loop, None, {}
 
-    def add(self, connection: "Connection[Any]") -> None:
+    def add(self, connection: "Connection[Any, Any]") -> None:
         """Note that a connection's reader begins to wait for an answer."""
         self._since[connection] = time.monotonic()
         if self._timer is None:
             self._wait()
 
-    def remove(self, connection: "Connection[Any]") -> None:
+    def remove(self, connection: "Connection[Any, Any]") -> None:
         """Note that the wait is over; not needed after ``Connection.read_ahead``."""
         self._since.pop(connection, None)
 
@@ -168,7 +174,7 @@ class ReadAhead:
             self._wait()
 
 
-class Connection(Generic[MessageT]):
+class Connection(Generic[MessageT, AnswerT]):
     """One accepted socket.
 
     Args:
@@ -183,7 +189,7 @@ class Connection(Generic[MessageT]):
 
     def __init__(
         self,
-        wire: Wire[MessageT],
+        wire: Wire[MessageT, AnswerT],
         receive: Receive,
         send: Send,
         metrics: Metrics,
@@ -210,7 +216,7 @@ class Connection(Generic[MessageT]):
         self._most_bytes = max(_MOST_BYTES_UNDER_WAY, max_message_bytes)
         self._room: asyncio.Event | None = None  # while a limit is exceeded
         # Unsent answers.
-        self._ready: list[str] = []
+        self._ready: list[AnswerT] = []
         self._unsent = 0
         self._little_unsent: asyncio.Event | None = None  # while the limit is exceeded
         self._is_sending = False
@@ -277,24 +283,24 @@ class Connection(Generic[MessageT]):
         self._room.set()
         self._room = None
 
-    def send_soon(self, answer: str) -> None:
+    def send_soon(self, answer: AnswerT) -> None:
         """Queue an answer for the next flush."""
         if self._ended.done():
             return
         self._ready.append(answer)
-        self._unsent += len(answer)
+        self._unsent += self._wire.length(answer)
         if self._unsent > _MOST_UNSENT and self._little_unsent is None:
             self._little_unsent = asyncio.Event()
         if len(self._ready) == 1 and not self._is_sending:
             self.spawn(self._flush())
 
-    async def send(self, answer: str | None) -> None:
+    async def send(self, answer: AnswerT | None) -> None:
         """Send an answer after those that are ready; ``None`` sends only those."""
         if answer is not None:
             self._ready.append(answer)
         await self._flush()
 
-    def replace_unsent(self, replace: Callable[[list[str]], list[str]]) -> None:
+    def replace_unsent(self, replace: Callable[[list[AnswerT]], list[AnswerT]]) -> None:
         """Replace the unsent answers.
 
         Args:
@@ -338,8 +344,8 @@ class Connection(Generic[MessageT]):
             metrics.characters_in += self._frame_size
             try:
                 for count, message in enumerate(wire.decode(text, self._max_message_bytes), 1):
-                    answer = wire.submit(message)
-                    if answer is not None and not isinstance(answer, str):
+                    answer: Any = wire.submit(message)
+                    if isinstance(answer, CoroutineType):
                         self._read_ahead.add(self)
                         answer = await answer
                         self._read_ahead.remove(self)
@@ -375,7 +381,7 @@ class Connection(Generic[MessageT]):
         """
         if self._ready and not self._is_sending:
             self.spawn(self._flush())
-        if self._close_code is not None or sum(map(len, self._ready)) > _MOST_UNSENT:
+        if self._close_code is not None or sum(map(self._wire.length, self._ready)) > _MOST_UNSENT:
             await self._flush()
 
     async def _flush(self) -> None:

@@ -18,10 +18,12 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.websocket.connection import SOCKET_LOST, Connection, ReadAhead, Wire
 from openenv.core.env_server.websocket.legacy import LegacyWire
 from openenv.core.env_server.websocket.v1 import V1Wire
-from openenv.core.wire.names import V1, WORKERS_HEADER
+from openenv.core.wire.names import COLUMNS, FEATURES_HEADER, V1, WORKERS_HEADER, features_in
 from openenv.core.wire.types import ServerMode
 
 logger = logging.getLogger(__name__)
+
+_FEATURES_HEADER = FEATURES_HEADER.lower().encode()
 
 
 class SocketTransport:
@@ -39,12 +41,12 @@ class SocketTransport:
         self._read_ahead = ReadAhead()
 
     async def _serve(
-        self, wire: Wire[Any], scope: Scope, receive: Receive, send: Send, subprotocol: str | None = None
+        self, wire: Wire[Any, Any], scope: Scope, receive: Receive, send: Send, subprotocol: str | None = None
     ) -> None:
         """Accept a socket and serve it."""
         chosen = {} if subprotocol is None else {"subprotocol": subprotocol}
         try:
-            await send({"type": "websocket.accept", **chosen, "headers": self._headers()})
+            await send({"type": "websocket.accept", **chosen, "headers": self._headers(subprotocol)})
         except (OSError, RuntimeError) as error:  # RuntimeError: raised by uvicorn
             logger.info("a client went during the handshake: %s", error)
             return
@@ -55,9 +57,10 @@ class SocketTransport:
     def _rate(self) -> Rate | None:
         return None if self._max_messages_per_s is None else Rate(self._max_messages_per_s)
 
-    def _headers(self) -> list[tuple[bytes, bytes]]:
+    def _headers(self, subprotocol: str | None) -> list[tuple[bytes, bytes]]:
         count = self._sessions.worker_count
-        return [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
+        headers = [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
+        return [*headers, (_FEATURES_HEADER, COLUMNS.encode())] if subprotocol == V1 else headers
 
 
 class WebSocketTransport(SocketTransport):
@@ -87,8 +90,13 @@ class WebSocketTransport(SocketTransport):
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         client, rate = peer_address(scope), self._rate()
         if V1 in scope["subprotocols"] and session_id is None:
-            v1 = V1Wire(self._registry, client, rate, for_agents_only=self._for_agents_only)
+            columns = COLUMNS in _features_of(scope)
+            v1 = V1Wire(self._registry, client, rate, for_agents_only=self._for_agents_only, columns=columns)
             await self._serve(v1, scope, receive, send, V1)
         else:
             legacy = LegacyWire(self._sessions, client, rate, session_id, for_agents_only=self._for_agents_only)
             await self._serve(legacy, scope, receive, send)
+
+
+def _features_of(scope: Scope) -> frozenset[str]:
+    return features_in(value.decode("latin-1") for name, value in scope.get("headers", ()) if name == _FEATURES_HEADER)

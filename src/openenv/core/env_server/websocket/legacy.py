@@ -57,9 +57,9 @@ class SingleSessionWire(Generic[RequestT]):
         self._is_busy = True  # until the session is open, and while a request is under way
         self._ending: Ending | None = None  # why the server closes the socket
         self._queue: deque[tuple[RequestT | RequestError, Frame]] = deque()
-        self._connection: Connection[RequestT | RequestError]
+        self._connection: Connection[RequestT | RequestError, str]
 
-    def start(self, connection: Connection[Any]) -> None:
+    def start(self, connection: Connection[Any, Any]) -> None:
         """See ``Wire``."""
         self._connection = connection
         connection.spawn(self._begin())
@@ -91,6 +91,10 @@ class SingleSessionWire(Generic[RequestT]):
         """See ``Wire``. The session ends, since its state is unknown."""
         self._close_socket(Ending.FAILED)
         return self._error_frame(ServerFailedError())
+
+    def length(self, answer: str) -> int:
+        """See ``Wire``."""
+        return len(answer)
 
     async def commit(self, answers: list[str]) -> list[str]:
         """See ``Wire``."""

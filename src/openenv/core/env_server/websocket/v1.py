@@ -4,10 +4,9 @@ Requests that need no wait are answered at once; others wait for their turn in t
 """
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
-
-from pydantic_core import from_json
 
 from openenv.core.env_server.access.rate import Rate
 from openenv.core.env_server.metrics import Ending
@@ -21,8 +20,8 @@ from openenv.core.exceptions import (
     SessionLostError,
     SessionNotFoundError,
 )
-from openenv.core.wire.messages import MessageType, Refusal, V1Request
-from openenv.core.wire.v1 import decode_v1, encode_error_v1, encode_v1, frames_v1
+from openenv.core.wire.messages import Answer, MessageType, Refusal, V1Request
+from openenv.core.wire.v1 import decode_v1, encode_error_v1, frames_v1
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +41,12 @@ class V1Wire:
         client: Address of the client, as in ``access.peer.peer_address``.
         rate: Rate limit on messages; ``None`` for no limit.
         for_agents_only: Whether sessions accept only messages of type ``mcp``, for production mode.
+        columns: Whether the client reads answers for several sessions in one message.
 
     Attributes:
         client: As above.
         commits: Whether answers are recorded in a journal before they are sent.
     """
-
-    decode = staticmethod(decode_v1)
-    frames = staticmethod(frames_v1)
 
     def __init__(
         self,
@@ -58,10 +55,12 @@ class V1Wire:
         rate: Rate | None = None,
         *,
         for_agents_only: bool = False,
+        columns: bool = False,
     ) -> None:
         self.client: str | None = client
         self.commits = registry.journal is not None
         self._for_agents_only = for_agents_only
+        self._writes_columns = columns
         self._rate = rate
         self._registry = registry
         self._metrics = registry.metrics
@@ -71,13 +70,25 @@ class V1Wire:
         # Sessions of which a close was exempt from the rate limit.
         self._closes: set[str] = set()
         self._lost: set[str] = set()
-        self._connection: Connection[Message]
+        self._connection: Connection[Message, Answer]
 
-    def start(self, connection: Connection[Any]) -> None:
+    def start(self, connection: Connection[Any, Any]) -> None:
         """See ``Wire``."""
         self._connection = connection
 
-    def submit(self, message: Message) -> str | None:
+    def decode(self, frame: str | None, max_bytes: int) -> Iterable[Message]:
+        """See ``Wire``."""
+        return decode_v1(frame, max_bytes, self._registry.actions)
+
+    def frames(self, answers: list[Answer]) -> Iterable[str]:
+        """See ``Wire``."""
+        return frames_v1(answers, columns=self._writes_columns)
+
+    def length(self, answer: Answer) -> int:
+        """See ``Wire``."""
+        return len(answer.text)
+
+    def submit(self, message: Message) -> Answer | None:
         """See ``Wire``."""
         if self._rate is not None:
             message = self._within_rate(message, self._rate)
@@ -92,11 +103,11 @@ class V1Wire:
                 session.end(Ending.FAILED)
             return self._error(ServerFailedError(), message.id, message.session)
 
-    def server_error(self) -> str:
+    def server_error(self) -> Answer:
         """See ``Wire``."""
         return self._error(ServerFailedError(), None, None)
 
-    async def commit(self, answers: list[str]) -> list[str]:
+    async def commit(self, answers: list[Answer]) -> list[Answer]:
         """See ``Wire``. Answers of a session that another server has resumed meanwhile are replaced by errors."""
         assert self._registry.journal is not None
         self._lost.clear()
@@ -169,7 +180,7 @@ class V1Wire:
             self._repeated[message.session] = message.id
         return is_repeated
 
-    def _begin(self, message: Message, session: ResumableSession | None) -> str | None:
+    def _begin(self, message: Message, session: ResumableSession | None) -> Answer | None:
         """Carry out a message that names no session of this socket, that attaches one, or that comes in production."""
         if self._for_agents_only and isinstance(message, V1Request) and message.type not in _OF_AGENTS:
             message = Refusal(ProductionModeError(message.type), message.id, message.session)
@@ -192,32 +203,30 @@ class V1Wire:
             answer = self._error(ServerFailedError(), request.id, None)
         self._end(frame, answer)
 
-    def _end(self, frame: Frame, answer: str | None) -> None:
+    def _end(self, frame: Frame, answer: Answer | None) -> None:
         self._connection.end(frame)
         if answer is not None:
             self._connection.send_soon(answer)
 
-    async def _opened(self, request: V1Request) -> str:
+    async def _opened(self, request: V1Request) -> Answer:
         if request.type == MessageType.OPEN:
             kind, session = MessageType.OPENED, await self._registry.open(request.data, self)
         else:
             session = await self._registry.attach(request.session, request.data, self)
             kind = MessageType.ATTACHED
         self._sessions[session.session.id] = session
-        return encode_v1(kind, self._registry.terms(session), request.id, session.session.id)
+        return Answer(kind, self._registry.terms(session), request.id, session.session.id)
 
-    def _without(self, answers: list[str], sessions: set[str]) -> list[str]:
+    def _without(self, answers: list[Answer], sessions: set[str]) -> list[Answer]:
         """Replace each answer of a session that another server has resumed by an error."""
-        named = [from_json(answer) for answer in answers]
         return [
-            self._lost_error(name["id"], name["session"]) if name.get("session") in sessions else answer
-            for name, answer in zip(named, answers, strict=True)
+            self._lost_error(answer.id, answer.session) if answer.session in sessions else answer for answer in answers
         ]
 
-    def _lost_error(self, number: int | None, session: str) -> str:
+    def _lost_error(self, number: int | None, session: str | None) -> Answer:
         return self._error(SessionLostError("another server has resumed it.", "elsewhere"), number, session)
 
-    def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> str:
+    def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> Answer:
         self._metrics.errors[error.code] += 1
         return encode_error_v1(error, request_id, session_id)
 
