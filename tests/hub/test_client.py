@@ -28,7 +28,7 @@ def test_who_is_asked_for(hub: HubServer) -> None:
         (401, "does not know your token.*hf auth login"),
         (402, "wants to be paid"),
         (403, "may not do that.*settings/tokens"),
-        (409, "somebody else"),
+        (409, "another account"),
         (412, "try again"),
         (413, "--exclude"),
         (418, "the Hub refuses"),
@@ -39,7 +39,7 @@ def test_what_the_hub_refuses_is_not_asked_again(hub: HubServer, status: int, sa
     hub.faults.append(Fault("GET /api/spaces/ada/x", Answer(status, {"error": "Sorry about that."}), times=9))
     api = Hub().api
     with pytest.raises(HubError, match=rf"(?s)Could not look: .*{said}.*status {status}.*Sorry about that") as caught:
-        Hub().ask("look", partial(api.space_info, "ada/x"))
+        Hub().request("look", partial(api.space_info, "ada/x"))
     assert (caught.value.status, hub.faults[0].times) == (status, 8)
 
 
@@ -61,7 +61,7 @@ def test_what_must_not_be_done_twice_is_not(hub: HubServer, impatient: None) -> 
     hub.faults.append(Fault(WHOAMI, None, times=1))
     client = Hub()
     with pytest.raises(HubError, match="can't be reached"):
-        client.ask("ask once", client.api.whoami, repeatable=False)
+        client.request("ask once", client.api.whoami, repeatable=False)
     assert hub.lines().count(WHOAMI) == 1
 
 
@@ -72,7 +72,7 @@ def test_the_hub_says_how_long_to_wait(hub: HubServer, monkeypatch: pytest.Monke
     assert Hub().user() == "ada"
     assert waited == [7.0, 7.0]
     hub.faults.append(Fault(WHOAMI, Answer(429, {}, {"Retry-After": "3600"})))
-    with pytest.raises(HubError, match=r"too often; come back in 3600 s"):
+    with pytest.raises(HubError, match=r"too many requests of yours; come back in 3600 s"):
         Hub().user()
     assert waited == [7.0, 7.0]
 

@@ -1,7 +1,7 @@
 """Other worlds' environments in and out, a module or folder for each; what they need is imported with them only.
 
 ``ADAPTERS`` says how to find what ``PREFIX:ID`` names, as in ``gymnasium:CartPole-v1``. Nothing of another world is
-imported before one of its environments is asked for.
+imported before an environment of it is requested.
 """
 
 from collections.abc import Mapping

@@ -42,7 +42,7 @@ def made_from(module: str, name: str) -> tuple[str, str]:
 
     Args:
         module: The module's ``__name__``.
-        name: The name that was asked for.
+        name: The requested name.
 
     Raises:
         AttributeError: It is not of this form.

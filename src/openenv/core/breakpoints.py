@@ -1,4 +1,4 @@
-"""What ``breakpoint()`` does in a server that another program has started: nobody could type into its debugger."""
+"""What ``breakpoint()`` does in a server that another program has started: no person could type into its debugger."""
 
 from typing import NoReturn
 

@@ -1,4 +1,4 @@
-"""YAML, JSON and TOML that somebody else wrote, read within bounds: of length, of depth, of size after aliases.
+"""YAML, JSON and TOML of any origin, read within bounds: of length, of depth, of size after aliases.
 
 A few hundred bytes of YAML can stand for billions of values, since an alias repeats what its anchor holds: to validate
 or print the result then takes minutes and gigabytes. JSON and TOML repeat nothing; their length and depth bound them.

@@ -1,6 +1,6 @@
 """Values that JSON has no form for and that stand for some that it has: those of NumPy and torch.
 
-Serialisers ask here only for types that they do not know, so that all others cost nothing; neither library is imported.
+Serialisers call this only for types that they do not know, so all others cost nothing; neither library is imported.
 """
 
 import sys

@@ -10,7 +10,7 @@ from openenv.core.providers.kubernetes.manifests import USER, check_name
 from openenv.core.providers.resources import Resources
 
 PRE_STOP_S = 5
-"""Seconds before a pod is told to end, for everybody to learn that no new connections are to go to it."""
+"""Seconds before a pod gets the signal to end, in which load balancers stop sending it new connections."""
 CLOSE_S = 11
 """Seconds that a server takes to end once it has drained, at most."""
 _SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", "OPENENV_TOKEN", "OPENENV_JOURNAL"}
@@ -60,7 +60,7 @@ class DeploymentSettings:
         monitoring_namespace: Where Prometheus runs, which is let in where there is an autoscaler.
         max_sessions: Sessions that a server may hold at once; the environment's own default if ``None``.
         resources: What a server may take.
-        env_vars: Environment variables that anybody may read.
+        env_vars: Environment variables that are no secrets.
         secret_env: Environment variables whose values the Secret has, under their names.
         drain_s: Seconds for episodes to end before a server does.
         journal: Whether servers share a journal, whose address is in the Secret.

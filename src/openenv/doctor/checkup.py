@@ -58,7 +58,7 @@ def first_missing(findings: Sequence[Finding]) -> Finding | None:
 def _answer(answers: "queue.SimpleQueue[Finding]", name: str, probe: Probe) -> None:
     try:
         answers.put(probe())
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with this machine is what was asked
+    except Exception as error:  # noqa: BLE001  # any fault of this machine is the probe's finding
         answers.put(Finding(name, Status.UNSURE, f"it could not be tried: {type(error).__name__}: {error}", ""))
 
 

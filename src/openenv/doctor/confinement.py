@@ -29,8 +29,8 @@ def sandbox() -> Finding:
     if ran.stdout.strip() != "42":
         return Finding("sandbox", Status.MISSING, f"it started, and failed: {ran.stderr.strip()}", used_for)
     memory = "a control group" if os.environ.get(CGROUP) else "limits of its own"
-    told = f"bubblewrap, with filters of system calls; memory is bounded by {memory}"
-    return Finding("sandbox", Status.READY, told, used_for)
+    detail = f"bubblewrap, with filters of system calls; memory is bounded by {memory}"
+    return Finding("sandbox", Status.READY, detail, used_for)
 
 
 def browser() -> Finding:
@@ -54,5 +54,5 @@ def browser() -> Finding:
         return Finding("browser", Status.UNSURE, f"{command} had not shown a page after {TIMEOUT_S:g} s", used_for)
     if "it works" in shown.stdout:
         return Finding("browser", Status.READY, f"{command} shows pages", used_for)
-    told = shown.stderr.strip().splitlines()
-    return Finding("browser", Status.MISSING, f"{command} shows no page: {told[-1] if told else ''}", used_for)
+    lines = shown.stderr.strip().splitlines()
+    return Finding("browser", Status.MISSING, f"{command} shows no page: {lines[-1] if lines else ''}", used_for)

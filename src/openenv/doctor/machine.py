@@ -59,8 +59,8 @@ def port() -> Finding:
         try:
             probe.bind(("127.0.0.1", _PORT))
         except OSError as error:
-            told = f"{_PORT} can't be listened on: {error.strerror}"
-            return Finding("port", Status.UNSURE, told, used_for, "openenv serve NAME --port 0  # takes a free one")
+            detail = f"{_PORT} can't be listened on: {error.strerror}"
+            return Finding("port", Status.UNSURE, detail, used_for, "openenv serve NAME --port 0  # takes a free one")
     return Finding("port", Status.READY, f"{_PORT} is free", used_for)
 
 
@@ -69,7 +69,7 @@ def journal() -> Finding:
     used_for = "sessions that survive their server"
     place = os.environ.get("OPENENV_JOURNAL") or "journal"
     if is_address(place):
-        return Finding("journal", Status.READY, "in a database, which is asked when a server starts", used_for)
+        return Finding("journal", Status.READY, "in a database, which a server checks when it starts", used_for)
     folder = Path(place).absolute().parent
     try:
         with tempfile.TemporaryFile(dir=folder):

@@ -35,12 +35,12 @@ def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
 
 def packages_of(folder: Path, lines: tuple[str, ...]) -> Finding:
     """Look whether what an environment requires is installed."""
-    told = missing([Requirement(line) for line in lines if _name_of(line)])
-    if told:
+    absent = missing([Requirement(line) for line in lines if _name_of(line)])
+    if absent:
         remedy = f"pip install -e {folder}  # or: openenv serve {folder} --venv"
-        return Finding("packages", Status.MISSING, told, "its own code", remedy)
-    told = f"all that it requires: {', '.join(lines)}" if lines else "it requires none but OpenEnv"
-    return Finding("packages", Status.READY, told, "its own code")
+        return Finding("packages", Status.MISSING, absent, "its own code", remedy)
+    detail = f"all that it requires: {', '.join(lines)}" if lines else "it requires none but OpenEnv"
+    return Finding("packages", Status.READY, detail, "its own code")
 
 
 def _name_of(line: str) -> str:

@@ -35,17 +35,17 @@ def extras() -> list[str]:
 def extra(name: str) -> Finding:
     """Look whether what an extra brings is installed."""
     wanted = [requirement for requirement, of in _with_extras() if of == name]
-    told = missing(wanted)
+    absent = missing(wanted)
     used_for = _USED_FOR.get(name, "")
-    if told:
-        return Finding(f"extra {name}", Status.MISSING, told, used_for, f'pip install "{DISTRIBUTION}[{name}]"')
+    if absent:
+        return Finding(f"extra {name}", Status.MISSING, absent, used_for, f'pip install "{DISTRIBUTION}[{name}]"')
     have = ", ".join(f"{requirement.name} {version(requirement.name)}" for requirement in wanted)
     return Finding(f"extra {name}", Status.READY, have, used_for)
 
 
 def missing(requirements: Iterable[Requirement]) -> str:
     """Say which requirements are not met; nothing where all are."""
-    return "; ".join(told for requirement in requirements if (told := _missing(requirement)))
+    return "; ".join(fault for requirement in requirements if (fault := _missing(requirement)))
 
 
 def _missing(requirement: Requirement) -> str:

@@ -12,19 +12,19 @@ TIMEOUT_S = 1.6
 
 
 def docker() -> Finding:
-    """Ask Docker's engine for its version, as whoever runs this may."""
+    """Request the version of Docker's engine, with the rights of this process."""
     used_for = "environments in containers, images"
     command = shutil.which("docker")
     if command is None:
         return Finding("docker", Status.MISSING, "there is no docker command", used_for, advice(None))
     try:
-        asked = said_by(command, "version", "--format", "{{.Server.Version}}")
+        completed = output_of(command, "version", "--format", "{{.Server.Version}}")
     except subprocess.TimeoutExpired:
         return Finding("docker", Status.UNSURE, f"its engine did not answer within {TIMEOUT_S:g} s", used_for)
-    if asked.returncode == 0:
-        return Finding("docker", Status.READY, f"engine {asked.stdout.strip()}", used_for)
-    told = asked.stderr.strip().splitlines()
-    return Finding("docker", Status.MISSING, told[-1] if told else "no answer", used_for, advice(asked.stderr))
+    if completed.returncode == 0:
+        return Finding("docker", Status.READY, f"engine {completed.stdout.strip()}", used_for)
+    lines = completed.stderr.strip().splitlines()
+    return Finding("docker", Status.MISSING, lines[-1] if lines else "no answer", used_for, advice(completed.stderr))
 
 
 def uv() -> Finding:
@@ -33,31 +33,31 @@ def uv() -> Finding:
     command = find_uv()
     if command is None:
         return Finding("uv", Status.MISSING, "not found", used_for, "pip install uv")
-    asked = said_by(command, "--version")
-    return Finding("uv", Status.READY, asked.stdout.strip(), used_for)
+    completed = output_of(command, "--version")
+    return Finding("uv", Status.READY, completed.stdout.strip(), used_for)
 
 
 def gpu() -> Finding:
-    """Ask for GPUs, and whether PyTorch was built for them."""
+    """Look for GPUs, and whether PyTorch was built for them."""
     used_for = "training models of more than a few million parameters"
     torch = _torch()
     command = shutil.which("nvidia-smi")
     if command is None:
         return Finding("gpu", Status.MISSING, f"no nvidia-smi, so no NVIDIA GPU; {torch}", used_for)
     try:
-        asked = said_by(command, "--query-gpu=name,memory.total", "--format=csv,noheader")
+        completed = output_of(command, "--query-gpu=name,memory.total", "--format=csv,noheader")
     except subprocess.TimeoutExpired:
         return Finding("gpu", Status.UNSURE, f"nvidia-smi did not answer within {TIMEOUT_S:g} s; {torch}", used_for)
-    if asked.returncode != 0:
-        told = (asked.stdout + asked.stderr).strip().splitlines()
-        return Finding("gpu", Status.MISSING, f"{told[0] if told else 'nvidia-smi failed'}; {torch}", used_for)
-    names = "; ".join(asked.stdout.strip().splitlines())
+    if completed.returncode != 0:
+        lines = (completed.stdout + completed.stderr).strip().splitlines()
+        return Finding("gpu", Status.MISSING, f"{lines[0] if lines else 'nvidia-smi failed'}; {torch}", used_for)
+    names = "; ".join(completed.stdout.strip().splitlines())
     if "for CPUs only" in torch:
         return Finding("gpu", Status.UNSURE, f"{names}; {torch}", used_for, "pip install --force-reinstall torch")
     return Finding("gpu", Status.READY, f"{names}; {torch}", used_for)
 
 
-def said_by(*command: str) -> "subprocess.CompletedProcess[str]":
+def output_of(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a program.
 
     Raises:

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 """Names a Ray that runs already."""
 
-# What a Ray of the fleet's own is told by variables, which its processes inherit. By the first one it takes the
+# Variables for a Ray of the fleet's own, which its processes inherit. By the first one it takes the
 # loopback address for its own, on Linux too, and then listens on nothing else.
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _OWN_VARIABLES = {

@@ -139,7 +139,7 @@ class Fleet:
 
     @property
     def token(self) -> str | None:
-        """What clients show that do not come over loopback; ``None`` where nobody has to, or there is none."""
+        """What clients show that do not come over loopback; ``None`` where no client has to, or there is none."""
         return self._access.token if self._access.requires_token else None
 
     @property
@@ -190,7 +190,7 @@ class Fleet:
     ) -> None:
         """Replace all servers by new ones, without an interruption; this returns when that is done.
 
-        Each new server starts before an old one drains, in a process of its own that imports the environment anew.
+        Each new server starts before an old one drains, in a process of its own that imports the environment again.
         Sessions that are left when an old server ends go on in the new one, where there is a journal and the
         environment is still the same class, name and version.
 

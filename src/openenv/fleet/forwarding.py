@@ -1,6 +1,6 @@
 """HTTP requests that a fleet hands on to one of its servers, whose answer it hands back as it comes.
 
-Sessions over HTTP and agents' streams go this way, and what is asked about the environment. Those over WebSockets do
+Sessions over HTTP and agents' streams go this way, and questions about the environment. Those over WebSockets do
 not: their clients are sent to the server itself.
 """
 
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 _OF_ONE_CONNECTION = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# The guard of the fleet has looked at these; the server is asked by the fleet, on its own account.
+# The guard of the fleet has looked at these; the fleet requests from the server with its own token.
 _FOR_THE_GUARD = frozenset({"host", "origin", "authorization", "x-api-key"})
-# Less than the servers keep a connection on which nothing is asked, which they then close without asking.
+# Less than the servers keep an idle connection, which they then close without notice.
 _KEEP_ALIVE_S = 2.0
 
 
@@ -67,13 +67,13 @@ class Forwarding:
     async def _ask(self, replica: Replica, request: Request) -> Response:
         """Return what a server begins to answer, or why there will be no answer."""
         try:
-            asked = self._http.build_request(
+            forwarded = self._http.build_request(
                 request.method,
                 self._url(replica, request.scope),
                 headers=self._headers(request),
                 content=request.stream() if _has_body(request) else None,
             )
-            return _Answer(await self._http.send(asked, stream=True))
+            return _Answer(await self._http.send(forwarded, stream=True))
         except (httpx.InvalidURL, UnicodeDecodeError) as error:  # no path: it might lead away from the server
             return JSONResponse({"detail": f"The request's target can't be handed on: {error}"}, 400)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -105,7 +105,7 @@ class Forwarding:
 
 
 def no_server() -> Response:
-    """Say that there is nobody to answer for now."""
+    """Answer that no server is free to answer for now."""
     detail = "No server of this fleet takes clients at the moment; try again in some seconds."
     return JSONResponse({"detail": detail, "code": SessionCapacityError.code}, 503, {"Retry-After": "1"})
 

@@ -40,7 +40,7 @@ class Replica:
         number: Its number.
         plan: What it is to be.
         phase: Where it stands.
-        load: How full it was when it was asked last.
+        load: How full it was at its last report.
         asked_at: When that was, by the monotonic clock.
         started: Where it serves; ``None`` before.
         heir: The replica that takes its place, to which its clients are sent.

@@ -99,7 +99,7 @@ class ReplicaServer:
         return Started(host, port, os.getpid(), node, sessions.limits.max_sessions)
 
     def occupancy(self) -> Occupancy | None:
-        """Say how full it is; ``None`` once it has ended. The thread that serves is asked: it must not hang."""
+        """Say how full it is; ``None`` once it has ended. The serving thread answers: it must not hang."""
         return self._ask(self._server.occupancy())
 
     def answer(self, question: Report) -> Report | None:
@@ -138,12 +138,12 @@ class ReplicaServer:
 
 
 class _ThreadServer(DrainingServer):
-    """Tells whoever has started its thread that it serves.
+    """Reports to the thread that started it that it serves.
 
     Args:
         config: What uvicorn is to do.
         sessions: The application's sessions.
-        operations: Answers what is asked about them.
+        operations: Answers questions about them.
         agents: Its agents.
     """
 

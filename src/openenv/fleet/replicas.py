@@ -153,9 +153,9 @@ class Replicas:
 
     async def ask(self, question: Report) -> Mapping[str, Report | None]:
         """Put a question to all that serve: their answers by their numbers, ``None`` for one that gave none in time."""
-        asked = self.those(*_TAKES_CLIENTS_BACK)
-        answers = await asyncio.gather(*(replica.answer(question) for replica in asked))
-        return {str(replica.number): answer for replica, answer in zip(asked, answers, strict=True)}
+        replicas = self.those(*_TAKES_CLIENTS_BACK)
+        answers = await asyncio.gather(*(replica.answer(question) for replica in replicas))
+        return {str(replica.number): answer for replica, answer in zip(replicas, answers, strict=True)}
 
     async def drain(self) -> None:
         """Let all episodes that are under way end; no further replica takes the place of any."""

@@ -13,7 +13,7 @@ class Phase(StrEnum):
     RETIRING = "retiring"
     """It gets no new sessions, and ends once it has none."""
     DRAINING = "draining"
-    """Its server has been told to end: it lets the episodes under way end first."""
+    """Its server has the request to end: it lets the episodes under way end first."""
     ENDED = "ended"
 
 

@@ -23,7 +23,7 @@ ResultT = TypeVar("ResultT")
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 LONGEST_WAIT_S = 60.0
-"""Seconds for which the Hub may ask to wait; beyond them that is an error."""
+"""Longest wait in seconds that the Hub may request; a longer one is an error."""
 
 DELAYS_S = (0.5, 1.0, 2.0, 4.0)
 """Seconds to wait before each further attempt, where the Hub does not say how long."""
@@ -39,7 +39,7 @@ class Hub:
         endpoint: The Hub's address; what ``HF_ENDPOINT`` says if ``None``, else ``https://huggingface.co``.
 
     Attributes:
-        api: The library's own client, whose calls go through ``ask``.
+        api: The library's own client, whose calls go through ``request``.
         endpoint: The Hub's address.
     """
 
@@ -48,13 +48,13 @@ class Hub:
         self.endpoint: str = self.api.endpoint
         self._token = token
 
-    def ask(self, doing: str, call: Callable[[], ResultT], *, repeatable: bool = True) -> ResultT:
-        """Ask the Hub for something; again, after a while, where it has too much to do or the connection went.
+    def request(self, doing: str, call: Callable[[], ResultT], *, repeatable: bool = True) -> ResultT:
+        """Send the Hub a request; again, after a while, where the Hub is overloaded or the connection went.
 
         Args:
             doing: What is to be done, for errors: "create the Space me/echo".
-            call: Asks.
-            repeatable: Whether asking twice does no more than asking once.
+            call: Sends the request.
+            repeatable: Whether two requests do no more than one.
 
         Returns:
             What the call returns.
@@ -68,17 +68,17 @@ class Hub:
             except HTTPError as error:
                 wait_s = None if delay_s is None else _wait_s(error, delay_s, repeatable)
                 if wait_s is None:
-                    raise self._told(doing, error) from error
+                    raise self._error(doing, error) from error
                 time.sleep(wait_s)
             except JSONDecodeError as error:
                 raise HubError(f"Could not {doing}: what answers at {self.endpoint} is no Hub.") from error
         raise AssertionError("the last attempt returns or raises")
 
     def log_in(self, *, may_prompt: bool) -> None:
-        """See that there is a token to ask the Hub with.
+        """See that there is a token for requests to the Hub.
 
         Args:
-            may_prompt: Whether there is a person who can be asked to log in.
+            may_prompt: Whether a person at the terminal can log in.
 
         Raises:
             HubError: There is none.
@@ -102,14 +102,14 @@ class Hub:
         Raises:
             HubError: The Hub does not know the token, or can't be reached.
         """
-        told: dict[str, Any] = self.ask("ask the Hub who you are", self.api.whoami)
-        return str(told["name"])
+        account: dict[str, Any] = self.request("look up your account", self.api.whoami)
+        return str(account["name"])
 
     def page_of(self, repo_id: str, kind: str = "space") -> str:
         """Return the address of a repository's page."""
         return f"{self.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{repo_id}"
 
-    def _told(self, doing: str, error: HTTPError) -> HubError:
+    def _error(self, doing: str, error: HTTPError) -> HubError:
         status = _status(error)
         if isinstance(error, RevisionNotFoundError):
             reason = "there is no such branch, tag or commit"
@@ -123,11 +123,11 @@ class Hub:
 
 
 def _wait_s(error: HTTPError, delay_s: float, repeatable: bool) -> float | None:
-    """How long to wait before asking again; ``None`` where that is no use, or may do harm."""
+    """How long to wait before the next request; ``None`` where that is no use, or may do harm."""
     status = _status(error)
     if status == 429:  # of all answers, the one that says for certain that nothing was done
-        asked_s = _asked_to_wait_s(error)
-        wait_s = delay_s if asked_s is None else asked_s
+        retry_after_s = _retry_after_s(error)
+        wait_s = delay_s if retry_after_s is None else retry_after_s
         return wait_s if wait_s <= LONGEST_WAIT_S else None
     return delay_s if repeatable and (status is None or status in _PASSING) else None
 
@@ -136,23 +136,25 @@ def _status(error: HTTPError) -> int | None:
     return error.response.status_code if isinstance(error, HfHubHTTPError) else None
 
 
-def _asked_to_wait_s(error: HTTPError) -> float | None:
-    asked = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
-    return float(asked) if asked.isdigit() else None
+def _retry_after_s(error: HTTPError) -> float | None:
+    value = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
+    return float(value) if value.isdigit() else None
 
 
 def _reason(status: int, error: HTTPError) -> str:
     if status == 429:
-        asked_s = _asked_to_wait_s(error)
-        return "you ask the Hub too often; " + (f"come back in {asked_s:g} s" if asked_s else "come back later")
+        retry_after_s = _retry_after_s(error)
+        return "the Hub had too many requests of yours; " + (
+            f"come back in {retry_after_s:g} s" if retry_after_s else "come back later"
+        )
     if status >= 500:
         return "the Hub is in trouble; try again later, and see https://status.huggingface.co"
     return {
         401: "the Hub does not know your token; log in with `hf auth login --force`, or correct HF_TOKEN",
         402: "the Hub wants to be paid for that; free accounts have no Docker Spaces on free hardware",
         403: f"your token may not do that; make one that may: {TOKENS_PAGE}",
-        409: "somebody else has it already, or is changing it right now",
-        412: "somebody else has changed it meanwhile; try again",
+        409: "another account has it already, or is changing it right now",
+        412: "another account has changed it meanwhile; try again",
         413: "that is more than the Hub takes at once; leave large files out with --exclude",
     }.get(status, "the Hub refuses")
 

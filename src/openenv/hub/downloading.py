@@ -74,7 +74,7 @@ def find_commit(name: RepoName, hub: Hub) -> str:
     """
     doing = f"find {name.id}" + (f" at {name.revision}" if name.revision else "")
     call = partial(hub.api.repo_info, name.id, revision=name.revision, repo_type=name.kind)
-    commit = hub.ask(doing, call).sha
+    commit = hub.request(doing, call).sha
     if commit is None:
         raise HubError(f"Could not {doing}: the Hub does not say which commit that is.")
     return commit
@@ -86,7 +86,7 @@ def download(name: RepoName, commit: str, folder: Path, hub: Hub) -> list[PurePo
     Args:
         name: The repository.
         commit: The commit.
-        folder: An empty folder, of which nothing is known to anybody else.
+        folder: An empty folder, which no other process knows.
         hub: The Hub.
 
     Returns:
@@ -96,9 +96,9 @@ def download(name: RepoName, commit: str, folder: Path, hub: Hub) -> list[PurePo
         HubError: A file's path leads out of the folder, or the Hub can't be reached.
     """
     listing = partial(hub.api.list_repo_files, name.id, revision=commit, repo_type=name.kind)
-    paths = hub.ask(f"list the files of {name.id}", listing)
+    paths = hub.request(f"list the files of {name.id}", listing)
     check_paths(paths, name.id)
-    hub.ask(f"download {name.id}", partial(_snapshot, name, commit, folder, hub))
+    hub.request(f"download {name.id}", partial(_snapshot, name, commit, folder, hub))
     shutil.rmtree(folder / _OF_THE_LIBRARY, ignore_errors=True)
     return [PurePosixPath(path) for path in paths]
 

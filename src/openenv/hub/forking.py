@@ -21,7 +21,7 @@ class Fork:
         private: Whether the new one is for its owner only; as the source is, if not.
         hardware: What it runs on.
         variables: Environment variables, beside the source's.
-        secrets: Those that nobody can read; the source's are not copied.
+        secrets: Variables that no visitor can read; the source's are not copied.
     """
 
     source: str
@@ -46,7 +46,7 @@ def fork_space(fork: Fork, hub: Hub) -> str:
         HubError: There is a Space of that name already; or the Hub refuses, or can't be reached.
     """
     look = partial(hub.api.repo_exists, fork.repo_id, repo_type="space")
-    if hub.ask(f"look for {fork.repo_id}", look):
+    if hub.request(f"look for {fork.repo_id}", look):
         raise HubError(f"There is a Space {fork.repo_id} already; choose another name with --repo-id.")
     hardware: Any = fork.hardware  # the Hub has more than the library lists
     call = partial(
@@ -60,4 +60,4 @@ def fork_space(fork: Fork, hub: Hub) -> str:
         space_secrets=as_items(fork.secrets),
         exist_ok=True,  # there was none: where the Hub knows it, an earlier attempt has made it
     )
-    return str(hub.ask(f"fork {fork.source} to {fork.repo_id}", call))
+    return str(hub.request(f"fork {fork.source} to {fork.repo_id}", call))

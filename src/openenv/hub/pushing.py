@@ -30,7 +30,7 @@ class Push:
         private: Whether the Space is for its owner only. One that is private already stays so.
         hardware: What it runs on; what the Hub chooses if ``None``.
         variables: Its environment variables, which everybody can read.
-        secrets: Those that nobody can read.
+        secrets: Variables that no visitor can read.
         create_pr: Whether to propose it to the Space's owner instead: files only, no settings.
         delete: Globs of the Space's files to delete, of those that the folder lacks.
     """
@@ -57,9 +57,9 @@ class Pushed(NamedTuple):
     Attributes:
         page: Address of the Space's page.
         commit: Address of the commit.
-        pull_request: Address of the pull request; ``None`` where none was asked for.
+        pull_request: Address of the pull request; ``None`` where none was requested.
         changed: Whether a file differs from what was there.
-        opened: Whether the Space was told to ask nobody for a token.
+        opened: Whether the Space was set to serve visitors without a token.
     """
 
     page: str
@@ -72,8 +72,9 @@ class Pushed(NamedTuple):
 def push(what: Push, hub: Hub) -> Pushed:
     """Publish a staged environment. The Space is made if it is not there; all files are one commit.
 
-    A server asks peers from elsewhere for a token, and visitors of a Space have none. So a Space with neither a secret
-    ``OPENENV_TOKEN`` nor a variable ``OPENENV_AUTH`` gets ``OPENENV_AUTH=none``: whoever the Hub lets in may play.
+    A server requires a token of peers from elsewhere, and visitors of a Space have none. So a Space with neither a
+    secret ``OPENENV_TOKEN`` nor a variable ``OPENENV_AUTH`` gets ``OPENENV_AUTH=none``: every visitor that the Hub lets
+    in may play.
 
     Args:
         what: What to publish, and where.
@@ -90,7 +91,7 @@ def push(what: Push, hub: Hub) -> Pushed:
         opened = _create(what, hub)
     elif not what.create_pr:
         opened = _change_settings(what, found, hub)
-    commit = _propose(what, hub) if what.create_pr else hub.ask(_uploading(what), partial(_commit, what, hub))
+    commit = _propose(what, hub) if what.create_pr else hub.request(_uploading(what), partial(_commit, what, hub))
     changed = found is None or commit.oid != found.sha
     return Pushed(hub.page_of(what.repo_id), commit.commit_url, commit.pr_url, changed, opened)
 
@@ -137,7 +138,7 @@ def _calls_for_settings(what: Push, space: str) -> Iterator[str]:
 def _find(repo_id: str, hub: Hub) -> RepoInfo | None:
     """Read about a Space; ``None`` if there is none."""
     try:
-        return hub.ask(f"look for {repo_id}", partial(hub.api.repo_info, repo_id, repo_type=_SPACE))
+        return hub.request(f"look for {repo_id}", partial(hub.api.repo_info, repo_id, repo_type=_SPACE))
     except HubError as error:
         # The Hub says 401 of what is not there to those whose token is no good, which the next call tells them.
         if error.status in (401, 404):
@@ -159,32 +160,34 @@ def _create(what: Push, hub: Hub) -> bool:
         space_secrets=as_items(what.secrets),
         exist_ok=True,  # there was none: where the Hub knows it, an earlier attempt has made it
     )
-    hub.ask(f"create the Space {what.repo_id}", call)
+    hub.request(f"create the Space {what.repo_id}", call)
     return variables != what.variables
 
 
 def _change_settings(what: Push, found: RepoInfo, hub: Hub) -> bool:
-    """Bring a Space's settings to what is asked for, before files arrive that build it anew."""
+    """Bring a Space's settings to what is requested, before files arrive that build it again."""
     space, api = what.repo_id, hub.api
     if what.private and not found.private:
         call = partial(api.update_repo_settings, space, private=True, repo_type=_SPACE)
-        hub.ask(f"make the Space {space} private", call)
+        hub.request(f"make the Space {space} private", call)
     for key, value in what.secrets.items():
-        hub.ask(f"set the secret {key} of {space}", partial(api.add_space_secret, space, key, value))
-    there = hub.ask(f"read the variables of {space}", partial(api.get_space_variables, space))
+        hub.request(f"set the secret {key} of {space}", partial(api.add_space_secret, space, key, value))
+    there = hub.request(f"read the variables of {space}", partial(api.get_space_variables, space))
     known = {key: variable.value for key, variable in there.items()}
-    variables = _variables(what, known, hub.ask(f"list the secrets of {space}", partial(api.get_space_secrets, space)))
+    variables = _variables(
+        what, known, hub.request(f"list the secrets of {space}", partial(api.get_space_secrets, space))
+    )
     for key, value in variables.items():
-        if known.get(key) != value:  # setting one starts the Space anew
-            hub.ask(f"set the variable {key} of {space}", partial(api.add_space_variable, space, key, value))
+        if known.get(key) != value:  # setting a variable starts the Space again
+            hub.request(f"set the variable {key} of {space}", partial(api.add_space_variable, space, key, value))
     if what.hardware is not None:
         hardware: Any = what.hardware
-        hub.ask(f"ask for {hardware} for {space}", partial(api.request_space_hardware, space, hardware))
+        hub.request(f"request {hardware} for {space}", partial(api.request_space_hardware, space, hardware))
     return variables != what.variables
 
 
 def _variables(what: Push, known: Container[str], secrets: Container[str]) -> Mapping[str, str]:
-    """The variables that are asked for, and the one that lets visitors in where nothing is said of that."""
+    """The variables that are requested, and the variable that lets visitors in where none of them says."""
     said = OPEN[0] in what.variables or OPEN[0] in known or TOKEN_SECRET in secrets
     return what.variables if said else {**what.variables, OPEN[0]: OPEN[1]}
 
@@ -209,7 +212,7 @@ def _commit(what: Push, hub: Hub) -> CommitInfo:
 def _propose(what: Push, hub: Hub) -> CommitInfo:
     """Open a pull request; done twice, there would be two."""
     try:
-        return hub.ask(_uploading(what), partial(_commit, what, hub), repeatable=False)
+        return hub.request(_uploading(what), partial(_commit, what, hub), repeatable=False)
     except HubError as error:
         if error.status is not None and error.status < 500:
             raise
@@ -223,7 +226,7 @@ def _uploading(what: Push) -> str:
 
 
 def _deleted(what: Push, files: set[str], hub: Hub) -> list[str]:
-    """The Space's files that are to go: those that match a glob and are not published anew."""
+    """The Space's files that are to go: those that match a glob and are not published again."""
     if not what.delete:
         return []
     there = hub.api.list_repo_files(what.repo_id, repo_type=_SPACE)
@@ -232,7 +235,7 @@ def _deleted(what: Push, files: set[str], hub: Hub) -> list[str]:
 
 
 def _made(what: Push) -> dict[str, Any]:
-    """What the Hub is told to make, without secrets."""
+    """What the Hub is to make, without secrets."""
     owner, _, name = what.repo_id.partition("/")
     settings = {
         "visibility": "private" if what.private else None,

@@ -35,9 +35,9 @@ class Build:
         context: The folder whose files the Dockerfile copies; the environment's own if ``None``.
         dockerfile: The Dockerfile; the environment's own if ``None``.
         base_image: What to build on, for a Dockerfile with ``ARG BASE_IMAGE``.
-        wheels: A folder of wheels to install from; no index is asked then.
-        lock: Whether to choose versions anew, and write them to the folder's lock.
-        no_cache: Whether to make every layer anew.
+        wheels: A folder of wheels to install from; no index is used then.
+        lock: Whether to choose versions again, and write them to the folder's lock.
+        no_cache: Whether to make every layer again.
         arguments: Further arguments of the Dockerfile.
     """
 
@@ -75,7 +75,7 @@ def build_image(build: Build) -> BuiltImage:
     """Build an image; what Docker says goes to standard error as it comes.
 
     Raises:
-        ConfigurationError: The folder has no manifest or no Dockerfile, or the Dockerfile can't do what was asked.
+        ConfigurationError: The folder has no manifest or no Dockerfile, or the Dockerfile can't do what was requested.
         ProviderError: Docker is not there, or could not build it.
     """
     manifest = load_manifest(build.folder)
@@ -93,7 +93,7 @@ def build_image(build: Build) -> BuiltImage:
 
 
 def default_tag(manifest: Manifest) -> str:
-    """Return what an environment's image is called where nothing else is asked for."""
+    """Return the default name of an environment's image."""
     return f"openenv-{environment_key(manifest.name).replace('_', '-')}"
 
 
@@ -169,7 +169,7 @@ def _installed(command: str, tag: str, manifest: Manifest) -> str:
 def _built(command: str, tag: str, base_image: str | None) -> BuiltImage:
     details = _inspect(command, tag)
     if details is None:
-        raise ProviderError(f"Docker has built {tag}, but does not have it now; has somebody removed it?")
+        raise ProviderError(f"Docker has built {tag}, but does not have it now; was it removed meanwhile?")
     base = None if base_image is None else _inspect(command, base_image)
     base_size = None if base is None else int(base["Size"])  # BuildKit may keep it where images are not listed
     labels = ImageLabels.of(details["Config"].get("Labels") or {})
@@ -177,10 +177,10 @@ def _built(command: str, tag: str, base_image: str | None) -> BuiltImage:
 
 
 def _inspect(command: str, tag: str) -> dict[str, Any] | None:
-    asked = subprocess.run([command, "image", "inspect", tag], check=False, capture_output=True, text=True)  # noqa: S603
-    if asked.returncode != 0:
+    completed = subprocess.run([command, "image", "inspect", tag], check=False, capture_output=True, text=True)  # noqa: S603
+    if completed.returncode != 0:
         return None
-    found: list[dict[str, Any]] = json.loads(asked.stdout)
+    found: list[dict[str, Any]] = json.loads(completed.stdout)
     return found[0]
 
 

@@ -14,7 +14,7 @@ from openenv.images.builder import BuiltImage
 
 COMPOSE_FILE = "compose.yaml"
 _HEAD = """\
-# Written by `openenv build --compose`, and yours from here on. The server asks its clients for OPENENV_TOKEN.
+# Written by `openenv build --compose`, and yours from here on. The server requires OPENENV_TOKEN of its clients.
 # Compose can't publish the port of a container without a network; LocalDockerProvider reaches those too.
 """
 

@@ -1,4 +1,4 @@
-"""An MCP server that somebody else has written, as an environment."""
+"""An MCP server as an environment."""
 
 import copy
 import logging
@@ -58,7 +58,7 @@ class McpServerObservation(CallToolObservation):
     Attributes:
         tool_name: The tool; empty after a reset.
         result: What the tool gave, as MCP has it: ``content``, ``structured_content``, ``data`` and so on.
-        prompt: What the task asks for; empty after a call.
+        prompt: The task in words; empty after a call.
     """
 
     tool_name: str = ""
@@ -70,7 +70,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
 
     A server can't be reset, so each episode gets a process of its own. A process that ends by itself costs its episode,
     and nothing else. With a reward function there is one tool more, ``submit``, by which the agent gives its final
-    answer; it ends the episode and gives the reward. All methods that ask the server are ``async``.
+    answer; it ends the episode and gives the reward. All methods that send the server requests are ``async``.
 
     Args:
         command: The command that starts the server, which speaks MCP over its standard input and output.
@@ -146,7 +146,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
             await self._end_process()
         try:
             await self._list()
-        except EnvironmentProcessEndedError:  # while nobody used it
+        except EnvironmentProcessEndedError:  # between two uses
             await self._end_process()
             await self._list()
         self._task, self._calls, self._playing = task, [], True
@@ -209,7 +209,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
         return {split: len(tasks) for split, tasks in self._tasks.items()}
 
     def _choose(self, split: str | None, index: int | None, seed: int | None) -> Task | None:
-        """Choose the task of an episode, and copy it; ``None`` where there are no tasks, and none is asked for."""
+        """Choose the task of an episode, and copy it; ``None`` where there are no tasks, and none is requested."""
         if not self._tasks:
             if split is None and index is None:
                 return None
@@ -324,8 +324,8 @@ def _may_be_offered(name: str) -> bool:
     return False
 
 
-def _tool(told: types.Tool) -> Tool:
-    return Tool(name=told.name, description=told.description or told.title or "", input_schema=told.inputSchema)
+def _tool(listed: types.Tool) -> Tool:
+    return Tool(name=listed.name, description=listed.description or listed.title or "", input_schema=listed.inputSchema)
 
 
 def _failed(action: CallToolAction, kind: ToolErrorType, message: str) -> McpServerObservation:

@@ -45,7 +45,7 @@ class ServerProcess:
         self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._ending = asyncio.Event()
         self._opened = False
-        # The SDK's connection has to be opened and closed by one task, whoever calls start() and end().
+        # The SDK's connection has to be opened and closed by one task, whichever tasks call start() and end().
         self._life = asyncio.create_task(self._live(), name="mcp-server")
         self._life.add_done_callback(_note_end)
 
@@ -156,12 +156,14 @@ class ServerProcess:
         on_progress: ProgressFnT | None = None,
     ) -> ResultT:
         session, timeout = self._ready.result(), timedelta(seconds=timeout_s)
-        asking = asyncio.create_task(session.send_request(request, result, timeout, progress_callback=on_progress))
+        request_task = asyncio.create_task(
+            session.send_request(request, result, timeout, progress_callback=on_progress)
+        )
         try:
             # The SDK does not tell those who wait for an answer of every way in which a server can end.
-            await asyncio.wait({asking, self._life}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                return asking.result()
+            await asyncio.wait({request_task, self._life}, return_when=asyncio.FIRST_COMPLETED)
+            if request_task.done():
+                return request_task.result()
         except _GONE as error:
             raise self._ended(may_have_happened=False) from error
         except McpError as error:
@@ -171,7 +173,7 @@ class ServerProcess:
         except ValidationError as error:
             raise EnvironmentFailedError(f"The MCP server's answer is none: {error}") from error
         finally:
-            asking.cancel()
+            request_task.cancel()
         raise self._ended()
 
     def _ended(self, *, may_have_happened: bool = True) -> EnvironmentProcessEndedError:

@@ -142,7 +142,7 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
         seat, opponent = self.seating.seat, self.seating.opponent
         while opponent is not None and self._env.agents and self._env.agent_selection != seat:
             out = self._is_out(self._env.agent_selection)
-            # PettingZoo asks a seat that is out for a last move, which is none.
+            # PettingZoo requires a last move of a player that is out, which is none.
             self._env.step(None if out else opponent(self._turn(), self._numbers))
 
     def _look(self) -> Step[ObsT]:

@@ -18,7 +18,7 @@ Numbers = np.random.Generator
 
 @dataclass(frozen=True)
 class Turn:
-    """What whoever is to move knows.
+    """What the player that is to move knows.
 
     Attributes:
         agent: The seat that is to move.

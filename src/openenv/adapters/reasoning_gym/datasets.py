@@ -25,7 +25,7 @@ __all__ = ["DEFAULT_SIZE", "SPLITS", "check_dataset", "make_task", "open_dataset
 
 DEFAULT_SIZE = 500
 SPLITS: Mapping[str, int] = {"train": 0, "validation": 10**9, "test": 2 * 10**9}
-"""How far each split's seed is from the one asked for. Task ``i`` comes of the seed plus ``i``, so that splits whose
+"""How far each split's seed is from the requested seed. Task ``i`` comes of the seed plus ``i``, so that splits whose
 seeds were neighbours would share tasks."""
 
 _SPLIT_ROOM = 10**9

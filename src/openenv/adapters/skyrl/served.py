@@ -37,7 +37,7 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
 
     What the environment shows is what the user says, what the model says is the action, as `openenv.adapters.text` has
     it: the whole text where an action is one text, one of the choices where it has few, else a JSON object. A tool is
-    called by ``{"tool_name": ..., "arguments": {...}}``. A reply that is no action is not sent; the model is told why,
+    called by ``{"tool_name": ..., "arguments": {...}}``. A reply that is no action is not sent; the model is shown why,
     and the turn counts.
 
     Each has a connection of its own. Where ``env_name`` is no URL, the environments of a process share a server, which
@@ -134,9 +134,9 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
     def _refusal(self, problem: str) -> BaseTextEnvStepOutput:
         self._refused += 1
         done = self.turns >= self.max_turns
-        told = _said(f"That was refused: {problem}\n\n{self._actions.instructions()}")
+        refusal = _said(f"That was refused: {problem}\n\n{self._actions.instructions()}")
         return BaseTextEnvStepOutput(
-            observations=[] if done else [told], reward=0.0, done=done, metadata={"problem": problem}
+            observations=[] if done else [refusal], reward=0.0, done=done, metadata={"problem": problem}
         )
 
     def _instructions(self) -> str:

@@ -18,7 +18,7 @@ LOG_END = 4000
 """Characters of a server's log that ``logs`` returns, and that stand in errors."""
 
 READY_TIMEOUT_S = 30.0
-"""Seconds that a server may take to get ready, where nobody says how many."""
+"""Seconds that a server may take to get ready, by default."""
 
 _TOKEN_BYTES = 24
 
@@ -34,7 +34,7 @@ class Provider(ABC):
 
     @property
     def token(self) -> str | None:
-        """What clients of the server must send, once it was started; ``None`` where it asks for nothing.
+        """What clients of the server must send, once it was started; ``None`` where it requires nothing.
 
         A provider whose server does not see its clients come from its own machine, as in a container, makes one with
         ``token_for`` and passes it as ``OPENENV_TOKEN``.

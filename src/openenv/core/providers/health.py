@@ -1,4 +1,4 @@
-"""The one place that asks a server whether it is ready: ``GET /health`` until it answers 200."""
+"""Wait until a server is ready: ``GET /health`` until it answers 200."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from openenv.core.exceptions import ConfigurationError
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.5
 REQUEST_TIMEOUT_S = 2.0
-"""Above this a request is given up and asked anew, so that ``check_alive`` gets its turn."""
+"""Above this a request is given up and sent again, so that ``check_alive`` gets its turn."""
 
 
 def opener_for(url: str) -> OpenerDirector:

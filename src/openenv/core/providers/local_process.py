@@ -37,7 +37,7 @@ class LocalProcessProvider(RuntimeProvider):
     The listening socket is made here and inherited by the child, so that no other program can take the port between its
     choice and its use, and early connections wait in the socket's queue until the server accepts them.
 
-    The child never outlives this process, not even a ``kill -9``: its standard input is a pipe that nobody writes to,
+    The child never outlives this process, not even a ``kill -9``: its standard input is a pipe without a writer,
     and ``openenv serve --stop-on-eof`` ends when the other end goes. (Linux's ``PR_SET_PDEATHSIG`` is no
     alternative: it fires when the *thread* that started the child ends.)
 
@@ -51,7 +51,7 @@ class LocalProcessProvider(RuntimeProvider):
         env_vars: Environment variables to set for the server, on top of this process's own.
         log_file: Where to append what the server prints, in place of standard error.
         grace_s: Seconds that ``stop`` leaves the server to end by itself.
-        venv: Whether to run it in a Python environment of its own with what the folder asks for, which is built on the
+        venv: Whether to run it in a Python environment of its own with what the folder requires, which is built on the
             first start and kept; see ``venv.environment``. It needs a folder.
 
     Example::
@@ -149,7 +149,7 @@ class LocalProcessProvider(RuntimeProvider):
             self._echo = LogEcho(self._log)
 
     def stop(self) -> None:
-        """End the server: ask it to, wait ``grace_s``, then kill it and whatever it started. May be called twice."""
+        """End the server: send SIGTERM, wait ``grace_s``, then kill it and all that it started. May be called twice."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -14,7 +14,7 @@ _CHUNK = 65536
 class LogEcho:
     """Copies a log file to ``sys.stderr`` as it grows, in a thread of its own.
 
-    The file is read again and again, and no pipe stands in between: the server then waits for nobody who reads, and
+    The file is read again and again, and no pipe stands in between: the server then waits for no reader, and
     goes on printing where this process has died.
 
     Args:

@@ -1,4 +1,4 @@
-"""Names and addresses of Spaces, which are environments on the Hugging Face Hub. Nothing here asks the network."""
+"""Names and addresses of Spaces, which are environments on the Hugging Face Hub. Nothing here uses the network."""
 
 import os
 import re

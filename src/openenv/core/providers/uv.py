@@ -23,7 +23,7 @@ class UVProvider(LocalProcessProvider):
             ``#subdirectory=PATH`` may follow; that is fetched on each start and removed on ``stop``.
         app: The application, as ``module:attribute`` from the folder; what its ``openenv.yaml`` says if ``None``.
         host: Address to listen on. On another one than this machine's own, clients need ``token``.
-        reload: Whether to start the server anew when a file of the project changes.
+        reload: Whether to start the server again when a file of the project changes.
         env_vars: Environment variables to set for the server, on top of this process's own.
         context_timeout_s: Seconds that ``wait_for_ready`` waits by default.
 

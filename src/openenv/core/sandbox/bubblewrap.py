@@ -61,7 +61,7 @@ def _is_mapped(user: int, ranges: str) -> bool:
 
 
 def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket, said: BinaryIO) -> Started:
-    """Start a sandbox, whose first process waits for its settings, and ends where nobody holds the other socket's end.
+    """Start a sandbox. Its first process waits for its settings, and ends when the other end of its socket is closed.
 
     Args:
         limits: How large its disks are.
@@ -73,7 +73,7 @@ def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket
         The sandbox. Where bubblewrap could not make it, its process ends, and ``said`` holds why.
 
     Raises:
-        ConfigurationError: A package is not installed, or no control group can be made where one was asked for.
+        ConfigurationError: A package is not installed, or no control group can be made where a group was requested.
         SandboxUnavailableError: libseccomp is not installed.
     """
     with ExitStack() as ours, ExitStack() as theirs:
@@ -94,7 +94,7 @@ def start(limits: SandboxLimits, packages: Sequence[str], control: socket.socket
             stdin=control.fileno(),
             stdout=said,
             stderr=said,
-            env={},  # those of the server are nobody's business
+            env={},  # the server's variables may be secrets
             start_new_session=True,  # Ctrl-C is for the server alone
             # The reader too: of a pipe without one it would die, and leave the process inside waiting for ever.
             pass_fds=[information, write_information, wait, *memory_files.numbers],

@@ -21,7 +21,7 @@ INIT = "/init"
 
 _GUEST = Path(__file__).parent / "guest"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-# Of /usr, what is no part of the distribution: it may be anybody's.
+# Of /usr, what is no part of the distribution, and may have any origin.
 _NOT_OF_THE_SYSTEM = ("/usr/local", "/usr/src", "/usr/games")
 # The dynamic linker's list, and the links that choose among programs, such as /usr/bin/awk.
 _OF_ETC = ("/etc/ld.so.cache", "/etc/alternatives")

@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 class SandboxPool:
     """Keeps some sandboxes ready, so that a reset takes milliseconds. Each is handed out once, and never used again.
 
-    It may be used from many threads. It starts when the first sandbox is taken, anew in each process that was forked.
+    It may be used from many threads. It starts when the first sandbox is taken, and again in each forked process.
 
     Args:
         size: Sandboxes that are kept ready; with 0, each is started when it is taken.
@@ -81,7 +81,7 @@ class SandboxPool:
         return len(self._ready)
 
     def take(self) -> Sandbox:
-        """Return a sandbox that nobody has used; the caller closes it.
+        """Return an unused sandbox; the caller closes it.
 
         Raises:
             ConfigurationError: The pool is closed, or a package is not installed.

@@ -84,11 +84,11 @@ class SandboxProcess:
         """Whether it has not ended by itself."""
         return self._started.process.poll() is None
 
-    def ask(self, head: Mapping[str, Any], body: bytes, most_body_bytes: int, timeout_s: float) -> Frame:
+    def request(self, head: Mapping[str, Any], body: bytes, most_body_bytes: int, timeout_s: float) -> Frame:
         """Send a request, and wait for its answer.
 
         Args:
-            head: What is asked.
+            head: The request.
             body: The bytes that go with it.
             most_body_bytes: A longer answer is none.
             timeout_s: Seconds to wait.
@@ -125,7 +125,7 @@ class SandboxProcess:
 
     def _greet(self, settings: Settings, said: BinaryIO) -> None:
         try:
-            self.ask(settings._asdict(), b"", 0, _START_TIMEOUT_S)
+            self.request(settings._asdict(), b"", 0, _START_TIMEOUT_S)
         except LinkBrokenError as error:
             self._end()
             said.seek(0)

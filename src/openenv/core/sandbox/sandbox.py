@@ -228,7 +228,7 @@ class Sandbox:
         length = len(json.dumps(head))
         if length > MOST_HEAD_BYTES:
             return Frame({"refused": _TOO_LONG.format(length=length, most=MOST_HEAD_BYTES)}, b"")
-        return self._opened().ask(head, body, most_body_bytes, timeout_s)
+        return self._opened().request(head, body, most_body_bytes, timeout_s)
 
     def _opened(self) -> SandboxProcess:
         """Return the running sandbox, a new one where the last has broken down."""

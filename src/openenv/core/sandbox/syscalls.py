@@ -2,7 +2,7 @@
 
 Left out on purpose: what looks into other processes (ptrace, process_vm_readv, pidfd_getfd, kcmp), namespaces and
 mounts (unshare, setns, mount, pivot_root, fsopen, ...), the kernel's own machinery (bpf, perf_event_open,
-io_uring_setup, userfaultfd, keyctl, init_module, ...), and memory that counts as nobody's (memfd_create, shmget,
+io_uring_setup, userfaultfd, keyctl, init_module, ...), and memory that counts for no process (memfd_create, shmget,
 msgget, semget).
 """
 

@@ -224,7 +224,7 @@ def test_a_container_that_somebody_else_removed_is_told(start: Start) -> None:
     provider = start()
     provider.check_alive()
     subprocess.run(["docker", "rm", "--force", str(provider.container_name)], check=True, capture_output=True)
-    with pytest.raises(ProviderError, match="removed by somebody else"):
+    with pytest.raises(ProviderError, match="removed by another process"):
         provider.check_alive()
     provider.stop_container()
 

@@ -141,5 +141,5 @@ def test_the_time_is_the_cluster_s(api: Cluster, cluster: TestCluster) -> None:
 
 def test_an_answer_that_is_no_json(api: Cluster, cluster: TestCluster) -> None:
     cluster.break_down("GET", "/pods/p", 200, "\0not json")
-    with pytest.raises(ProviderError, match="could not be asked to read the pod p"):
+    with pytest.raises(ProviderError, match="request to read the pod p could not be sent"):
         api.pod("p")

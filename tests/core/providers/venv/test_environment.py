@@ -214,7 +214,7 @@ def test_a_killed_builder_harms_nobody_and_what_it_started_is_waited_for(noting_
 
 def test_another_python_is_not_tried(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"pyproject.toml": "[project]\nname = 'x'\nrequires-python = '>=4'\n"})
-    with pytest.raises(ConfigurationError, match=r"asks for Python >=4, and this is 3\."):
+    with pytest.raises(ConfigurationError, match=r"requires Python >=4, and this is 3\."):
         environment_for(folder)
     write_files(tmp_path, {"pyproject.toml": "[project]\nname = 'x'\nrequires-python = 'new'\n"})
     with pytest.raises(ConfigurationError, match="requires-python is no version"):

@@ -28,7 +28,7 @@ def confinement(
     """Write down the confinement of a container, in the words of the engine's ``HostConfig``.
 
     Args:
-        labels: What the image asks for.
+        labels: The image's labels.
         resources: What the container may use.
         read_only: Whether its file system is; where ``None``, the image decides.
         capabilities: The capabilities of root that it keeps; all others are dropped.

@@ -70,7 +70,7 @@ class Container:
         """Stop and remove it; its server gets ``grace_s`` seconds to end by itself.
 
         Raises:
-            ProviderError: The engine can't; it is asked again when this process ends.
+            ProviderError: The engine can't; it gets the request again when this process ends.
         """
         if self._relay is not None:
             self._relay.stop_listening()
@@ -103,5 +103,5 @@ class Container:
             try:
                 details: dict[str, Any] = self._client.api.inspect_container(self._id)
             except NotFound as error:
-                raise ProviderError(f"The container {self.name} has been removed by somebody else.") from error
+                raise ProviderError(f"The container {self.name} was removed by another process.") from error
         return details

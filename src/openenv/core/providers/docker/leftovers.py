@@ -28,7 +28,7 @@ def remove_container(client: DockerClient, container_id: str, *, grace_s: float 
     Args:
         client: The engine.
         container_id: The container.
-        grace_s: Seconds for its server to end by itself; with 0 it is not asked.
+        grace_s: Seconds for its server to end by itself; with 0 it gets no signal.
     """
     try:
         if grace_s > 0:

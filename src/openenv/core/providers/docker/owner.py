@@ -13,14 +13,14 @@ _START_TIME_FIELD = 19  # counted from what follows the program's name
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from any other that has had or will have its number.
+    """A process, with what distinguishes it from any other that has had or will have its number.
 
     Attributes:
         host: Name of its machine.
-        boot: Which start of that machine; empty where it can't be told.
-        namespace: Which of the machine's process namespaces; empty where it can't be told.
+        boot: Which start of that machine; empty where that is unknown.
+        namespace: Which of the machine's process namespaces; empty where that is unknown.
         pid: Its number there.
-        started: When it started, in the system's own units; empty where it can't be told.
+        started: When it started, in the system's own units; empty where that is unknown.
 
     Example:
         >>> owner = Owner.this_process()
@@ -53,7 +53,7 @@ class Owner:
         return "/".join(map(str, astuple(self)))
 
     def is_gone(self) -> bool:
-        """Say whether the process has ended for sure; of one elsewhere that can't be told, so it has not."""
+        """Say whether the process has ended for sure; of a process elsewhere that is unknown, so it has not."""
         if self.host != socket.gethostname():
             return False
         if self.boot != _boot():

@@ -50,8 +50,8 @@ class LocalDockerProvider(ContainerProvider):
 
     The container has no capabilities of root and can get no new privileges, no more than 1,024 processes, and a
     read-only file system where the image is labelled for it, as ``openenv build`` makes them. Its port is published on
-    127.0.0.1 only, and its server asks every client for a token, which ``EnvClient`` sends by itself. It is removed by
-    ``stop_container``, when this interpreter ends, and when it is killed.
+    127.0.0.1 only, and its server requires a token of every client, which ``EnvClient`` sends by itself. It is
+    removed by ``stop_container``, when this interpreter ends, and when it is killed.
 
     Args:
         image: The image to start where ``start_container`` names none.
@@ -219,7 +219,7 @@ def _settings(
         "Env": [f"{name}={value}" for name, value in variables.items()],
         "Labels": {OWNER: str(REAPERS.start())},
         "HostConfig": host,
-        # The image's own would start a process in the container every few seconds, and nobody looks at what it says.
+        # The image's own would start a process in the container every few seconds, and its result is not used.
         "Healthcheck": {"Test": ["NONE"]},
     }
     if network != "none":

@@ -103,7 +103,7 @@ class Relay(ThreadingTCPServer):
         self.server_close()
 
     def wait_until_quiet(self) -> None:
-        """Wait, once the container is gone, until nobody uses the engine's client here any more."""
+        """Wait, once the container is gone, until no thread uses the engine's client any more."""
         for thread in self._connections:
             thread.join(_QUIET_TIMEOUT_S)
 

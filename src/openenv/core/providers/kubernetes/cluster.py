@@ -1,7 +1,7 @@
-"""What providers ask of a cluster, each question bounded in time and each answer as plain JSON.
+"""Requests of providers to a cluster, each bounded in time, with answers as plain JSON.
 
 The only module that imports the Kubernetes client. Whatever keeps it from an answer becomes a ``ProviderError`` that
-says what was asked; that there is no such object is no error where somebody may have removed it meanwhile.
+names the request; that there is no such object is no error where it may have been removed meanwhile.
 """
 
 import json
@@ -128,8 +128,8 @@ class Cluster:
 
     def create_secret(self, manifest: Manifest) -> None:
         """Create a Secret."""
-        asked = f"create a Secret in {self.namespace}"
-        self._ask(asked, self._api.create_namespaced_secret, self.namespace, manifest)
+        doing = f"create a Secret in {self.namespace}"
+        self._ask(doing, self._api.create_namespaced_secret, self.namespace, manifest)
 
     def pod(self, name: str) -> Manifest | None:
         """Return a pod, or ``None`` where there is no such."""
@@ -137,8 +137,8 @@ class Cluster:
 
     def pods(self, selector: str) -> list[Manifest]:
         """Return the pods of the namespace that a label selector finds."""
-        asked = f"list the pods of {self.namespace}"
-        listed = self._ask(asked, self._api.list_namespaced_pod, self.namespace, label_selector=selector)
+        doing = f"list the pods of {self.namespace}"
+        listed = self._ask(doing, self._api.list_namespaced_pod, self.namespace, label_selector=selector)
         items: list[Manifest] = listed["items"]
         return items
 
@@ -165,13 +165,13 @@ class Cluster:
                 yield from map(_changed_pod, response)
         except ApiException as error:
             raise self._refusal(f"watch the pod {name}", error) from error
-        except (HTTPError, OSError) as error:  # whoever asks knows for how long to try again
+        except (HTTPError, OSError) as error:  # the caller knows for how long to try again
             logger.info("the watch on the pod %s broke off: %s", name, error)
 
     def change_pod(self, name: str, patch: Manifest) -> bool:
         """Change a pod; say whether there was one."""
-        asked = f"change the pod {name}"
-        return self._ask_for(asked, self._api.patch_namespaced_pod, name, self.namespace, patch) is not None
+        doing = f"change the pod {name}"
+        return self._ask_for(doing, self._api.patch_namespaced_pod, name, self.namespace, patch) is not None
 
     def delete_pod(self, name: str, grace_s: float) -> None:
         """Delete a pod, if it is there.
@@ -190,9 +190,9 @@ class Cluster:
     def warnings_of(self, pod: str) -> list[str]:
         """Return what the cluster warned of about a pod, the latest last; nothing where events may not be read."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
-        asked = self._api.list_namespaced_event
+        call = self._api.list_namespaced_event
         try:
-            listed = self._ask("list events", asked, self.namespace, field_selector=selector)
+            listed = self._ask("list events", call, self.namespace, field_selector=selector)
         except ProviderError:
             return []
         events = [event for event in listed["items"] if event.get("type") == "Warning"]
@@ -222,7 +222,7 @@ class Cluster:
             return ""
 
     def forward_target(self, pod: str, port: int) -> ForwardTarget:
-        """Say where the cluster's API forwards a port of a pod over a WebSocket, and what it asks for."""
+        """Say where the cluster's API forwards a port of a pod over a WebSocket, and what it requires."""
         configuration = self._configuration
         url = f"{configuration.host}/api/v1/namespaces/{self.namespace}/pods/{pod}/portforward?ports={port}"
         settings: Any = configuration.auth_settings()
@@ -260,11 +260,11 @@ class Cluster:
             answer: Manifest = json.loads(response.data)
         except (HTTPError, OSError) as error:
             raise ProviderError(
-                f"The cluster's API at {self._configuration.host} gave no answer within {self._timeout_s:g} s, asked "
-                f"to {what}: {error}"
+                f"The cluster's API at {self._configuration.host} gave no answer within {self._timeout_s:g} s to "
+                f"the request to {what}: {error}"
             ) from error
         except ValueError as error:  # what the client finds wrong with a manifest before it sends it
-            raise ProviderError(f"The cluster could not be asked to {what}: {error}") from error
+            raise ProviderError(f"The request to {what} could not be sent: {error}") from error
         self._clock_offset_s = _date_of(response) - time.time()
         return answer
 
@@ -276,7 +276,7 @@ class Cluster:
 
 
 def _is_in_cluster() -> bool:
-    """Say whether this runs in a pod, and nobody has configured another cluster."""
+    """Say whether this runs in a pod, and no other cluster is configured."""
     files = [Path(file).expanduser() for file in KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep) if file]
     return "KUBERNETES_SERVICE_HOST" in os.environ and not any(file.exists() for file in files)
 
@@ -301,7 +301,7 @@ def _proxy_of(configuration: Configuration) -> str | None:
 def _changed_pod(line: bytes) -> Manifest | None:
     """Read what a watch tells: the pod as it is now, or ``None`` where it is gone."""
     event = json.loads(line)
-    if event["type"] == "ERROR":  # an old answer can't be gone on from; the next watch begins anew
+    if event["type"] == "ERROR":  # an old answer can't be gone on from; the next watch begins again
         raise OSError(event["object"].get("message"))
     changed: Manifest = event["object"]
     return None if event["type"] == "DELETED" else changed

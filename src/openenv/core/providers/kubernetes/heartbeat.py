@@ -35,6 +35,6 @@ class Heartbeat:
         while not self._stopped.wait(self._interval_s):
             try:
                 if not self._cluster.change_pod(self._pod, alive_patch(self._cluster.now)):
-                    return  # somebody has removed the pod
+                    return  # the pod was removed
             except ProviderError as error:
                 logger.warning("could not tell that the provider of %s lives: %s", self._pod, error)

@@ -1,4 +1,4 @@
-"""What every manifest of a server's pod holds, whoever writes it: how it is locked down, limited and configured."""
+"""What every manifest of a server's pod holds: how it is locked down, limited and configured."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ CONTAINER_PORT = 8000
 """Where images of environments listen, unless the variable ``PORT`` tells them otherwise."""
 USER = 1000
 """Who the server runs as. Images made for Spaces of the Hub run as this user there too."""
-SCRATCH = "/tmp"  # noqa: S108  # in the container, where nobody else is
+SCRATCH = "/tmp"  # noqa: S108  # in the container, where no other user is
 """The one folder that can be written while the image's own file system can't."""
 
 _LONGEST_NAME = 63
@@ -23,7 +23,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 def pod_security(user: int = USER) -> Manifest:
-    """Write the security context of a pod: nobody is root in it, and system calls are filtered.
+    """Write the security context of a pod: no process is root in it, and system calls are filtered.
 
     Args:
         user: Number of the user that its processes run as.
@@ -86,7 +86,7 @@ def quantity(size: int) -> str:
 
 
 def plain_variables(variables: Mapping[str, str]) -> list[Manifest]:
-    """Write environment variables that anybody may read."""
+    """Write environment variables that are no secrets."""
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
@@ -102,7 +102,7 @@ def secret_variable(name: str, secret: str, key: str) -> Manifest:
 
 
 def health_probe(path: str, **times: int) -> Manifest:
-    """Write a probe that asks the server over HTTP; no token is needed for these paths.
+    """Write a probe over HTTP; no token is needed for these paths.
 
     Args:
         path: ``/health`` or ``/ready``.

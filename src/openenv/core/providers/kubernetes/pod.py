@@ -41,7 +41,7 @@ class PodSettings:
         name: The pod's name, and its Secret's.
         image: Image of the server.
         port: Where the server listens in the pod.
-        env_vars: Environment variables that anybody may read.
+        env_vars: Environment variables that are no secrets.
         secret_names: Environment variables whose values are in the Secret.
         resources: What it may take.
         lifetime_s: Seconds after which Kubernetes ends it in any case; ``None`` for never.
@@ -140,7 +140,7 @@ def _labels(settings: PodSettings) -> dict[str, str]:
 
 
 def _container(settings: PodSettings) -> Manifest:
-    # Whoever started this server is its only client: when it is to end, nobody is left to play on.
+    # The process that started this server is its only client: when the server is to end, no other client plays on.
     defaults = {"PORT": str(settings.port), "OPENENV_DRAIN_S": "0", "HOME": SCRATCH}
     env = plain_variables({**defaults, **settings.env_vars})
     env += [secret_variable(name, settings.name, name) for name in settings.secret_names]

@@ -49,17 +49,17 @@ class KubernetesProvider(ContainerProvider):
 
     The pod is gone after ``stop_container``, after an error while it starts, and when the interpreter ends. After a
     ``kill -9`` of this process it stays until any provider starts a pod in the namespace more than ten minutes later,
-    or somebody calls ``reap``; ``lifetime_s`` ends it in any case.
+    or ``reap`` is called; ``lifetime_s`` ends it in any case.
 
     Args:
         image: Image to start where ``start_container`` is given none.
         namespace: Where to start it; by default the kubeconfig's, or that of the pod that this runs in.
         resources: What the server may take. The pod is promised the same.
-        env_vars: Environment variables of the server that anybody may read who may read pods.
+        env_vars: Environment variables of the server that every reader of pods may read.
         secrets: Those that only the pod is to read.
         reach: How clients get to the pod: ``pod`` for its own address, ``forward`` for a port of this machine; by
             default the former where this runs in a pod of the cluster.
-        container_port: Where the image listens; it is told so by the variable ``PORT``.
+        container_port: Where the image listens; it learns the number from the variable ``PORT``.
         start_timeout_s: Seconds for the pod to find a node, pull the image and start the server's process.
         grace_s: Seconds that the server has to end.
         request_timeout_s: Seconds that the cluster's API may take for an answer.
@@ -193,7 +193,7 @@ class KubernetesProvider(ContainerProvider):
     def stop_container(self) -> None:
         """Delete the pod and its Secret. Without one this does nothing.
 
-        The server then has ``grace_s`` to end; nobody waits for that.
+        The server then has ``grace_s`` to end; the call does not wait for that.
 
         Raises:
             ProviderError: The cluster refused, or did not answer: the pod may be there still. Call this again, or leave
@@ -329,7 +329,7 @@ class KubernetesProvider(ContainerProvider):
         Raises:
             ProviderError: It has none and will have none.
         """
-        why = "somebody has deleted it" if pod is None else failure(pod)
+        why = "it was deleted" if pod is None else failure(pod)
         restarted = pod is not None and has_restarted(pod)
         if why is None and restarted and not self._is_ready:
             why = "the server ended before it was ready, and was started again"

@@ -105,7 +105,7 @@ class Tunnel:
     async def _carry(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Carry what comes from either side to the other, until one of them ends."""
         try:
-            # Credentials may have to be fetched anew, which takes a while.
+            # Credentials may have to be fetched again, which takes a while.
             target = await asyncio.to_thread(self._cluster.forward_target, self._pod, self._pod_port)
             await _exchange(target, reader, writer)
         except (OSError, WebSocketException) as error:

@@ -1,1 +1,1 @@
-"""Python environments with what an environment's folder asks for."""
+"""Python environments with what an environment's folder requires."""

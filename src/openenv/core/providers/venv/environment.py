@@ -1,6 +1,6 @@
 """Python environments of environments' folders: each folder's own dependencies beside the OpenEnv that runs here.
 
-uv builds an environment once for what its folder asks for; every program that asks for the same uses it from then on.
+uv builds an environment once for what its folder requires; every program with the same requirements uses it from then on.
 They lie in ``~/.cache/openenv/venvs`` (or below ``XDG_CACHE_HOME``). Only so many are kept, see ``KEPT_VARIABLE``: a
 build removes those that were used least recently, but none that is in use.
 
@@ -128,7 +128,7 @@ def _check_python(requirements: Requirements) -> None:
         raise ConfigurationError(f"{requirements.file}: requires-python is no version: {error}") from error
     if not fits:
         raise ConfigurationError(
-            f"{requirements.file} asks for Python {requirements.python}, and this is {platform.python_version()}; "
+            f"{requirements.file} requires Python {requirements.python}, and this is {platform.python_version()}; "
             "run openenv with such a Python."
         )
 
@@ -205,7 +205,7 @@ def _commands(uv: str, path: Path, requirements: Requirements, scratch: Path) ->
     python = str(path / "bin" / "python")
     extras = ",".join(sorted(requirements.extras & provided_extras()))
     ours = f"{DISTRIBUTION}[{extras}] @ {pack_for_venv(scratch).as_uri()}"
-    # OpenEnv is overridden in what the folder asks for, and in what that asks for in turn.
+    # OpenEnv is overridden in what the folder requires, and in what that requires in turn.
     overrides = write_lines(scratch / "overrides.txt", [ours, NO_PUBLIC_PACKAGE])
     # A project's own file may have settings for uv.
     is_project = requirements.file.name == PROJECT_FILE

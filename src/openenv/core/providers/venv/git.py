@@ -74,9 +74,9 @@ def _subdirectory(folder: Path, fragment: str) -> Path:
 
 def _git(*arguments: str, url: str) -> None:
     variables = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
-    variables["GIT_TERMINAL_PROMPT"] = "0"  # nobody is there to be asked for a password
+    variables["GIT_TERMINAL_PROMPT"] = "0"  # no person is there to type a password
     try:
-        done = subprocess.run(  # noqa: S603  # what the caller asked for, behind --
+        done = subprocess.run(  # noqa: S603  # the caller's arguments, behind --
             ["git", *arguments],  # noqa: S607  # the one that the user has
             check=False,
             env=variables,

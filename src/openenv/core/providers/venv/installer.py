@@ -12,7 +12,7 @@ from openenv.core.providers.base import LOG_END
 from openenv.core.exceptions import ProviderError
 
 NO_PUBLIC_PACKAGE = "openenv ; python_version < '0'"
-"""Overrides for uv what asks for the public distribution, whose modules would lie over ours: no Python is as old."""
+"""Overrides for uv what requires the public distribution, whose modules would lie over ours: no Python is as old."""
 
 # Of those that uv and pip read: these would have them work on another environment.
 _ELSEWHERE = frozenset({"VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER"})

@@ -38,7 +38,7 @@ class Requirements:
     Attributes:
         file: The file that says so.
         lines: What it lists, as pip takes it, without OpenEnv itself.
-        extras: Those of OpenEnv's extras that it asks for.
+        extras: OpenEnv's extras that it requires.
         is_locked: Whether there is a lock beside it, in which uv has chosen versions.
         python: Which Pythons it is made for, as in ``>=3.11``; empty for any.
         content: All that its environment depends on.

@@ -1,6 +1,6 @@
 """Frames between a server and a sandbox: two lengths, a head in JSON, a body of bytes.
 
-JSON, because reading it runs no code, whoever wrote it. Both ends use this module.
+JSON, because reading it runs no code, from whatever source. Both ends use this module.
 """
 
 import json
@@ -16,7 +16,7 @@ class Frame(NamedTuple):
     """A message.
 
     Attributes:
-        head: What is asked or answered.
+        head: The request or the answer.
         body: The bytes that go with it: code, output, a file.
     """
 

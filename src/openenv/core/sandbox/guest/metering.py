@@ -39,7 +39,7 @@ class Capture:
         return bool(piece)
 
     def take(self) -> bytes:
-        """Return what was kept, of what is in the pipe too, and begin anew. Nobody may write any more."""
+        """Return what was kept, of what is in the pipe too, and begin again. No process may write any more."""
         while self.read():
             pass
         data = bytes(self.data)

@@ -61,7 +61,7 @@ class Python:
             feed.close()
 
     def after(self, result: CallResult) -> CallResult:
-        """Replace the interpreter if a command has ended it; have it stopped anew if one has woken it.
+        """Replace the interpreter if a command has ended it; stop it again if a command has woken it.
 
         Args:
             result: What the command gave.
@@ -83,7 +83,7 @@ class Python:
         if self._rests:
             return
         os.kill(self._pid, signal.SIGSTOP)
-        self._forget(os.WCONTINUED)  # whoever that was, before
+        self._forget(os.WCONTINUED)  # of the interpreter before
         change = os.waitid(os.P_PID, self._pid, _CHANGED)
         if change is not None and change.si_code == os.CLD_STOPPED:
             self._forget(os.WSTOPPED)
@@ -111,8 +111,8 @@ class Python:
         end_others([self._pid])
 
     def _forget(self, change: int) -> None:
-        """Take note of a change, so that it is not told again."""
-        with suppress(ChildProcessError):  # it has ended, which is left to be told
+        """Take note of a change, so that it is not reported again."""
+        with suppress(ChildProcessError):  # it has ended, which is still to be reported
             os.waitid(os.P_PID, self._pid, change | os.WNOHANG)
 
     def _finished(self, ended: int) -> CallResult:
