@@ -214,3 +214,32 @@ def _times_better(result: Result, value: float | None) -> float:
     assert value
     assert result.public
     return value / result.public if result.row.more_is_better else result.public / value
+
+
+def draw_thousands(rows: Sequence[tuple[int, int, float, float]], step_s: float, path: Path) -> None:
+    """Draw how many sessions succeed, and how long connecting and a step take.
+
+    Args:
+        rows: For each number of sessions, in ascending order: the number, how many of them succeeded, the seconds until
+            all were connected, and the seconds within which 99% of the steps came back.
+        step_s: Seconds that a step of the environment takes.
+        path: The picture's file.
+    """
+    numbers, succeeded, connect_s, p99_s = zip(*rows, strict=True)
+    figure, (shares, times) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    shares.plot(numbers, [100 * good / all_ for good, all_ in zip(succeeded, numbers, strict=True)], marker="o")
+    shares.set(title="Sessions without a failed call", ylabel="%", ylim=(0, 105))
+    times.plot(numbers, p99_s, marker="o", label="a step, 99th percentile")
+    times.plot(numbers, connect_s, marker="o", label="until all are connected")
+    times.axhline(step_s, linestyle=":", color="grey", label="the environment's step")
+    times.set(title="Seconds", yscale="log")
+    times.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    times.legend()
+    for axes in (shares, times):
+        axes.set(xlabel="sessions", xscale="log")
+        axes.xaxis.set_major_locator(LogLocator(base=2))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.tick_params(axis="x", rotation=45)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,5 +1,6 @@
 """The environments that are served by both packages, made of names that both have."""
 
+import asyncio
 import time
 
 from openenv.core.env_server.interfaces import Environment
@@ -7,6 +8,9 @@ from openenv.core.env_server.types import Action, Observation, State
 
 SLEEP_S = 0.05
 """What a step of the sleeping environment takes."""
+
+LONG_STEP_S = 1.0
+"""What a step of the waiting environment takes."""
 
 BUSY_S = 200e-6
 """What a step of the busy environment takes of a core."""
@@ -65,6 +69,26 @@ class SleepingEchoEnvironment(EchoEnvironment):
         return super().step(action)
 
 
+class WaitingEchoEnvironment(Environment[EchoAction, EchoObservation, State]):
+    """A coroutine that waits for a second, as one does that drives something slow."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    async def reset(self, seed: int | None = None, episode_id: str | None = None) -> EchoObservation:
+        """Start an episode."""
+        return EchoObservation(text="ready", reward=0.0)
+
+    async def step(self, action: EchoAction) -> EchoObservation:
+        """Wait, then echo the message."""
+        await asyncio.sleep(LONG_STEP_S)
+        return EchoObservation(text=action.message, reward=0.1 * len(action.message))
+
+    @property
+    def state(self) -> State:
+        """Nothing is counted."""
+        return State()
+
+
 class BusyEchoEnvironment(NonBlockingEchoEnvironment):
     """The same, whose step computes."""
 
@@ -77,10 +101,11 @@ class BusyEchoEnvironment(NonBlockingEchoEnvironment):
         return super().step(action)
 
 
-ENVIRONMENTS: dict[str, type[EchoEnvironment]] = {
+ENVIRONMENTS: dict[str, type[Environment[EchoAction, EchoObservation, State]]] = {
     "threaded": EchoEnvironment,
     "non-blocking": NonBlockingEchoEnvironment,
     "sleeping": SleepingEchoEnvironment,
     "busy": BusyEchoEnvironment,
+    "waiting": WaitingEchoEnvironment,
 }
 """What the servers call them."""
