@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, create_model
 from pydantic_core import from_json, to_json
 from tests.support.environments.gymnasium import Drive, Driven, Move, Place
 
+from openenv import NDArray
 from openenv.adapters.gymnasium import action_codec, observation_codec
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.exceptions import ConfigurationError
@@ -346,3 +347,33 @@ def test_what_is_not_as_the_schema_says(field: str, value: Any, complaint: str) 
     assert codec.decode(fields) in codec.space
     with pytest.raises((TypeError, ValueError), match=complaint):
         codec.decode({**fields, field: value})
+
+
+def test_an_array_of_fixed_lengths_is_a_box_of_its_type() -> None:
+    class Screen(Observation):
+        pixels: Annotated[Any, NDArray("uint8", (84, 84, 4))]
+
+    codec = observation_codec(Screen)
+    assert codec.space == spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    pixels = np.zeros((84, 84, 4), np.uint8)
+    assert codec.decode({"pixels": pixels}) is pixels
+    assert np.array_equal(codec.decode({"pixels": pixels.tolist()}), pixels)
+
+
+def test_numbers_without_bounds_are_a_box_without_bounds() -> None:
+    class Sensors(Observation):
+        values: Annotated[Any, NDArray("float64", (3,))]
+
+    assert observation_codec(Sensors).space == spaces.Box(-np.inf, np.inf, (3,), np.float64)
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [(NDArray("uint8", (None, 4)), "whose shape is not fixed"), (NDArray("bool", (4,)), "of flags")],
+)
+def test_an_array_without_a_space_is_an_error(declared: NDArray, reason: str) -> None:
+    class Seen(Observation):
+        values: Annotated[Any, declared]
+
+    with pytest.raises(ConfigurationError, match=reason):
+        observation_codec(Seen)

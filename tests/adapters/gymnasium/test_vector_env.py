@@ -18,7 +18,9 @@ from tests.adapters.gymnasium.conftest import CARTPOLE
 from tests.support.environments.gymnasium import LENGTH
 from tests.support.servers import RunningServer
 
-from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv
+from openenv.adapters.gymnasium import GymnasiumEnv, GymnasiumVectorEnv, environment_class
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, ConnectionLostError, ServerExecutionError, SlotError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.local_process import LocalProcessProvider
@@ -266,3 +268,57 @@ def test_gymnasium_makes_it_by_its_id(cartpole_url: str) -> None:
     assert isinstance(envs, GymnasiumVectorEnv)
     assert envs.reset(seed=1)[0].shape == (3, 4)
     envs.close()
+
+
+class SnowEnv(gymnasium.Env[Any, Any]):
+    """Shows noise, as a picture and as numbers beside a word."""
+
+    observation_space = gymnasium.spaces.Dict(
+        picture=gymnasium.spaces.Box(0, 255, (84, 84, 4), np.uint8),
+        numbers=gymnasium.spaces.Box(-np.inf, np.inf, (64,), np.float32),
+        few=gymnasium.spaces.Box(-1, 1, (2,), np.float64),
+    )
+    action_space = gymnasium.spaces.Box(-1, 1, (64,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self._look(np.zeros(64, np.float32)), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._look(action), float(action[0]), False, False, {}
+
+    def _look(self, action: Any) -> dict[str, Any]:
+        picture = self.np_random.integers(0, 256, (84, 84, 4), np.uint8)
+        return {"picture": picture, "numbers": action / 3, "few": self.np_random.uniform(-1, 1, 2)}
+
+
+gymnasium.register("Tests/Snow-v0", entry_point=f"{__name__}:SnowEnv")
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+def test_pictures_are_gymnasiums_own_to_the_last_bit(arrays: bool) -> None:
+    snow = environment_class("Tests/Snow-v0")
+    types = environment_types(snow)
+    app = create_fastapi_app(snow, types.action, types.observation, max_concurrent_envs=4)
+    theirs = gymnasium.make_vec("Tests/Snow-v0", 3, vectorization_mode="sync")
+    with RunningServer(app) as server, GenericEnvClient(base_url=server.url, arrays=arrays).sync() as client:
+        ours = GymnasiumVectorEnv(client, 3)
+        assert ours.observation_space == theirs.observation_space
+        assert_same(ours.reset(seed=11), theirs.reset(seed=11))
+        for seed in range(5):
+            ours.action_space.seed(seed)
+            actions = ours.action_space.sample()
+            assert_same(ours.step(actions), theirs.step(actions))
+        ours.close()
+        theirs.close()
+
+
+def test_an_environment_made_for_an_address_receives_arrays() -> None:
+    snow = environment_class("Tests/Snow-v0")
+    types = environment_types(snow)
+    with RunningServer(create_fastapi_app(snow, types.action, types.observation, max_concurrent_envs=4)) as server:
+        env = GymnasiumEnv(server.url)
+        observation, _ = env.reset(seed=1)
+        assert not observation["picture"].flags.owndata  # it is backed by the received frame
+        assert observation["few"].dtype == np.float64
+        env.close()

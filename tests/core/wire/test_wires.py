@@ -13,6 +13,7 @@ from tests.support.environments.common import Add, PlainTotal, Shown, Total
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, MessageTooLargeError, RequestError
 from openenv.core.wire.actions import decode_action
 from openenv.core.wire.answers import outcome_json, state_json
+from openenv.core.wire.arrays import nested
 from openenv.core.wire.legacy import decode, encode, encode_error
 from openenv.core.wire.messages import Answer, Refusal, Request, V1Request
 from openenv.core.wire.results import Outcome, WrittenJson, outcome_of
@@ -139,7 +140,7 @@ class TestDecodeV1:
     def test_any_text(self, frame: str, max_bytes: int | None) -> None:
         for message in decode_v1(frame, max_bytes):
             if isinstance(message, Refusal):
-                answer = json.loads(encode_error_v1(message.error, message.id, message.session).text)
+                answer = json.loads(nested(encode_error_v1(message.error, message.id, message.session).text))
                 assert answer["data"]["message"]
 
     @given(st.lists(SENDABLE, min_size=1, max_size=5))
@@ -227,6 +228,7 @@ class TestEncodeV1:
         assert arrived == texts
         longest = max((len(message.encode(errors="surrogatepass")) for message in messages), default=0)
         for frame in frames:
+            assert isinstance(frame, str), "a message without arrays is text"
             assert len(frame.encode()) <= longest + ARRAY_BYTES, "what the other side allows for"
             if frame.startswith("["):
                 assert len(json.loads(frame)) > 1, "a message alone is no array"
@@ -313,14 +315,14 @@ class TestErrors:
     def test_an_error_can_quote_what_has_no_form_in_json(self, name: str) -> None:
         quoted = unwritable()[name]
         error = RequestError("why", errors=[{"input": quoted}], fine=[1, 2.5, None, True])
-        for text in (encode_error(error), encode_error_v1(error, 1, "s").text):
+        for text in (encode_error(error), nested(encode_error_v1(error, 1, "s").text)):
             assert '"message":"why"' in text
             assert '"fine":[1,2.5,null,true]' in text
             assert text.encode()
 
     @given(st.none() | IDS, st.none() | TEXT)
     def test_an_error_says_whose_it_is(self, number: int | None, session: str | None) -> None:
-        answer = json.loads(encode_error_v1(RequestError("why"), number, session).text)
+        answer = json.loads(nested(encode_error_v1(RequestError("why"), number, session).text))
         assert answer.get("id") == number
         assert answer.get("session", "") == (session or "").encode(errors="replace").decode()
         assert answer["data"] == {"message": "why", "code": "SESSION_ERROR"}

@@ -6,6 +6,7 @@ here do no checking that the server does anyway: an action outside of its space 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from math import prod
 from string import ascii_letters, digits, punctuation
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from gymnasium import Space, spaces
 from gymnasium.error import InvalidAction
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.arrays import DTYPES
 
 __all__ = [
     "ArrayCodec",
@@ -30,6 +32,9 @@ __all__ = [
     "codec_for_space",
 ]
 
+# Numbers of an array from which its bytes cost less than JSON, on both sides together.
+_FEWEST_OF_ARRAY = 64
+
 Values = Sequence[Any]
 """The JSON values that a choice stands for, in the order of its numbers: a tuple, or a range."""
 
@@ -39,9 +44,12 @@ class Codec(ABC):
 
     Attributes:
         space: The space.
+        has_arrays: Whether a value that is written has arrays of NumPy, which travel as bytes to clients that read them
+            and as nested lists to others.
     """
 
     space: Space[Any]
+    has_arrays: bool = False
 
     @abstractmethod
     def encode(self, value: Any) -> Any:
@@ -167,7 +175,7 @@ class MultiDiscreteCodec(Codec):
 
 
 class ArrayCodec(Codec):
-    """Numbers: an array as nested lists, or a single number where the space's shape is ``()``.
+    """Numbers: an array of NumPy; of few numbers nested lists, or a single number where the space's shape is ``()``.
 
     Args:
         space: The space.
@@ -176,14 +184,17 @@ class ArrayCodec(Codec):
     def __init__(self, space: spaces.Box) -> None:
         self.space = space
         self._shape, self._dtype = space.shape, space.dtype
+        self.has_arrays = prod(space.shape) >= _FEWEST_OF_ARRAY and space.dtype.name in DTYPES
 
     def encode(self, value: Any) -> Any:
-        """Return nested lists of Python's numbers."""
-        return np.asarray(value, self._dtype).tolist()
+        """Return the array, or nested lists of Python's numbers."""
+        array = np.asarray(value, self._dtype)
+        return array if self.has_arrays else array.tolist()
 
     def decode(self, json: Any) -> np.ndarray[Any, Any]:
-        """Return an array of the space's type."""
-        array = _numbers(json, self._dtype)
+        """Return an array of the space's type; one that was received as an array is not copied."""
+        is_array = isinstance(json, np.ndarray) and json.dtype == self._dtype
+        array = json if is_array else _numbers(json, self._dtype)
         if array.shape != self._shape:
             raise ValueError(f"expected numbers of the shape {self._shape}, got {array.shape}")
         return array
@@ -268,6 +279,7 @@ class FieldsCodec(Codec):
 
     def __init__(self, codecs: Mapping[str, Codec]) -> None:
         self.space = spaces.Dict({name: codec.space for name, codec in codecs.items()})
+        self.has_arrays = any(codec.has_arrays for codec in codecs.values())
         self._codecs = dict(codecs)
 
     def encode(self, value: Any) -> dict[str, Any]:
@@ -288,6 +300,7 @@ class TupleCodec(Codec):
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
         self.space = spaces.Tuple([codec.space for codec in codecs])
+        self.has_arrays = any(codec.has_arrays for codec in codecs)
         self._codecs = list(codecs)
 
     def encode(self, value: Any) -> list[Any]:
@@ -309,6 +322,7 @@ class FieldCodec(Codec):
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.space = codec.space
+        self.has_arrays = codec.has_arrays
         self._name = name
         self._codec = codec
 

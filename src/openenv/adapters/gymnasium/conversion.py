@@ -15,6 +15,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, InvalidAnswerError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.plain_values import plain_value
 from openenv.core.typed_client import TypedEnvClient
 
 Client = EnvClient[Any, Any, Any]
@@ -114,7 +115,7 @@ class ActionEncoder:
     def __call__(self, value: Any) -> Any:
         """Make an action."""
         fields = self._encode(value)
-        return fields if self._model is None else self._model.model_validate_json(to_json(fields))
+        return fields if self._model is None else self._model.model_validate_json(to_json(fields, fallback=plain_value))
 
 
 class ObservationDecoder:

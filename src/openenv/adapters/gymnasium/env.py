@@ -55,7 +55,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         self.metadata = {"render_modes": []}
         with ExitStack() as opened:
-            client = open_client(environment, 1, opened)
+            client = open_client(environment, 1, opened, arrays=decode_observation is None)
             self._client = client.sync().connect()
             self._conversion = make_conversion(
                 client, action_space, observation_space, encode_action, decode_observation

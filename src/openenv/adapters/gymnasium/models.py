@@ -9,6 +9,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 from openenv.adapters.gymnasium.codecs import Codec, codec_for_space
 from openenv.adapters.gymnasium.space_schemas import describe_space, space_schema
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.wire.array_fields import ArraysInside
 
 __all__ = ["GymnasiumAction", "GymnasiumObservation", "SpaceValue", "action_model", "observation_model"]
 
@@ -40,10 +41,15 @@ class GymnasiumObservation(Observation, Generic[ValueT]):
 
 
 class SpaceValue:
-    """Checks that JSON is a value of a space, and leaves it as it is.
+    """Checks that JSON is a value of a space, and leaves it as it is, except for arrays of many numbers.
+
+    These become arrays of NumPy, whether they came as such or as nested lists.
 
     Args:
         space: The space.
+
+    Attributes:
+        has_arrays: Whether there are such arrays.
 
     Example:
         >>> from gymnasium.spaces import Discrete
@@ -56,6 +62,7 @@ class SpaceValue:
     def __init__(self, space: Space[Any]) -> None:
         self._codec = codec_for_space(space)
         self._expected = describe_space(space)
+        self.has_arrays = self._codec.has_arrays
 
     def __call__(self, json: Any) -> Any:
         """Check a value.
@@ -65,7 +72,7 @@ class SpaceValue:
         """
         if not _is_value(self._codec, json):
             raise ValueError(f"expected {self._expected}, got {json!r:.100}")
-        return json
+        return self._codec.encode(self._codec.decode(json)) if self.has_arrays else json
 
 
 def action_model(name: str, space: Space[Any], meaning: str = "", doc: str = "") -> type[GymnasiumAction[Any]]:
@@ -103,9 +110,11 @@ def _field(space: Space[Any], meaning: str) -> Any:
     description = f"{expected[0].upper()}{expected[1:]}."
     if meaning:
         description += f"\n\n{meaning}"
-    return Annotated[
-        Any, PlainValidator(SpaceValue(space)), WithJsonSchema(space_schema(space)), Field(description=description)
-    ]
+    value = SpaceValue(space)
+    schema, about = WithJsonSchema(space_schema(space)), Field(description=description)
+    if value.has_arrays:
+        return Annotated[Any, PlainValidator(value), ArraysInside(), schema, about]
+    return Annotated[Any, PlainValidator(value), schema, about]
 
 
 def _is_value(codec: Codec, json: Any) -> bool:

@@ -16,13 +16,14 @@ Source = str | Path | Client | SyncEnvClient[Any, Any, Any]
 """Name of an installed environment, its folder, ``PREFIX:ID``, a server's URL, or a client of one's own."""
 
 
-def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client:
+def open_client(environment: Source, sessions: int, opened: ExitStack, *, arrays: bool = False) -> Client:
     """Return a client; one that is made here deals in plain dicts, and is closed by ``opened``.
 
     Args:
         environment: What to make it for.
         sessions: Sessions that a server started for it must hold.
         opened: Where to note what must be closed. A given client is its owner's to close.
+        arrays: Whether a client that is made here receives arrays as such, not as nested lists.
 
     Raises:
         EnvironmentNotFoundError: There is no such environment.
@@ -33,13 +34,13 @@ def open_client(environment: Source, sessions: int, opened: ExitStack) -> Client
         return client
     if isinstance(environment, EnvClient):
         return environment
-    client = _make_client(environment, sessions)
+    client = _make_client(environment, sessions, arrays)
     opened.callback(client.sync().close)
     return client
 
 
-def _make_client(environment: str | Path, sessions: int) -> Client:
+def _make_client(environment: str | Path, sessions: int, arrays: bool) -> Client:
     if is_url(environment):
-        return GenericEnvClient(base_url=str(environment))
+        return GenericEnvClient(base_url=str(environment), arrays=arrays)
     served = environment if is_adapted(environment) else find_environment(environment).target
-    return GenericEnvClient(provider=LocalProcessProvider(served, max_sessions=sessions))
+    return GenericEnvClient(provider=LocalProcessProvider(served, max_sessions=sessions), arrays=arrays)

@@ -12,6 +12,7 @@ both bounds
 a list of fixed length of these                    ``MultiDiscrete``; of flags, ``MultiBinary``
 a number, or a list of fixed length of numbers     ``Box`` of ``float32``, with the bounds of each number; of integers,
                                                    ``int64``
+an ``NDArray`` of fixed lengths                    ``Box`` of its type
 nested lists of fixed lengths of numbers           ``Box`` likewise; ``uint8`` if all are from 0 to 255, as in a picture
 a string                                           ``Text``
 a model                                            ``Dict``
@@ -44,6 +45,7 @@ from openenv.adapters.gymnasium.codecs import (
 )
 from openenv.adapters.gymnasium.space_schemas import HINT, space_from_schema
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.array_fields import ARRAY_KEYWORD
 
 __all__ = ["action_codec", "action_fields", "observation_codec", "observation_fields"]
 
@@ -150,6 +152,8 @@ class _SchemaReader:
         schema, within = self._resolved(schema, path, within)
         if HINT in schema:
             return codec_for_space(space_from_schema(schema))
+        if ARRAY_KEYWORD in schema:
+            return ArrayCodec(self._declared_box(schema[ARRAY_KEYWORD], path))
         values = _finite_values(schema)
         if values is not None:
             return DiscreteCodec(values)
@@ -251,6 +255,16 @@ class _SchemaReader:
         if np.any(low > high):
             raise self.no_space(path, f"has bounds between which there is no {low.dtype}")
         return spaces.Box(low, high, shape, low.dtype.type)
+
+    def _declared_box(self, declared: Mapping[str, Any], path: str) -> spaces.Box:
+        """Make the space of a field of the type ``NDArray``, whose numbers may be any that its type holds."""
+        shape, dtype = declared["shape"], np.dtype(declared["dtype"])
+        if None in shape:
+            raise self.no_space(path, "is an array whose shape is not fixed")
+        if dtype.kind == "b":
+            raise self.no_space(path, "is an array of flags")
+        low, high = (-inf, inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return spaces.Box(low, high, tuple(shape), dtype.type)
 
     def _integer_bounds(self, items: Sequence[Schema], shape: tuple[int, ...]) -> tuple[Bounds, Bounds]:
         limits = np.array([self._integers(item) for item in items], np.int64)

@@ -76,7 +76,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):
         self._mode = AutoresetMode(autoreset_mode)
         self.metadata = {"autoreset_mode": self._mode}
         with ExitStack() as opened:
-            client = open_client(environment, num_envs, opened)
+            client = open_client(environment, num_envs, opened, arrays=decode_observation is None)
             vector = client.sync().vector(num_envs, autoreset=self._mode is AutoresetMode.NEXT_STEP)
             self._vector = opened.enter_context(vector)
             self._conversion = make_conversion(

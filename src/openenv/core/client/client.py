@@ -7,6 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -48,6 +49,7 @@ ResultT = TypeVar("ResultT")
 # What is no subclass's own.
 _OF_EVERY_CLIENT = frozenset(
     {
+        "_arrays",
         "_base_url",
         "_capacity_wait_s",
         "_check_server",
@@ -99,10 +101,13 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         token: What the server asks for, by default the provider's, else what ``OPENENV_TOKEN`` says. It goes as
             ``Authorization: Bearer``, unless ``headers`` has an ``Authorization`` of its own.
         capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
+        arrays: Whether fields that the server declares as arrays or files come as arrays of NumPy, which can't be
+            written to, and as ``bytes``. Otherwise, and from a server that has no binary frames, they come as nested
+            lists and base64. The classes of a ``TypedEnvClient`` say it for themselves.
 
     Raises:
         ConfigurationError: There is neither an address nor a provider, no such mode, the token has other than visible
-            ASCII characters, or the time to wait is below 0.
+            ASCII characters, the time to wait is below 0, or there is no NumPy for ``arrays``.
     """
 
     # Scripts are about that look here for the bare socket, to raise its limit of a megabyte. Ours has none to raise.
@@ -128,11 +133,15 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
         capacity_wait_s: float = 0.0,
+        arrays: bool = False,
     ) -> None:
         if base_url is None and provider is None:
             raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
         if not 0 <= capacity_wait_s < math.inf:
             raise ConfigurationError(f"Expected capacity_wait_s to be a number of seconds, got {capacity_wait_s!r}.")
+        if arrays and find_spec("numpy") is None:
+            raise ConfigurationError("arrays=True needs NumPy, and it is not installed: pip install numpy")
+        self._arrays = arrays
         self._base_url = None if base_url is None else reachable_url(base_url.rstrip("/"))
         self._connect_timeout_s = connect_timeout_s
         self._message_timeout_s = message_timeout_s
@@ -567,6 +576,10 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         async with self._connecting.here():
             await self._endpoint()
 
+    def _takes_arrays(self) -> bool:
+        """Return whether arrays and files are to come as bytes."""
+        return self._arrays
+
     async def _endpoint(self) -> Endpoint:
         """Say where to connect to, having the server started if that is still to be done; needs the lock."""
         if self._base_url is None:
@@ -581,6 +594,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ping_interval_s=self._ping_interval_s,
             ping_timeout_s=self._ping_timeout_s,
             headers=tuple(self._headers.items()),
+            arrays=self._takes_arrays(),
             check_server=self._check_server,
         )
 

@@ -11,6 +11,7 @@ from openenv.core.client.results import ActT, ObsT, StateT
 from openenv.core.environment_types import environment_types, generic_arguments
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.actions import action_model
+from openenv.core.wire.array_fields import holds_arrays
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -40,6 +41,9 @@ class TypedEnvClient(FormattedClient[ActT, ObsT, StateT]):
                 model = (action_model(parameter) or parameter) if name == "action_class" else parameter
                 _check_model(cls, model)
                 setattr(cls, name, model)
+
+    def _takes_arrays(self) -> bool:
+        return super()._takes_arrays() or holds_arrays(self.observation_class)
 
     @cached_property
     def _wire_format(self) -> WireFormat[ActT, ObsT, StateT]:

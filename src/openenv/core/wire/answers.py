@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
+from openenv.core.wire.arrays import KEY, ArrayJson, ArrayWriter, Written
 from openenv.core.wire.results import Outcome, Picture, WrittenJson
 
 logger = logging.getLogger(__name__)
@@ -39,8 +40,24 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
     Raises:
         EnvironmentFailedError: Some value has no form in JSON. NaN and infinity become ``null``.
     """
+    answer = written_outcome(outcome, None, always_metadata=always_metadata)
+    assert isinstance(answer, str)
+    return answer
+
+
+def written_outcome(outcome: Outcome, arrays: ArrayWriter | None, *, always_metadata: bool = False) -> Written:
+    """Return an outcome as ``outcome_json`` does, with the arrays of the observation beside the JSON.
+
+    Args:
+        outcome: Outcome of a reset or a step.
+        arrays: Collects the arrays; ``None`` for nested lists in their place.
+        always_metadata: As for ``outcome_json``.
+
+    Raises:
+        EnvironmentFailedError: Some value has no form in JSON.
+    """
     try:
-        shown = observation_json(outcome.observation)
+        observation = written_observation(outcome.observation, arrays)
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
     except (ValueError, TypeError) as error:
         raise unsendable(outcome, error) from error
@@ -49,7 +66,12 @@ def outcome_json(outcome: Outcome, *, always_metadata: bool = False) -> str:
     written = repr(reward) if type(reward) in (float, int) else _dump(reward)
     done = "true" if outcome.done else "false"
     beside = f',"metadata":{metadata}' if outcome.metadata or always_metadata else ""
-    return f'{{"observation":{shown},"reward":{written},"done":{done}{beside}}}'
+    if isinstance(observation, str):
+        return f'{{"observation":{observation},"reward":{written},"done":{done}{beside}}}'
+    text = f'{{"observation":{observation.text},"reward":{written},"done":{done}{beside}}}'
+    if f'"{KEY}"' in metadata:  # which would be read as an array
+        return f'{{"observation":{observation.nested()},"reward":{written},"done":{done}{beside}}}'
+    return ArrayJson(text, observation.buffers)
 
 
 def observation_json(observation: BaseModel | WrittenJson) -> str:
@@ -58,14 +80,38 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
     Raises:
         ValueError: Some value has no form in JSON; or ``TypeError``.
     """
+    shown = written_observation(observation, None)
+    assert isinstance(shown, str)
+    return shown
+
+
+def written_observation(observation: BaseModel | WrittenJson, arrays: ArrayWriter | None) -> Written:
+    """Return an observation as ``observation_json`` does, with its arrays beside the JSON.
+
+    Args:
+        observation: The observation.
+        arrays: Collects the arrays; ``None`` for nested lists in their place.
+
+    Raises:
+        ValueError: Some value has no form in JSON; or ``TypeError``.
+    """
     if isinstance(observation, WrittenJson):
-        return observation.text
+        return observation.text if arrays is None else observation.json
     # As in model_dump_json, but without its checks of arguments, which would double the time.
     serializer = type(observation).__pydantic_serializer__
-    text = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value).decode()
+    try:
+        json = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value, context=arrays)
+    except Exception:
+        if arrays is not None:
+            arrays.discard()
+        raise
+    text = json.decode()
     if "null" in text and next(_with_null) % _LOOKED_AT == 0:
         _warn_of_non_finite(observation)
-    return text
+    if arrays is None:
+        return text
+    found = arrays.finished(text)
+    return written_observation(observation, None) if found is None else found
 
 
 def state_json(state: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, Field
 
 from openenv.core.exceptions import ErrorCode, RequestError
+from openenv.core.wire.arrays import Written
 from openenv.core.wire.types import BaseMessage
 
 WSErrorCode = ErrorCode
@@ -89,13 +90,13 @@ class Answer(NamedTuple):
 
     Attributes:
         type: Type of the answer; empty if ``text`` is the whole message, as that of an error is.
-        text: The answer's ``data`` as JSON, or the whole message.
+        text: The answer's ``data`` as JSON, perhaps with arrays beside it, or the whole message.
         id: Number of the request; ``None`` for an error without one.
         session: Id of the session, made by the server; ``None`` for an error without one.
     """
 
     type: str
-    text: str
+    text: Written
     id: int | None
     session: str | None
 

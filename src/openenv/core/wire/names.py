@@ -17,6 +17,9 @@ FEATURES_HEADER = "X-OpenEnv-Features"
 COLUMNS = "columns"
 """Feature: messages for several sessions, with ids, sessions and data as columns."""
 
+ARRAYS = "arrays"
+"""Feature of a client: it reads binary frames, which have arrays beside JSON."""
+
 SESSION_HEADER = "X-OpenEnv-Session"
 """Header with a session's id over HTTP and in the handshake of a client that resumes a session of v1."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from openenv.core.exceptions import EnvironmentFailedError
+from openenv.core.wire.arrays import Written, nested
 from openenv.core.wire.types import BaseMessage, Observation, Scalar
 
 _FORMS = (
@@ -30,9 +31,18 @@ _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
 
 @dataclass(slots=True, frozen=True)
 class WrittenJson:
-    """Observation or state that another process has already written as JSON."""
+    """Observation, state or picture that another process has already written as JSON.
 
-    text: str
+    Attributes:
+        json: The JSON, with its arrays beside it if there are any.
+    """
+
+    json: Written
+
+    @property
+    def text(self) -> str:
+        """The JSON alone, with nested lists in place of arrays."""
+        return nested(self.json)
 
 
 @dataclass(slots=True, frozen=True)

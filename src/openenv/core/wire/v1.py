@@ -8,10 +8,11 @@ one. This module uses no socket, session or event loop, so that all transports c
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from openenv.core.exceptions import InvalidRequestError, MessageTooLargeError, RequestError
 from openenv.core.wire.actions import ActionColumn
+from openenv.core.wire.arrays import ArrayJson, Written, binary_frames
 from openenv.core.wire.bounded_json import check_size, json_type, read_json
 from openenv.core.wire.errors import LONGEST_QUOTE, error_data, error_json, validated
 from openenv.core.wire.legacy import read_message
@@ -214,21 +215,49 @@ def encode_error_v1(error: RequestError, number: int | None, session: str | None
 
 
 def encode_answer(answer: Answer) -> str:
-    """Encode an answer as a message of its own."""
+    """Encode an answer without arrays as a message of its own."""
     kind, text, number, session = answer
-    return f'{{"type":"{kind}","id":{number},"session":"{session}","data":{text}}}' if kind else text
+    return f'{{"type":"{kind}","id":{number},"session":"{session}","data":{text}}}' if kind else cast("str", text)
 
 
-def frames_v1(answers: Iterable[Answer], *, columns: bool = False) -> Iterator[str]:
+def encode_written(answer: Answer) -> Written:
+    """Encode an answer as a message of its own, with the arrays that it may have beside it."""
+    if isinstance(answer.text, str):
+        return encode_answer(answer)
+    return ArrayJson(encode_answer(answer._replace(text=answer.text.text)), answer.text.buffers)
+
+
+def frames_v1(answers: Iterable[Answer], *, columns: bool = False, arrays: bool = False) -> Iterator[str | bytes]:
     """Join answers into frames.
 
     Args:
         answers: The answers, in order.
         columns: Whether observations that follow one another become one message, with columns.
+        arrays: Whether some of them may have arrays.
 
     Returns:
-        The frames' texts: single messages, or arrays of messages.
+        The texts of text frames, which hold single messages or arrays of messages; the bytes of binary frames, which
+        hold answers with arrays.
     """
+    if not arrays:
+        yield from _text_frames(answers, columns)
+        return
+    for has_arrays, group in groupby(answers, _has_arrays):
+        if has_arrays:
+            yield from binary_frames(map(_encode_arrays, group))
+        else:
+            yield from _text_frames(group, columns)
+
+
+def _has_arrays(answer: Answer) -> bool:
+    return type(answer.text) is ArrayJson
+
+
+def _encode_arrays(answer: Answer) -> ArrayJson:
+    return cast("ArrayJson", encode_written(answer))
+
+
+def _text_frames(answers: Iterable[Answer], columns: bool) -> Iterator[str]:
     ready: list[str] = []
     size = 0
     for message in _in_columns(answers) if columns else map(encode_answer, answers):
@@ -254,7 +283,7 @@ def _observations(answers: Sequence[Answer]) -> Iterator[str]:
     if len(answers) == 1:
         yield encode_answer(answers[0])
         return
-    _, texts, ids, sessions = zip(*answers, strict=True)
+    _, texts, ids, sessions = cast("Any", zip(*answers, strict=True))
     data = ",".join(texts)
     size = len(data) if data.isascii() else len(data.encode())
     if size + _BESIDE_DATA * len(answers) > _FULL_FRAME:

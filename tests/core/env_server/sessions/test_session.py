@@ -16,6 +16,7 @@ from openenv.core.env_server.types import State
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, InvalidRequestError, ResetNeededError
 from openenv.core.wire.actions import action_model
+from openenv.core.wire.arrays import nested
 from openenv.core.wire.mcp_types import ListToolsAction, ListToolsObservation
 
 
@@ -72,7 +73,7 @@ async def session_of(environment: type, action: type[Add] = Add) -> Session:
 
 
 async def answer(session: Session, kind: str, data: dict[str, Any]) -> str:
-    return await finished(session.handle(kind, data))
+    return nested(await finished(session.handle(kind, data)))
 
 
 class TestHandle:
@@ -138,7 +139,7 @@ class TestWithoutACoroutine:
         session = await session_of(AwaitedEnvironment)
         later = session.handle("step", {"amount": 3})
         assert isinstance(later, Awaitable)
-        assert '"total":3' in await later
+        assert '"total":3' in nested(await later)
         for amount, error in ((9, EnvironmentFailedError), (0, EnvironmentFailedError), (-1, IllegalActionError)):
             later = session.handle("step", {"amount": amount})
             assert isinstance(later, Awaitable)

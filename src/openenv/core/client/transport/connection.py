@@ -36,7 +36,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerUnauthorizedError,
 )
-from openenv.core.wire.names import COLUMNS, FEATURES_HEADER, SESSION_HEADER, SESSIONS_HEADER, V1, features_in
+from openenv.core.wire.names import ARRAYS, COLUMNS, FEATURES_HEADER, SESSION_HEADER, SESSIONS_HEADER, V1, features_in
 from openenv.core.wire.redaction import HiddenCredentials
 
 # With these a server closes that can't take what it was sent, and could not the next time either.
@@ -74,6 +74,7 @@ class Endpoint:
         ping_interval_s: Seconds between pings.
         ping_timeout_s: Seconds to wait for a pong.
         headers: Further headers of the handshake, which may hold secrets.
+        arrays: Whether to receive arrays and files as bytes, in binary frames, from a server that has them.
         check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
             returns at once.
     """
@@ -84,6 +85,7 @@ class Endpoint:
     ping_interval_s: float | None
     ping_timeout_s: float | None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    arrays: bool = False
     check_server: Callable[[], None] | None = field(default=None, repr=False)
 
 
@@ -102,8 +104,8 @@ class Placement(NamedTuple):
 class Receiver(Protocol):
     """Who takes what comes over a connection."""
 
-    def received(self, message: bytes, /) -> None:
-        """Take a message."""
+    def received(self, message: bytes, /, *, binary: bool = False) -> None:
+        """Take a message, of a text frame or a binary one."""
 
     def lost(self) -> None:
         """Learn that nothing more will come."""
@@ -112,7 +114,7 @@ class Receiver(Protocol):
 class _NoReceiver:
     """Takes no notice."""
 
-    def received(self, message: bytes, /) -> None:
+    def received(self, message: bytes, /, *, binary: bool = False) -> None:
         """Do nothing."""
 
     def lost(self) -> None:
@@ -138,8 +140,9 @@ class Connection(ClientConnection):
         super().__init__(*args, **kwargs)
         self._receiver: Receiver | None = None
         # What comes before there is a receiver: a server may speak first, to say why it is about to close.
-        self._early: list[bytes] = []
+        self._early: list[tuple[bytes, bool]] = []
         self._fragments: list[bytes] = []
+        self._is_binary = False
         self._process = os.getpid()
         self.usable = True
         _connections.add(self)
@@ -163,7 +166,8 @@ class Connection(ClientConnection):
         """Give what has come, and what will, to a receiver."""
         self._receiver = receiver
         while self._early:
-            receiver.received(self._early.pop(0))
+            message, is_binary = self._early.pop(0)
+            receiver.received(message, binary=is_binary)
         if self.protocol.state is State.CLOSED:
             receiver.lost()
 
@@ -225,14 +229,16 @@ class Connection(ClientConnection):
             if isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
                 self.report_lost()  # nothing comes after it, even where the server keeps the TCP connection
             return
+        if event.opcode is not Opcode.CONT:
+            self._is_binary = event.opcode is Opcode.BINARY
         self._fragments.append(bytes(event.data))
         if event.fin:
             message = b"".join(self._fragments)
             self._fragments.clear()
             if self._receiver is None:
-                self._early.append(message)
+                self._early.append((message, self._is_binary))
             else:
-                self._receiver.received(message)
+                self._receiver.received(message, binary=self._is_binary)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the receiver."""
@@ -362,7 +368,8 @@ async def open_connection(
         ConnectionFailedError: There is no server, or it refused.
         ServerUnauthorizedError: It asks for a token, or for another one.
     """
-    headers = [*endpoint.headers, (FEATURES_HEADER, COLUMNS)]
+    features = f"{COLUMNS}, {ARRAYS}" if endpoint.arrays else COLUMNS
+    headers = [*endpoint.headers, (FEATURES_HEADER, features)]
     if session_id is not None and _HEADER_SAFE.fullmatch(session_id):
         headers.append((SESSION_HEADER, session_id))
     if sessions > 1:

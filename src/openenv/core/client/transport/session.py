@@ -229,7 +229,7 @@ class LegacySession(ClientSession):
         self.connection.usable = False
         await self.connection.close()
 
-    def received(self, message: bytes) -> None:
+    def received(self, message: bytes, /, *, binary: bool = False) -> None:
         """Pass an answer to the waiter that has waited longest."""
         document = parsed(message)
         if not self._waiting:
@@ -290,6 +290,8 @@ def read_answer(
 
 def answer_data(message: Any, expected: str) -> dict[str, Any]:
     """Return an answer's ``data``, or raise the error that it carries."""
+    if isinstance(message, InvalidAnswerError):  # of a frame that can't be read
+        raise copy(message)
     if isinstance(message, dict):
         kind, data = message.get("type"), message.get("data")
         if isinstance(data, dict):
@@ -297,6 +299,8 @@ def answer_data(message: Any, expected: str) -> dict[str, Any]:
                 return data
             if kind == MessageType.ERROR:
                 raise ServerError.from_frame(data)
+        if isinstance(data, InvalidAnswerError):  # of arrays that can't be read
+            raise copy(data)
     raise invalid_answer(expected, message)
 
 

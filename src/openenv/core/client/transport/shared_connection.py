@@ -27,6 +27,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     RequestGivenUpError,
 )
+from openenv.core.wire.arrays import Part, numpy_array, parts_of, with_arrays
 from openenv.core.wire.messages import MessageType
 
 logger = logging.getLogger(__name__)
@@ -257,14 +258,27 @@ class SharedConnection:
         self._close_if_unused()
         fail_waiters(session.unanswered(), given_up)
 
-    def received(self, message: bytes) -> None:
+    def received(self, message: bytes, /, *, binary: bool = False) -> None:
         """Pass the answers of a frame to their sessions."""
+        if binary:
+            self._received_arrays(message)
+            return
         document = parsed(message)
         for answer in document if isinstance(document, list) else [document]:
             if isinstance(answer, dict) and "sessions" in answer:
                 self._deliver_columns(answer)
             else:
                 self._deliver(answer)
+
+    def _received_arrays(self, frame: bytes) -> None:
+        """Pass the answers of a binary frame to their sessions; an error of its lengths goes to all."""
+        try:
+            parts = parts_of(frame)
+        except InvalidAnswerError as error:
+            self._deliver(error)
+            return
+        for part in parts:
+            self._deliver(_answer_of(part))
 
     def lost(self) -> None:
         """Learn that the connection has gone: connect again for the sessions that the server keeps."""
@@ -594,6 +608,15 @@ def _not_opened(sent: int, reason: str) -> ConnectionFailedError:
         f"The server did not open a session: the request was sent on {sent} connections, each of which was lost "
         f"before the answer came. The last time: {reason}."
     )
+
+
+def _answer_of(part: Part) -> Any:
+    """Return the answer in a part of a binary frame, with its arrays, or with an error in place of its data."""
+    answer = parsed(bytes(part.json))
+    try:
+        return with_arrays(answer, part.buffers, numpy_array)
+    except InvalidAnswerError as error:
+        return {**answer, "data": error} if isinstance(answer, dict) else error
 
 
 def _frames(messages: list[bytes]) -> list[bytes]:

@@ -21,6 +21,7 @@ from openenv.core.env_server.history.entries import (
     restarts,
 )
 from openenv.core.exceptions import SessionLostError
+from openenv.core.wire.arrays import Written, portable
 from openenv.core.wire.messages import MessageType, V1Request
 
 _RESET, _MCP = MessageType.RESET.value, MessageType.MCP.value
@@ -51,7 +52,7 @@ class Record(Protocol):
     def copy_data(self, request: V1Request) -> KeptData:
         """Copy a request's data, for ``note``, before the environment may change it."""
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: Written, *, failed: bool = False) -> None:
         """Record a request that has been carried out.
 
         A replay can't start with a failed reset, whose effect is unknown: the reset is repeated after the requests
@@ -60,14 +61,14 @@ class Record(Protocol):
         Args:
             request: The request.
             data_sent: Its data, from ``copy_data``.
-            answer: The answer's data; of an error, the whole message.
+            answer: The answer's data, perhaps with arrays; of an error, the whole message.
             failed: Whether the request was answered with an error.
         """
 
     def wants_checkpoint(self, last_id: int) -> bool:
         """Return whether a snapshot is due now, after the request of this number."""
 
-    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: Written | None) -> None:
         """Record a checkpoint, after the request of this number and its answer."""
 
     async def history(self) -> History:
@@ -116,7 +117,7 @@ class MemoryRecord:
         except ValueError:
             return None
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: Written, *, failed: bool = False) -> None:
         """See ``Record``."""
         if failed:
             if request.type == REFUSED:
@@ -128,7 +129,7 @@ class MemoryRecord:
             self._seeded = names_seed(request)
         if self._overflowed:
             return
-        kept = answer if failed or request.type == _MCP else hash(answer)
+        kept = portable(answer) if failed or request.type == _MCP else hash(answer)
         kind, data = (request.type, data_sent) if isinstance(data_sent, bytes) else (LOST, b"{}")
         self._bytes += len(data) + (len(kept) if isinstance(kept, str) else 0)
         if len(self._requests) == _MOST_REQUESTS or self._bytes > _MOST_BYTES:
@@ -141,7 +142,7 @@ class MemoryRecord:
         """See ``Record``."""
         return False
 
-    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: Written | None) -> None:
         """See ``Record``."""
 
     async def history(self) -> History:
@@ -236,19 +237,19 @@ class JournalRecord:
         data = request.data
         return dict(data) if _UNCHANGEABLE.issuperset(map(type, data.values())) else _copied(data)
 
-    def note(self, request: V1Request, data_sent: KeptData, answer: str, *, failed: bool = False) -> None:
+    def note(self, request: V1Request, data_sent: KeptData, answer: Written, *, failed: bool = False) -> None:
         """See ``Record``."""
-        kind = request.type
+        kind, text = request.type, portable(answer)
         if failed:
             self.seeded = self.seeded or names_seed(request)
             self._failed_id = request.id
         elif kind == _RESET:
             self._note_reset(request)
-        elif kind == _MCP and _TIMEOUT in answer:
+        elif kind == _MCP and _TIMEOUT in text:
             self._failed_id = request.id
-        length = -len(answer) if failed else len(answer)
+        length = -len(text) if failed else len(text)
         self._add_note((self.number, request.id, kind if data_sent is not None else LOST, data_sent, length))
-        self._add_answer(answer)
+        self._add_answer(text)
 
     def wants_checkpoint(self, last_id: int) -> bool:
         """See ``Record``."""
@@ -259,7 +260,7 @@ class JournalRecord:
         since = last_id - self._snapshot_id
         return since >= _SNAPSHOT_EVERY or (since > 0 and time.monotonic() >= self._snapshot_due)
 
-    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: str | None) -> None:
+    def keep_checkpoint(self, checkpoint: Checkpoint, request_id: int, answer: Written | None) -> None:
         """See ``Record``."""
         self._snapshot_id = request_id
         self._snapshot_due = time.monotonic() + _SNAPSHOT_EVERY_S
@@ -268,7 +269,7 @@ class JournalRecord:
             self.number,
             request=request_id,
             snapshot=checkpoint.snapshot.to_bytes(),
-            position=json.dumps([*checkpoint.position, answer]),
+            position=json.dumps([*checkpoint.position, None if answer is None else portable(answer)]),
         )
         self._journal.commit_soon().add_done_callback(self._kept)
 

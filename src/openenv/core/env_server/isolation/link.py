@@ -18,6 +18,7 @@ from openenv.core.exceptions import (
     EnvironmentFailedError,
     EnvironmentTimeoutError,
     IllegalActionError,
+    InvalidAnswerError,
     InvalidRequestError,
     RemoteTracebackError,
     RequestError,
@@ -26,7 +27,8 @@ from openenv.core.exceptions import (
     TasksUnsupportedError,
 )
 from openenv.core.plain_values import plain_value
-from openenv.core.wire.answers import observation_json, unsendable
+from openenv.core.wire.answers import unsendable, written_observation
+from openenv.core.wire.arrays import ArrayJson, ArrayWriter
 from openenv.core.wire.errors import error_json
 from openenv.core.wire.mcp_types import CallToolObservation
 from openenv.core.wire.redaction import traceback_text
@@ -38,7 +40,8 @@ LOG = 0
 _HEADER = struct.Struct("<IQ")
 _MOST_BYTES = 2**30
 
-_OUTCOME, _TOOL_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"t", b"v", b"e", b"p"
+_OUTCOME, _TOOL_OUTCOME, _ARRAY_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"t", b"a", b"v", b"e", b"p"
+_TEXT_LENGTH = struct.Struct("<I")
 
 # Errors of environments. Any other error is sent as its nearest base class here: an environment's process must not
 # choose fields of the server's own errors, such as the seconds until a retry.
@@ -208,10 +211,14 @@ def write_outcome(outcome: Outcome) -> bytes:
         EnvironmentFailedError: A value has no form in JSON, or the outcome is too large.
     """
     try:
-        observation = observation_json(outcome.observation)
+        observation = written_observation(outcome.observation, ArrayWriter())
         head = to_json([outcome.reward, outcome.done, outcome.metadata], inf_nan_mode="null", fallback=plain_value)
     except (ValueError, TypeError) as error:
         raise unsendable(outcome, error) from error
+    if isinstance(observation, ArrayJson):
+        text = observation.text.encode()
+        length = _TEXT_LENGTH.pack(len(text))
+        return _within_limit(b"".join((_ARRAY_OUTCOME, head, b"\n", length, text, observation.buffers)))
     kind = _TOOL_OUTCOME if isinstance(outcome.observation, CallToolObservation) else _OUTCOME
     return _within_limit(b"%b%b\n%b" % (kind, head, observation.encode()))
 
@@ -266,6 +273,8 @@ def read_answer(body: bytes) -> Outcome | WrittenJson:
         RequestError: The call failed; this is the error of the environment's process.
         ValueError: The body is not an answer; or ``TypeError``.
     """
+    if body.startswith(_ARRAY_OUTCOME):
+        return _read_array_outcome(body)
     kind, rest = body[:1], body[1:]
     if kind in (_OUTCOME, _TOOL_OUTCOME):
         head, _, observation = rest.partition(b"\n")
@@ -276,6 +285,21 @@ def read_answer(body: bytes) -> Outcome | WrittenJson:
         return WrittenJson(rest.decode())
     sent = _ErrorBody.model_validate_json(rest)
     raise _restored(sent) from (None if sent.raised is None else RemoteTracebackError(sent.raised))
+
+
+def _read_array_outcome(body: bytes) -> Outcome:
+    """Decode an outcome whose observation has arrays: of their bytes only one copy is made."""
+    view, end = memoryview(body), body.index(b"\n")
+    reward, done, metadata = from_json(body[1:end])
+    if len(body) - end <= _TEXT_LENGTH.size:
+        raise ValueError("an outcome with arrays ends before its observation")
+    begin = end + 1 + _TEXT_LENGTH.size
+    after = begin + _TEXT_LENGTH.unpack_from(body, end + 1)[0]
+    try:
+        observation = ArrayJson.checked(str(view[begin:after], "utf-8"), bytes(view[after:]))
+    except InvalidAnswerError as error:
+        raise ValueError(f"{error}") from error
+    return Outcome(WrittenJson(observation), reward, done, metadata)
 
 
 def _restored(sent: _ErrorBody) -> RequestError:

@@ -22,6 +22,7 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
     UnauthorizedError,
 )
+from openenv.core.wire.arrays import Written, from_portable
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Recovered(NamedTuple):
     session: Session
     record: JournalRecord
     last_id: int
-    last_answer: str | None
+    last_answer: Written | None
 
 
 class Recovery:
@@ -127,7 +128,7 @@ class Recovery:
         await rebuild(session, history)
 
 
-def _where_it_stood(history: History, answered: int) -> tuple[int, str | None]:
+def _where_it_stood(history: History, answered: int) -> tuple[int, Written | None]:
     """Return the id of the last request that counts, and its answer."""
     if answered > history.last_id:
         raise SessionLostError(
@@ -137,7 +138,7 @@ def _where_it_stood(history: History, answered: int) -> tuple[int, str | None]:
     if history.last_type == "fork" and answered < history.last_id:
         # The answer contained the tokens of the new sessions, which are not recorded: the client forks again.
         return history.last_id - 1, None
-    return history.last_id, history.last_answer
+    return history.last_id, None if history.last_answer is None else from_portable(history.last_answer)
 
 
 def _was_seeded(history: History) -> bool:

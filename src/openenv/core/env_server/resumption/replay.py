@@ -14,6 +14,7 @@ from openenv.core.env_server.history.entries import LOST, REFUSED, History, Hist
 from openenv.core.env_server.mcp.dialect import answer_document
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import RequestError, SessionLostError
+from openenv.core.wire.arrays import Written, byte_size, nested, portable
 from openenv.core.wire.messages import MessageType, V1Request
 from openenv.core.wire.redaction import redact, without_origin
 from openenv.core.wire.v1 import encode_error_v1
@@ -77,7 +78,7 @@ def refuse_unrepeatable(requests: Sequence[HistoryEntry]) -> None:
             )
 
 
-async def _answered(session: Session, request: V1Request) -> tuple[str, bool]:
+async def _answered(session: Session, request: V1Request) -> tuple[Written, bool]:
     """Carry out a request. Return the answer's data or the error message, and whether it is an error."""
     try:
         if request.type == MessageType.MCP:
@@ -87,22 +88,30 @@ async def _answered(session: Session, request: V1Request) -> tuple[str, bool]:
         return encode_error_v1(error, request.id, request.session).text, True
 
 
-def _compare(recorded: HistoryEntry, again: str, failed: bool) -> None:
+def _compare(recorded: HistoryEntry, answer: Written, failed: bool) -> None:
     request, before, failed_before = recorded
-    if before == (again if isinstance(before, str) else hash(again)):
+    if before == (portable(answer) if isinstance(before, str) else hash(answer)):
         return
     where = f"request {request.id} ({request.type})"
     if isinstance(before, int):
         raise SessionLostError(f"{where} was answered otherwise when it was repeated.", "different")
+    if before == nested(answer):  # recorded by a version that wrote arrays as nested lists
+        return
+    again = portable(answer)
     if failed_before and failed and _without_debug(before) == _without_debug(again):
         return
     error = _error(before) if failed_before else {}
-    if error.get("code") == "TOO_LARGE" and not failed and error.get("size") == len(again.encode()):
+    if error.get("code") == "TOO_LARGE" and not failed and error.get("size") in _sizes(answer):
         return  # the answer was too long for the client
     old, new = _difference(before, again)
     raise SessionLostError(
         f"{where} was answered otherwise when it was repeated: {old} before, {new} now.", "different"
     )
+
+
+def _sizes(answer: Written) -> tuple[int, int]:
+    """Return the lengths in bytes of an answer as it is sent with its arrays, and without."""
+    return byte_size(answer), byte_size(nested(answer))
 
 
 def _timed_out(recorded: HistoryEntry) -> bool:

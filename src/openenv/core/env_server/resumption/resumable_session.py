@@ -24,8 +24,9 @@ from openenv.core.exceptions import (
     ServerFailedError,
     SessionNotFoundError,
 )
+from openenv.core.wire.arrays import WRITTEN, Written, byte_size, nested
 from openenv.core.wire.messages import Answer, MessageType, Refusal, V1Request
-from openenv.core.wire.v1 import encode_answer, encode_error_v1
+from openenv.core.wire.v1 import encode_error_v1, encode_written
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,11 @@ class SessionConnection(Protocol):
 
     Attributes:
         client: Address of the client, as in ``access.peer.peer_address``; ``None`` for a client without a limit.
+        takes_arrays: Whether the client reads binary frames, which have arrays beside JSON.
     """
 
     client: str | None
+    takes_arrays: bool
 
     def begin(self, message: Message) -> "PendingRequest":
         """Count a message of the frame that is being processed as under way."""
@@ -115,6 +118,7 @@ class ResumableSession:
         record: As above.
         last_id: As above.
         last_answer: As above.
+        takes_arrays: Whether the client reads binary frames, which have arrays beside JSON.
     """
 
     __slots__ = (
@@ -134,6 +138,7 @@ class ResumableSession:
         "longest_answer",
         "record",
         "session",
+        "takes_arrays",
         "token",
     )
 
@@ -158,6 +163,7 @@ class ResumableSession:
         self.connection: SessionConnection | None = None
         self.last_id = last_id
         self.last_answer = last_answer
+        self.takes_arrays = False
         self._sessions = sessions
         self._fork = fork
         self._on_close = on_close
@@ -218,11 +224,13 @@ class ResumableSession:
         """
         self._leave_connection(connection)
         self.longest_answer = longest_answer
+        self._set_arrays(connection.takes_arrays)
         self.session.resume()
 
     def join(self, connection: SessionConnection) -> None:
         """Attach the session's first connection."""
         self.connection = connection
+        self._set_arrays(connection.takes_arrays)
 
     def detach(self, expire: Callable[["ResumableSession"], None], delay_s: float) -> None:
         """Detach the session from its connection, and keep it for the client.
@@ -272,6 +280,12 @@ class ResumableSession:
         else:
             self._checkpoint_wanted = True
 
+    def _set_arrays(self, takes_arrays: bool) -> None:
+        """Set whether the client reads binary frames, which may differ on another connection."""
+        self.takes_arrays = takes_arrays
+        if self.last_answer is not None and not takes_arrays:
+            self.last_answer = self.last_answer._replace(text=nested(self.last_answer.text))
+
     def _leave_connection(self, new: SessionConnection | None) -> None:
         for pending in self._queue:
             pending.end(None)
@@ -299,19 +313,19 @@ class ResumableSession:
                 data = self.session.handle(message.type, message.data, message.action)
             else:
                 data = self._start(message)
-            if isinstance(data, str):
+            if isinstance(data, WRITTEN):
                 return self._complete(message, data_sent, data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
             return self._fail(message, data_sent, error)
         return self._finish(message, data_sent, data)
 
-    async def _finish(self, request: V1Request, data_sent: KeptData, data: Coroutine[Any, Any, str]) -> Answer:
+    async def _finish(self, request: V1Request, data_sent: KeptData, data: Coroutine[Any, Any, Written]) -> Answer:
         try:
             return self._complete(request, data_sent, await data)
         except Exception as error:  # noqa: BLE001  # the client waits for an answer
             return self._fail(request, data_sent, error)
 
-    def _start(self, request: V1Request) -> Started[str]:
+    def _start(self, request: V1Request) -> Started[Written]:
         """Carry out a request that is neither a step nor a reset."""
         kind = request.type
         if self.session.closed:  # not checked by every mcp message
@@ -328,13 +342,14 @@ class ResumableSession:
     async def _forked(self, count: int) -> str:
         return await self._fork(self, count)
 
-    def _complete(self, request: V1Request, data_sent: KeptData, data: str) -> Answer:
+    def _complete(self, request: V1Request, data_sent: KeptData, data: Written) -> Answer:
         kind, limit = request.type, self.longest_answer
-        if limit is not None and len(data) * 4 > limit and kind not in _OF_ANY_LENGTH:
-            size = len(data.encode())
+        sent = data if isinstance(data, str) or self.takes_arrays else data.nested()
+        if limit is not None and len(sent) * 4 > limit and kind not in _OF_ANY_LENGTH:
+            size = byte_size(sent)
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
-        self.last_answer = answer = Answer._make((ANSWER_TYPES[kind], data, request.id, request.session))
+        self.last_answer = answer = Answer._make((ANSWER_TYPES[kind], sent, request.id, request.session))
         self.record.note(request, data_sent, "" if kind == _FORK else data)  # records must not contain tokens
         return answer
 
@@ -381,7 +396,7 @@ class ResumableSession:
         )
         return self._error(error, request.id, request.session)
 
-    def _note_refusal(self, request_id: int, answer: str) -> None:
+    def _note_refusal(self, request_id: int, answer: Written) -> None:
         self.record.note(V1Request(REFUSED, {}, request_id, self.session.id), {}, answer, failed=True)
 
     def _error(self, error: RequestError, request_id: int | None, session_id: str | None) -> Answer:
@@ -445,7 +460,7 @@ class ResumableSession:
             return
         try:
             checkpoint = await self.session.checkpoint()
-            answer = None if self.last_answer is None else encode_answer(self.last_answer)
+            answer = None if self.last_answer is None else encode_written(self.last_answer)
             self.record.keep_checkpoint(checkpoint, self.last_id, answer)
         except (EnvironmentProcessEndedError, ResetNeededError):  # nothing to snapshot before the next reset
             return

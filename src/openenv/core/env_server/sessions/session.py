@@ -33,7 +33,8 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.actions import decode_action, takes_tool_actions
-from openenv.core.wire.answers import outcome_json, picture_json, state_json
+from openenv.core.wire.answers import picture_json, state_json, written_outcome
+from openenv.core.wire.arrays import ArrayWriter, Written
 from openenv.core.wire.errors import validated
 from openenv.core.wire.mcp_types import ListToolsAction
 from openenv.core.wire.messages import MessageType
@@ -142,6 +143,7 @@ class Session:
         is_lenient = is_temporary or transport not in (Transport.V1, Transport.MCP)
         self.checks = ArgumentChecks(runner, self.name, limits.reset_timeout_s, is_lenient=is_lenient)
         self._timed_steps = INLINE_STEPS_TIMED if runner.inline else 1
+        self._arrays = ArrayWriter() if transport is Transport.V1 else None
         self._record: Record | None = None
         self._end_listener: Callable[[Ending], None] | None = None
         self._turn = asyncio.Lock()
@@ -197,7 +199,7 @@ class Session:
             return 0.0
         return time.monotonic() - self.last_activity
 
-    def handle(self, kind: str, data: dict[str, Any], action: BaseModel | None = None) -> Started[str]:
+    def handle(self, kind: str, data: dict[str, Any], action: BaseModel | None = None) -> Started[Written]:
         """Carry out a request of the legacy wire or of v1.
 
         Args:
@@ -206,8 +208,8 @@ class Session:
             action: The action of a step, if it was validated before.
 
         Returns:
-            The answer's ``data`` as JSON, or, if the request has to wait for its turn or for the environment, a
-            coroutine that returns it.
+            The answer's ``data`` as JSON, on v1 with its arrays beside it; or, if the request has to wait for its turn
+            or for the environment, a coroutine that returns it.
 
         Raises:
             RequestError: The request was refused, or the environment failed; also raised by the coroutine.
@@ -220,7 +222,7 @@ class Session:
         try:
             outcome = self._start_step(fields) if kind == _STEP else self._start_reset(data)
             if isinstance(outcome, Outcome):
-                return outcome_json(outcome)
+                return written_outcome(outcome, self._arrays)
         except RequestError as error:
             self._show_origin(error)
             raise
@@ -506,32 +508,33 @@ class Session:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
 
-    async def _handle_in_turn(self, kind: str, data: Any) -> str:
+    async def _handle_in_turn(self, kind: str, data: Any) -> Written:
         with self.request_errors(kind):
             if kind == _STEP:
-                return outcome_json(await self.step(data))
+                return written_outcome(await self.step(data), self._arrays)
             if kind == _RESET:
-                return outcome_json(await self.reset(data))
+                return written_outcome(await self.reset(data), self._arrays)
             if kind == _STATE:
                 return state_json(await self.state())
             return picture_json(await self.render())
 
-    async def _step_in_turn(self, data: dict[str, Any] | BaseModel) -> str:
+    async def _step_in_turn(self, data: dict[str, Any] | BaseModel) -> Written:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
         try:
             async with self._turn:
                 outcome = self._start_step(data)
-                return outcome_json(outcome if isinstance(outcome, Outcome) else await outcome)
+                done = outcome if isinstance(outcome, Outcome) else await outcome
+                return written_outcome(done, self._arrays)
         except RequestError as error:
             self._show_origin(error)
             raise
         except Exception as error:
             raise self._unexpected(error, "step") from error
 
-    async def _finish_in_turn(self, kind: str, outcome: Coroutine[Any, Any, Outcome]) -> str:
+    async def _finish_in_turn(self, kind: str, outcome: Coroutine[Any, Any, Outcome]) -> Written:
         with self.request_errors(kind):
             async with self._turn:
-                return outcome_json(await outcome)
+                return written_outcome(await outcome, self._arrays)
 
     def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
         log_fields = {"session": self.name}

@@ -118,8 +118,8 @@ class Wire(Protocol[MessageT, AnswerT]):
         """
         ...
 
-    def frames(self, answers: list[AnswerT]) -> Iterable[str]:
-        """Return the frames for some answers."""
+    def frames(self, answers: list[AnswerT]) -> Iterable[str | bytes]:
+        """Return the frames for some answers: the text of a text frame, the bytes of a binary frame."""
         ...
 
     def length(self, answer: AnswerT) -> int:
@@ -406,7 +406,8 @@ class Connection(Generic[MessageT, AnswerT]):
                     metrics.frames_out += 1
                     metrics.characters_out += len(frame)
                     try:
-                        await self._send({"type": "websocket.send", "text": frame})
+                        kind = "text" if isinstance(frame, str) else "bytes"
+                        await self._send({"type": "websocket.send", kind: frame})
                     except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn has closed the socket itself
                         logger.debug("a client went while it was being answered: %s", error)
                         self._end(None)

@@ -18,7 +18,7 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.websocket.connection import SOCKET_LOST, Connection, ReadAhead, Wire
 from openenv.core.env_server.websocket.legacy import LegacyWire
 from openenv.core.env_server.websocket.v1 import V1Wire
-from openenv.core.wire.names import COLUMNS, FEATURES_HEADER, V1, WORKERS_HEADER, features_in
+from openenv.core.wire.names import ARRAYS, COLUMNS, FEATURES_HEADER, V1, WORKERS_HEADER, features_in
 from openenv.core.wire.types import ServerMode
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class SocketTransport:
     def _headers(self, subprotocol: str | None) -> list[tuple[bytes, bytes]]:
         count = self._sessions.worker_count
         headers = [(WORKERS_HEADER.lower().encode(), str(count).encode())] if count > 1 else []
-        return [*headers, (_FEATURES_HEADER, COLUMNS.encode())] if subprotocol == V1 else headers
+        return [*headers, (_FEATURES_HEADER, f"{COLUMNS}, {ARRAYS}".encode())] if subprotocol == V1 else headers
 
 
 class WebSocketTransport(SocketTransport):
@@ -90,8 +90,15 @@ class WebSocketTransport(SocketTransport):
         session_id = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [None])[0]
         client, rate = peer_address(scope), self._rate()
         if V1 in scope["subprotocols"] and session_id is None:
-            columns = COLUMNS in _features_of(scope)
-            v1 = V1Wire(self._registry, client, rate, for_agents_only=self._for_agents_only, columns=columns)
+            features = _features_of(scope)
+            v1 = V1Wire(
+                self._registry,
+                client,
+                rate,
+                for_agents_only=self._for_agents_only,
+                columns=COLUMNS in features,
+                takes_arrays=ARRAYS in features,
+            )
             await self._serve(v1, scope, receive, send, V1)
         else:
             legacy = LegacyWire(self._sessions, client, rate, session_id, for_agents_only=self._for_agents_only)

@@ -13,6 +13,7 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import ANSWER_TYPES, Session
 from openenv.core.env_server.websocket.connection import GOODBYES, INTERNAL_ERROR, Connection, Frame
 from openenv.core.exceptions import ProductionModeError, RequestError, ServerFailedError
+from openenv.core.wire.arrays import WRITTEN, Written, nested
 from openenv.core.wire.legacy import decode, encode, encode_error
 from openenv.core.wire.messages import MessageType, Request
 
@@ -37,7 +38,6 @@ class SingleSessionWire(Generic[RequestT]):
     """
 
     commits: bool = False
-    frames = staticmethod(iter)  # an answer is a frame
     opens_as: Transport
     """Transport under which the session is counted."""
 
@@ -98,6 +98,10 @@ class SingleSessionWire(Generic[RequestT]):
 
     async def commit(self, answers: list[str]) -> list[str]:
         """See ``Wire``."""
+        return answers
+
+    def frames(self, answers: list[str]) -> Iterable[str]:
+        """See ``Wire``. An answer is a frame."""
         return answers
 
     def close(self, code: int | None) -> None:
@@ -228,11 +232,13 @@ class LegacyWire(SingleSessionWire[Request]):
         if self._for_agents_only and kind != _MCP:
             raise ProductionModeError(kind)
         answer = answer_document(self._session, data) if kind == _MCP else self._session.handle(kind, data)
-        return encode(ANSWER_TYPES[kind], answer) if isinstance(answer, str) else _encoded(kind, answer)
+        if not isinstance(answer, WRITTEN):
+            return _encoded(kind, answer)
+        return encode(ANSWER_TYPES[kind], nested(answer))
 
     def _error_frame(self, error: RequestError) -> str:
         return encode_error(error)
 
 
-async def _encoded(kind: str, answer: Coroutine[Any, Any, str]) -> str:
-    return encode(ANSWER_TYPES[kind], await answer)
+async def _encoded(kind: str, answer: Coroutine[Any, Any, Written]) -> str:
+    return encode(ANSWER_TYPES[kind], nested(await answer))

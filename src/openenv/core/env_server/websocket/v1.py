@@ -42,9 +42,11 @@ class V1Wire:
         rate: Rate limit on messages; ``None`` for no limit.
         for_agents_only: Whether sessions accept only messages of type ``mcp``, for production mode.
         columns: Whether the client reads answers for several sessions in one message.
+        takes_arrays: Whether the client reads binary frames, which have arrays beside JSON.
 
     Attributes:
         client: As above.
+        takes_arrays: As above.
         commits: Whether answers are recorded in a journal before they are sent.
     """
 
@@ -56,8 +58,10 @@ class V1Wire:
         *,
         for_agents_only: bool = False,
         columns: bool = False,
+        takes_arrays: bool = False,
     ) -> None:
         self.client: str | None = client
+        self.takes_arrays = takes_arrays
         self.commits = registry.journal is not None
         self._for_agents_only = for_agents_only
         self._writes_columns = columns
@@ -80,9 +84,9 @@ class V1Wire:
         """See ``Wire``."""
         return decode_v1(frame, max_bytes, self._registry.actions)
 
-    def frames(self, answers: list[Answer]) -> Iterable[str]:
+    def frames(self, answers: list[Answer]) -> Iterable[str | bytes]:
         """See ``Wire``."""
-        return frames_v1(answers, columns=self._writes_columns)
+        return frames_v1(answers, columns=self._writes_columns, arrays=self.takes_arrays)
 
     def length(self, answer: Answer) -> int:
         """See ``Wire``."""
