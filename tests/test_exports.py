@@ -21,8 +21,9 @@ PROMISED = {
     "ToolResult client_for create_app make rng serve tool",
     "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient MCPClientBase MCPToolClient "
     "Observation State SyncEnvClient",
+    "openenv.auto.auto_action": "AutoAction",
     "openenv.core.client_types": "StepResult",
-    "openenv.core.env_client": "EnvClient",
+    "openenv.core.env_client": "ActT EnvClient ObsT StateT",
     "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "
     "Environment EnvironmentFactoryError GetTaskRangeRequest GetTaskRequest ListTasksRequest NumTasksRequest "
     "HTTPEnvServer HealthResponse HealthStatus Message ModelTokenizer "
@@ -32,7 +33,7 @@ PROMISED = {
     "WSStepMessage create_app create_fastapi_app create_web_interface_app deserialize_action serialize_observation "
     "serve server_main CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode JsonRpcRequest JsonRpcResponse "
     "ListToolsAction ListToolsObservation MCPEnvironment McpMethod RESERVED_TOOL_NAMES Tool ToolError ToolErrorType "
-    "WSMCPMessage WSMCPResponse",
+    "WSMCPMessage WSMCPResponse GetEndpointConfig deserialize_action_with_preprocessing",
     "openenv.core.env_server.base_transforms": "CompositeTransform NullTransform",
     "openenv.core.env_server.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
     "SessionCapacityError SessionCreationError SessionNotFoundError",
@@ -42,15 +43,20 @@ PROMISED = {
     "openenv.core.env_server.mcp_environment": "MCPEnvironment MCP_TOOL_CALL_TIMEOUT get_server_tools",
     "openenv.core.env_server.mcp_types": "CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode "
     "JsonRpcRequest JsonRpcResponse ListToolsAction ListToolsObservation McpMethod RESERVED_TOOL_NAMES Tool ToolError "
-    "ToolErrorType",
-    "openenv.core.env_server.serialization": "deserialize_action serialize_observation",
+    "ToolErrorType WSMCPMessage WSMCPResponse",
+    "openenv.core.env_server.route_config": "GetEndpointConfig register_get_endpoints",
+    "openenv.core.env_server.serialization": "deserialize_action deserialize_action_with_preprocessing "
+    "serialize_observation",
     "openenv.core.env_server.types": "Action CodeExecResult ConcurrencyConfig EnvironmentMetadata HealthResponse "
     "Observation ResetRequest ResetResponse Scalar SchemaResponse ServerMode State StepRequest StepResponse",
-    "openenv.core.env_server.web_interface": "create_web_interface_app",
+    "openenv.core.env_server.web_interface": "create_web_interface_app load_environment_metadata",
     "openenv.core.generic_client": "GenericAction GenericEnvClient",
     "openenv.core.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient",
     "openenv.core.sync_client": "SyncEnvClient",
     "openenv.core.utils": "convert_to_ws_url hf_space_subdomain run_async_safely",
+    "openenv.core.containers.runtime.providers": "ContainerProvider LocalDockerProvider RuntimeProvider UVProvider",
+    "openenv.core.containers.runtime.uv_provider": "UVProvider",
+    "openenv.providers": "LocalDockerProvider LocalProcessProvider UVProvider",
     "openenv.core.containers.runtime": "ContainerProvider LocalProcessProvider Resources RuntimeProvider UVProvider",
 }
 

@@ -40,6 +40,7 @@ class ChainEnvironment(Environment[Move, Position, State]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
     BLOCKING = False
     calls: ClassVar[Counter[str]] = Counter()
 

@@ -30,6 +30,7 @@ class NotesEnvironment(Environment[Any, Page, Any]):
     """Keeps notes; its tools do everything that a tool may."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self, gate: Gate | None = None) -> None:
         self.gate = gate or Gate()

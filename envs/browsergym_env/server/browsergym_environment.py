@@ -51,6 +51,7 @@ class BrowserGymEnvironment(Environment[BrowserGymAction, BrowserGymObservation,
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()

@@ -54,6 +54,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__()

@@ -29,6 +29,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 16
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, how: Settings | None = None) -> None:
         super().__init__(transform=coding_transform())

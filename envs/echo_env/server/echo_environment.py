@@ -21,7 +21,6 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
     BLOCKING: ClassVar[bool] = False
-    REQUIRES_RESET: ClassVar[bool] = False  # programs are about that speak to it at once
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,6 +26,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, settings: Settings | None = None) -> None:
         super().__init__()

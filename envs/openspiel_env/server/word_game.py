@@ -23,6 +23,7 @@ class WordGame(Environment[WordT, ShownT, OpenSpielState], Generic[WordT, ShownT
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 256  # a training batch has a session for each of its rollouts
     BLOCKING: ClassVar[bool] = False
+    REQUIRES_RESET: ClassVar[bool] = True
 
     GAME: ClassVar[str]
     """OpenSpiel's short name of the game, which is for one player."""

@@ -32,6 +32,7 @@ class ReasoningGymEnvironment(Environment[AnswerAction, ReasoningObservation, Re
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(
         self, dataset: str | None = None, config: Mapping[str, Any] | None = None, sandbox: str | None = None

@@ -59,6 +59,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 64
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None) -> None:
         super().__init__()

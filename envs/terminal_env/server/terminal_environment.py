@@ -58,6 +58,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 32
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
         super().__init__()

@@ -23,6 +23,7 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 8
     BLOCKING: ClassVar[bool] = False
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

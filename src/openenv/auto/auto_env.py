@@ -168,7 +168,15 @@ class AutoAction:
         """
         return GenericAction if skip_install else _find_or_install(name).action_class()
 
-    from_hub = from_env
+    @classmethod
+    def from_hub(cls, env_name: str, skip_install: bool = False) -> type[BaseModel] | type[GenericAction]:
+        """Return an environment's class of actions: ``from_env`` under its other name.
+
+        Args:
+            env_name: As ``name`` of ``from_env``.
+            skip_install: As there.
+        """
+        return cls.from_env(env_name, skip_install)
 
     @classmethod
     def get_action_info(cls, name: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""Public import path of ``openenv.core.client.client``."""
+"""Public import path of ``EnvClient``; it lives in ``openenv.core.client.client``."""
 
 from openenv.core.client.client import EnvClient
+from openenv.core.client.results import ActT, ObsT, StateT
 
-__all__ = ["EnvClient"]
+__all__ = ["ActT", "EnvClient", "ObsT", "StateT"]

@@ -31,6 +31,7 @@ class Place(Observation):
 
 class Walk(Environment[Move, Place, State]):
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def reset(self, seed: int | None = None) -> Place:
         self.place = seed or 0
@@ -51,6 +52,7 @@ class Box(Environment[CallToolAction, CallToolObservation, State]):
     """A box that is opened by its number."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def reset(self, seed: int | None = None) -> Observation:
         self.number = seed or 0

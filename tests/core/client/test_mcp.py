@@ -42,6 +42,7 @@ class ShopEnvironment(Environment):
     """Sells what is on the task's list."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()

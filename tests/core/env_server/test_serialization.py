@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.environments.common import Add, PlainTotal, Shown, Total
 
-from openenv.core.env_server.serialization import deserialize_action, serialize_observation
+from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.env_server.serialization import (
+    deserialize_action,
+    deserialize_action_with_preprocessing,
+    serialize_observation,
+)
+from openenv.core.env_server.types import Action
 from openenv.core.exceptions import EnvironmentFailedError
 
 
@@ -53,3 +59,29 @@ def test_deserialize_action() -> None:
 def test_fields_that_do_not_fit(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         deserialize_action(data, Add)
+
+
+class Typed(Action):
+    """Action with a number, as a form of the web sends it."""
+
+    action_id: int
+
+
+class TestFormFields:
+    def test_arguments_of_a_tool_call_are_read_as_json(self) -> None:
+        fields = {"type": "call_tool", "tool_name": "add", "arguments": '{"a": 1}'}
+        assert deserialize_action_with_preprocessing(fields, CallToolAction) == CallToolAction(
+            tool_name="add", arguments={"a": 1}
+        )
+
+    def test_an_empty_field_of_arguments_is_no_arguments(self) -> None:
+        fields = {"type": "call_tool", "tool_name": "add", "arguments": ""}
+        assert deserialize_action_with_preprocessing(fields, Action) == CallToolAction(tool_name="add")
+
+    def test_an_action_id_becomes_a_number(self) -> None:
+        assert deserialize_action_with_preprocessing({"action_id": "3"}, Typed) == Typed(action_id=3)
+
+    @pytest.mark.parametrize("text", ["", "left", "1.5", "[1]"])
+    def test_other_text_is_refused_by_the_class(self, text: str) -> None:
+        with pytest.raises(ValidationError):
+            deserialize_action_with_preprocessing({"action_id": text}, Typed)

@@ -55,6 +55,7 @@ class CounterEnvironment(Environment[Add, Total, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         self._counter = Counter()
@@ -80,6 +81,7 @@ class AsyncCounterEnvironment(Environment[Add, Total, State]):
     """Counts in coroutines."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,6 +249,7 @@ class MischievousEnvironment(Environment[Do, Shown, State]):
     """Does in ``step`` whatever its table says, in the place that its class says."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self, table: dict[str, Mischief]) -> None:
         self._table = table

@@ -30,6 +30,7 @@ class WalkEnvironment(Environment[Move, Place, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +134,7 @@ class DriveEnvironment(Environment[Drive, Driven, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def reset(self) -> Driven:
         return STANDING
@@ -157,6 +159,7 @@ class FreeEnvironment(Environment[Move, Free, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -164,6 +164,7 @@ class Isolated(Environment[Do, Shown, State]):
     """Does in ``step`` what the table says, in a thread."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
     made_in: ClassVar[list[int]] = []
 
     def __init__(self, note: str = "") -> None:

@@ -23,6 +23,7 @@ class RiddleEnvironment(Environment):
     """Has to be told the word that its task holds."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()

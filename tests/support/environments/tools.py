@@ -14,6 +14,7 @@ class Notes(Environment):
     """Plain tools, and no step or state of its own."""
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def reset(self, seed: int | None = None, shared: bool = False) -> Observation:
         """Start an episode.
@@ -86,6 +87,7 @@ class Site(Environment):
     """Async tools beside a plain one, an async reset, and progress."""
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     async def reset(self, seed: int | None = None) -> Observation:
         """Start at home."""
@@ -162,6 +164,7 @@ class Word(Environment[AnyAction, Shown, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     BLOCKING: ClassVar[bool] = False
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def reset(self, seed: int | None = None) -> Shown:
         """Start."""

@@ -37,6 +37,7 @@ class StairsEnvironment(Environment[Climb, Stairs, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +88,7 @@ class ButtonsEnvironment(Environment):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def reset(self, seed: int | None = None) -> Colour:
         """Name a button."""

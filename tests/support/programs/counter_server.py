@@ -27,6 +27,7 @@ class SlowCounterEnvironment(Environment[Add, Total, State]):
     """Counts; adding 9 takes a minute."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         self._total = 0

@@ -27,6 +27,7 @@ class ClosingEnvironment(Environment[Do, Shown, State]):
     """Shows its process, or hangs in C."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def reset(self) -> Shown:
         return Shown(value=[os.getpid(), os.getppid()])

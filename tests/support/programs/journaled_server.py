@@ -35,6 +35,7 @@ class Walk(Environment[Stride, Place, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,6 +27,7 @@ class Total(Observation):
 class LoggedEnvironment(Environment[Add, Total, State]):
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         self._total = 0

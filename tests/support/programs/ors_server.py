@@ -34,6 +34,8 @@ class Told(BaseModel):
 class RiddleEnvironment(Environment):
     """Has to be told the word that its task holds."""
 
+    REQUIRES_RESET = True
+
     @classmethod
     def name(cls) -> str:
         return "riddle"

@@ -33,6 +33,7 @@ class WorkerEnvironment(Environment[Do, Total, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS = True
     BLOCKING = False
+    REQUIRES_RESET = True
 
     def __init__(self) -> None:
         self._total = 0

@@ -260,6 +260,7 @@ class ViewEnvironment(Environment[Look, View, State]):
     """Shows a picture each time."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
     BLOCKING = False
 
     def __init__(self) -> None:

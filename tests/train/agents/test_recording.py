@@ -107,6 +107,7 @@ class Workshop(Environment[CallToolAction, CallToolObservation, State]):
     """Two tools: one adds, the other fails."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
 
     def reset(self, seed: int | None = None) -> Observation:
         return Observation()

@@ -39,6 +39,7 @@ class MixedEnvironment(Environment[GuessAction | Hint, Observation, State]):
     """Two kinds of actions beside a tool, whose name is that of an action."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_RESET = True
     BLOCKING = False
 
     def reset(self, seed: int | None = None) -> Observation:

@@ -26,6 +26,7 @@ class CatchEnvironment(Environment[CatchAction, CatchObservation, State]):
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     DEFAULT_MAX_SESSIONS: ClassVar[int] = 256  # a training batch has a session for each of its rollouts
     BLOCKING: ClassVar[bool] = False
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -35,6 +35,7 @@ class GymnasiumEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     id: ClassVar[str]
     """Gymnasium's id."""

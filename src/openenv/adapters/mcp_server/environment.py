@@ -92,6 +92,7 @@ class McpServerEnvironment(TaskListing, Environment[CallToolAction, McpServerObs
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     OFFERS_TOOLS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -84,6 +84,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
     OFFERS_TOOLS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(
         self,

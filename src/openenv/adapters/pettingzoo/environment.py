@@ -36,6 +36,7 @@ class PettingZooEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT])
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     id: ClassVar[str]
     """PettingZoo's id."""

@@ -39,6 +39,7 @@ class ReasoningEnvironment(TaskListing, Environment[AnswerAction, ReasoningObser
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, dataset: str, arguments: Mapping[str, Any] | None = None) -> None:
         super().__init__()

@@ -65,6 +65,7 @@ class SkyRLEnvironment(TaskListing, Environment[ReplyAction, ConversationObserva
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(
         self,

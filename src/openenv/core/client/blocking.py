@@ -134,9 +134,13 @@ def wait_for(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return background_loop().run(result) if iscoroutine(result) else result
 
 
-def run_async_safely(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Run a coroutine and wait for its result, whether or not this thread runs an event loop."""
-    return background_loop().run(coroutine)
+def run_async_safely(coro: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine and wait for its result, whether or not this thread runs an event loop.
+
+    Args:
+        coro: The coroutine.
+    """
+    return background_loop().run(coro)
 
 
 async def start_in_thread(start: Callable[[], ResultT], stop: Callable[[], None]) -> ResultT:

@@ -181,6 +181,15 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         """Address of the server; ``None`` until a provider has started it."""
         return self._base_url
 
+    # Clients of the public project read the next two where they open a socket of their own.
+    @property
+    def _ws_url(self) -> str | None:
+        return None if self._base_url is None else f"{convert_to_ws_url(self._base_url)}/ws"
+
+    @property
+    def _connect_timeout(self) -> float:
+        return self._connect_timeout_s
+
     @property
     def session_id(self) -> str | None:
         """Id of the session that is open, as the server's logs and traces have it.

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from openenv.core.env_server.interfaces import TaskProvider as TaskProvider
     from openenv.core.env_server.interfaces import Transform as Transform
     from openenv.core.env_server.mcp_environment import MCPEnvironment as MCPEnvironment
+    from openenv.core.env_server.route_config import GetEndpointConfig as GetEndpointConfig
     from openenv.core.env_server.serialization import deserialize_action as deserialize_action
+    from openenv.core.env_server.serialization import (
+        deserialize_action_with_preprocessing as deserialize_action_with_preprocessing,
+    )
     from openenv.core.env_server.serialization import serialize_observation as serialize_observation
     from openenv.core.env_server.tools import ToolResult as ToolResult
     from openenv.core.env_server.tools import tool as tool
@@ -91,7 +95,12 @@ else:
             ),
             f"{_PACKAGE}.interfaces": ("Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"),
             f"{_PACKAGE}.base_transforms": ("CompositeTransform", "NullTransform"),
-            f"{_PACKAGE}.serialization": ("deserialize_action", "serialize_observation"),
+            f"{_PACKAGE}.route_config": ("GetEndpointConfig",),
+            f"{_PACKAGE}.serialization": (
+                "deserialize_action",
+                "deserialize_action_with_preprocessing",
+                "serialize_observation",
+            ),
             f"{_PACKAGE}.mcp_environment": ("MCPEnvironment",),
             f"{_PACKAGE}.mcp_types": (
                 "CallToolAction",

@@ -154,6 +154,7 @@ class HTTPEnvServer:
         self._access = AccessPolicy.of(config)
         self._telemetry = _load_telemetry() if config.telemetry else None
         observer = self._telemetry.Tracing(self.env_name) if self._telemetry else None
+        self._env_factory = factory.make  # environments of the public project call it to build routes of their own
         self._sessions = SessionManager(factory, types, config, config.environments_per_process, observer=observer)
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)

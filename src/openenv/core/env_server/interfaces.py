@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
-from typing import Any, ClassVar, Generic, Protocol, TypedDict, cast
+from typing import Any, ClassVar, Generic, Protocol, cast
+
+from typing_extensions import TypedDict  # typing's own can't be a pydantic field before Python 3.12
 
 from openenv.core.env_server.tools import equip, required_without_tools
 from openenv.core.environment_types import ActT, ObsT, StateT, TypedEnvironment
@@ -71,8 +73,9 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
     BLOCKING: ClassVar[bool] = True
     """Whether calls may take longer than some microseconds. ``False`` runs them on the event loop, which is fastest."""
 
-    REQUIRES_RESET: ClassVar[bool] = True
-    """Whether a session answers a step before the first reset, or after ``done``, with an error."""
+    REQUIRES_RESET: ClassVar[bool] = False
+    """Whether a session answers a step before the first reset, or after ``done``, with an error. By default the step
+    reaches the environment, as environments written for the public package expect; a new environment sets ``True``."""
 
     OFFERS_TOOLS: ClassVar[bool] = False
     """Whether ``step`` takes ``ListToolsAction`` and ``CallToolAction``; a class with tools has it set."""

@@ -43,6 +43,9 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 MCP_TOOL_CALL_TIMEOUT = 30.0
 """Default timeout of a tool, in seconds, for a step without a timeout."""
 
+VALID_MODES = frozenset(mode.value for mode in ServerMode)
+"""Modes that a tool can be limited to."""
+
 _TIMED_OUT = 408  # code of the timeout error of MCP's client library
 
 
@@ -150,7 +153,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         Raises:
             ConfigurationError: The mode is unknown; raised by the decorator, the name is reserved.
         """
-        if mode is not None and mode not in set(ServerMode):
+        if mode is not None and mode not in VALID_MODES:
             raise ConfigurationError(f"Expected simulation, production or None as a tool's mode, got {mode!r}.")
 
         def register(function: FunctionT) -> FunctionT:

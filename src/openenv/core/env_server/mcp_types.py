@@ -20,6 +20,7 @@ from openenv.core.wire.mcp_types import (
     ToolErrorType,
     tool_observation_class,
 )
+from openenv.core.wire.messages import WSMCPMessage, WSMCPResponse
 
 __all__ = [
     "LONGEST_TOOL_NAME",
@@ -38,6 +39,8 @@ __all__ = [
     "Tool",
     "ToolError",
     "ToolErrorType",
+    "WSMCPMessage",
+    "WSMCPResponse",
     "names_tool_action",
     "takes_tool_actions",
     "tool_observation_class",

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -15,20 +17,64 @@ from openenv.core.wire.types import Action
 ActT = TypeVar("ActT", bound=BaseModel)
 
 
-def deserialize_action(data: Mapping[str, Any], action_cls: type[ActT]) -> ActT | Action:
+def deserialize_action(action_data: Mapping[str, Any], action_cls: type[ActT]) -> ActT | Action:
     """Make an action from its fields.
 
     Args:
-        data: The fields.
+        action_data: The fields.
         action_cls: The action's class. With ``Action``, ``ListToolsAction`` or ``CallToolAction``, fields with the
             ``type`` of one of the latter two make an action of that class.
 
     Raises:
         pydantic.ValidationError: The fields do not fit the class.
     """
-    if takes_tool_actions(action_cls) and names_tool_action(data):
-        return TOOL_ACTIONS[data["type"]].model_validate(data)
-    return action_cls.model_validate(data)
+    if takes_tool_actions(action_cls) and names_tool_action(action_data):
+        return TOOL_ACTIONS[action_data["type"]].model_validate(action_data)
+    return action_cls.model_validate(action_data)
+
+
+def deserialize_action_with_preprocessing(action_data: Mapping[str, Any], action_cls: type[ActT]) -> ActT | Action:
+    """Make an action from the fields of a form, whose values are text.
+
+    Read as JSON are the ``arguments`` of a tool call and ``tokens``, which become a tensor where torch is installed; an
+    ``action_id`` becomes a number.
+
+    Args:
+        action_data: The fields.
+        action_cls: As for ``deserialize_action``.
+
+    Raises:
+        pydantic.ValidationError: The fields do not fit the class.
+    """
+    fields = dict(action_data)
+    if fields.get("type") == "call_tool" and isinstance(fields.get("arguments"), str):
+        fields["arguments"] = _read_json(fields["arguments"] or "{}")
+    if isinstance(fields.get("tokens"), str | list):
+        fields["tokens"] = _tensor_of(_read_json(fields["tokens"]))
+    if isinstance(fields.get("action_id"), str):
+        fields["action_id"] = _read_json(fields["action_id"])
+    return deserialize_action(fields, action_cls)
+
+
+def _read_json(value: Any) -> Any:
+    """Return the value of a text in JSON; other values, and text that is no JSON, stay as they are."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _tensor_of(tokens: Any) -> Any:
+    """Return a list of token ids as a tensor; unchanged where torch is not installed, and any other value."""
+    if not isinstance(tokens, list) or find_spec("torch") is None:
+        return tokens
+    torch = import_module("torch")
+    try:
+        return torch.tensor(tokens, dtype=torch.long)
+    except (TypeError, ValueError):  # no list of numbers, which the action's class says better
+        return tokens
 
 
 def serialize_observation(observation: BaseModel) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from tests.support.servers import RunningServer, ServerProcess, Wire
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
 
 
 def refusal(answer: dict[str, Any]) -> tuple[str, str]:
@@ -125,9 +126,9 @@ class TestOrder:
             assert wire.state()["data"]["step_count"] == 1
             assert_still_usable(wire)
 
-    def test_a_class_may_allow_both(self, serve: Serve) -> None:
+    def test_both_reach_an_environment_that_does_not_require_a_reset(self, serve: Serve) -> None:
         class Lenient(CounterEnvironment):
-            REQUIRES_RESET = False
+            REQUIRES_RESET = Environment.REQUIRES_RESET
 
         with serve(Lenient).wire() as wire:
             assert wire.step(amount=10)["data"]["done"] is True

@@ -81,7 +81,7 @@ class LocalRunner:
     @property
     def requires_reset(self) -> bool:
         """Whether a step before the first reset, or after the end of an episode, is an error."""
-        return bool(getattr(type(self.environment), "REQUIRES_RESET", True))
+        return bool(getattr(type(self.environment), "REQUIRES_RESET", False))
 
     @property
     def supports_concurrent_sessions(self) -> bool:

@@ -8,7 +8,7 @@ the manifest, or from the file named by the variable ``ENV_README_PATH``.
 import inspect
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -117,10 +117,21 @@ class About:
 
     @cached_property
     def _readme(self) -> str | None:
-        named = os.environ.get(_README_VARIABLE)
-        if named:
-            return _text_of(Path(named))
-        return None if self._folder is None else _text_of(self._folder / "README.md")
+        return find_readme([] if self._folder is None else [self._folder / "README.md"])
+
+
+def find_readme(files: Iterable[Path]) -> str | None:
+    """Return a README: of the file that ``ENV_README_PATH`` names, if it is set, else of the first file that is there.
+
+    Args:
+        files: The files.
+
+    Returns:
+        The text; ``None`` where no file can be read.
+    """
+    named = os.environ.get(_README_VARIABLE)
+    texts = map(_text_of, [Path(named)] if named else files)
+    return next((text for text in texts if text is not None), None)
 
 
 def _text_of(file: Path) -> str | None:

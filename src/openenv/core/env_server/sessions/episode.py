@@ -74,8 +74,8 @@ class Episode:
         self.step_count += 1
         if outcome.reward:
             self.reward += outcome.reward
-        if outcome.done:
-            self.phase = Phase.DONE
+        # An environment without REQUIRES_RESET may go on after the end of an episode, or begin without a reset.
+        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
 
     def continue_from(self, position: Position) -> None:
         """Continue from the position of another session, whose environment was copied or restored into this one."""
