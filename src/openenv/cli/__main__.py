@@ -19,7 +19,8 @@ class Command(NamedTuple):
     """Where a command is, and the line that ``openenv --help`` shows for it.
 
     Attributes:
-        target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``.
+        target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``; or its
+            application, for a command that has commands of its own.
         summary: The line.
     """
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals."),
     "train": Command("train:train", "Train a language model: on examples, then with GRPO."),
     "top": Command("top:top", "Show what a running server is doing, live."),
+    "traces": Command("traces:app", "Look at the episodes that servers have recorded."),
     "list": Command("list:list_known", "List the environments that there are, installed or not."),
     "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
     "doctor": Command("doctor:doctor", "Say what this machine can do, and what brings what it can't."),
@@ -82,6 +84,8 @@ def load_command(name: str) -> Any:
     """Import a command and make it ready to be called."""
     module, _, attribute = COMMANDS[name].target.partition(":")
     function = getattr(import_module(f"openenv.cli.commands.{module}"), attribute)
+    if isinstance(function, typer.Typer):
+        return typer.main.get_command(function)
     single = _new_app()
     single.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(function)
     return typer.main.get_command(single)

@@ -29,10 +29,11 @@ PUBLIC = {"max_sessions", "idle_timeout_s", "mode"}
 """Settings that are parameters of their own; all others are in ``ServerSettings``."""
 WITHOUT_OPTION = {"idle_timeout_s", "max_message_size_mb", "header_timeout_s", "body_timeout_s", "token", "mode"}
 OUT_OF_BOUNDS: dict[str, Any] = {"journal": 5, "token": "two words", "allowed_hosts": ["a b"], "mode": "training"}
+OUT_OF_BOUNDS["traces"] = 5
 OUT_OF_BOUNDS |= {"allowed_origins": ["example.com"], "telemetry": "yes", "debug": 2, "auth": "off", "isolation": "all"}
 OTHERS: dict[str, Any] = {"journal": "j", "token": "t", "allowed_hosts": ("a", "b"), "mode": "production"}
 OTHERS |= {"allowed_origins": ("https://a.test", "http://b.test"), "telemetry": True, "debug": True, "auth": "none"}
-OTHERS |= {"isolation": "process"}
+OTHERS |= {"isolation": "process", "traces": "t.db", "traces_sample": 0.5}
 
 
 def test_keyword_arguments_and_settings_are_the_same() -> None:

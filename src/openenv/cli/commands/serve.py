@@ -280,6 +280,8 @@ def _set_variables(settings: dict[str, Any]) -> None:
     """Pass settings on to the process that makes the environment's application, this one or another, as variables."""
     if journal := settings.get("journal"):
         settings["journal"] = _journal_place(journal)
+    if traces := settings.get("traces"):
+        settings["traces"] = str(Path(traces).absolute())
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
         raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")

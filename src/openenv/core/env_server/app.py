@@ -28,6 +28,7 @@ from openenv.core.env_server.http.tasks import TaskRoutes
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
+from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
 from openenv.core.env_server.pages.docs import PUBLIC_PATHS, docs_routes
@@ -41,6 +42,7 @@ from openenv.core.env_server.sessions.about import About
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, ServerSettings, check_mode
 from openenv.core.env_server.tls import TLS
+from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -155,7 +157,11 @@ class HTTPEnvServer:
         self._telemetry = _load_telemetry() if config.telemetry else None
         observer = self._telemetry.Tracing(self.env_name) if self._telemetry else None
         self._env_factory = factory.make  # environments of the public project call it to build routes of their own
-        self._sessions = SessionManager(factory, types, config, config.environments_per_process, observer=observer)
+        metrics = Metrics()
+        self._recorder = TraceRecorder.of(config, self.env_name, metrics)
+        self._sessions = SessionManager(
+            factory, types, config, config.environments_per_process, metrics, observer, self._recorder
+        )
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)
         self._agents: McpEndpoint | None = None
@@ -204,23 +210,29 @@ class HTTPEnvServer:
         self._sessions.show_errors()
 
     def prepare(self) -> None:
-        """Check the server's journal before clients connect, and create it if it does not exist. Blocks.
+        """Check the server's journal and traces before clients connect, and create them if they do not exist. Blocks.
 
         Raises:
-            ConfigurationError: The journal can't be opened, is no journal, or is of another version.
+            ConfigurationError: The journal or the traces can't be opened, are something else, or of another version.
         """
         if self._journal is not None:
             self._journal.prepare()
+        if self._recorder is not None:
+            self._recorder.prepare()
 
     async def start(self) -> None:
         """Prepare for the first session, if that takes long; this package's applications call it at startup.
 
         Raises:
-            ConfigurationError: The journal can't be used, or the processes for the environments can't import them.
+            ConfigurationError: The journal or the traces can't be used, or the processes for the environments can't
+                import them.
         """
-        if self._journal is not None:
+        if self._journal is not None or self._recorder is not None:
             await asyncio.to_thread(self.prepare)
+        if self._journal is not None:
             self._journal.reopen()
+        if self._recorder is not None:
+            self._recorder.start(self.about.own.version)
         await self._sessions.start()
 
     async def close(self) -> None:
@@ -230,6 +242,8 @@ class HTTPEnvServer:
         if self._agents is not None:
             await self._agents.close()
         await self._sessions.close_all()
+        if self._recorder is not None:
+            await self._recorder.close()
 
     def get_capacity_status(self) -> ServerCapacityStatus:
         """Return the number of sessions and the limit, of all workers together."""

@@ -118,6 +118,8 @@ class Metrics:
         journal_commits: Commits of the journal.
         journal_seconds: Time spent in commits of the journal, in seconds.
         journal_failing: Whether the journal can't be written now; sessions continue without it.
+        traces_failing: Whether the traces can't be written now.
+        trace_parts_dropped: Parts of episodes' traces that were dropped, since too many could not be written.
         journal_replaced: Times that another process removed or replaced the journal, and a new one was created.
         waiting: Requests in the queue for a slot now.
         draining: Whether the server refuses new sessions because it is shutting down.
@@ -142,6 +144,8 @@ class Metrics:
         self.journal_seconds = 0.0
         self.journal_failing = False
         self.journal_replaced = 0
+        self.traces_failing = False
+        self.trace_parts_dropped = 0
         self.waiting = 0
         self.draining = False
         self._count_queued: Callable[[], int] = _none

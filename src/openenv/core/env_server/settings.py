@@ -22,7 +22,7 @@ UNSET = object()
 NO_LIMIT = "none"
 """Value of a variable that stands for the keyword argument ``None``."""
 
-Group = Literal["Sessions", "Processes", "Journal", "Access", "Logs and traces"]
+Group = Literal["Sessions", "Processes", "Journal", "Traces", "Access", "Logs and traces"]
 
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -50,6 +50,10 @@ class ServerSettings(TypedDict, total=False):
     journal: str | os.PathLike[str] | None
     journal_max_age_s: float
     journal_max_size_mb: float
+    traces: str | os.PathLike[str] | None
+    traces_max_age_s: float
+    traces_max_size_mb: float
+    traces_sample: float
     token: str | None
     auth: Literal["token", "none"] | None
     allowed_hosts: Sequence[str] | None
@@ -92,12 +96,14 @@ class Number:
         exclusive: Whether the number has to be above the bound.
         whole: Whether the number has no fraction.
         optional: Whether ``None`` and infinity stand for "no limit".
+        maximum: The upper bound.
     """
 
     minimum: float = 0
     exclusive: bool = False
     whole: bool = False
     optional: bool = False
+    maximum: float = math.inf
 
     def parse(self, text: str, variable: str) -> float | None:
         """See ``Kind``."""
@@ -115,7 +121,8 @@ class Number:
         if not isinstance(value, int if self.whole else int | float):
             raise ConfigurationError(f"Expected {name} to be {self._name}, got {value!r}.")
         is_high_enough = value > self.minimum if self.exclusive else value >= self.minimum
-        if not is_high_enough or (value == math.inf and not self.optional):  # NaN compares as too low
+        is_too_high = value > self.maximum or (value == math.inf and not self.optional)
+        if not is_high_enough or is_too_high:  # NaN compares as too low
             raise ConfigurationError(f"Expected {name} to be {self._bound}got {value}.")
         return value
 
@@ -126,6 +133,8 @@ class Number:
     @property
     def _bound(self) -> str:
         bound = f"above {self.minimum}" if self.exclusive else f"{self.minimum} or above"
+        if self.maximum != math.inf:
+            bound = f"from {self.minimum} to {self.maximum}"
         return f"{bound}, or None for no limit; " if self.optional else f"{bound}, "
 
 
@@ -343,6 +352,7 @@ _COUNT_OR_NONE = Number(1, whole=True, optional=True)
 _ABOVE_0 = Number(exclusive=True)
 _ABOVE_0_OR_NONE = Number(exclusive=True, optional=True)
 _SECONDS = Number()
+_SHARE = Number(maximum=1)
 
 
 @dataclass(frozen=True)
@@ -418,6 +428,14 @@ class ServerConfig:
         shown_default="a week",
     )
     journal_max_size_mb: float = _setting(1024.0, _ABOVE_0, "Journal", "MiB that the journal may take.")
+    traces: str | None = _setting(
+        None, Text(str), "Traces", "File in which every episode is kept, see openenv traces.", metavar="FILE"
+    )
+    traces_max_age_s: float = _setting(
+        30 * 24 * 3600.0, _ABOVE_0, "Traces", "Seconds for which the traces keep episodes.", shown_default="30 days"
+    )
+    traces_max_size_mb: float = _setting(4096.0, _ABOVE_0, "Traces", "MiB that the traces may take.")
+    traces_sample: float = _setting(1.0, _SHARE, "Traces", "Share of the episodes to keep, from 0 to 1.")
     token: str | None = _setting(
         None,
         Text(_check_token),
@@ -472,8 +490,9 @@ class ServerConfig:
         if unknown := given.keys() - SETTINGS.keys():
             raise _unknown_settings(unknown)
         values = {name: value for name, value in given.items() if SETTINGS[name].is_value(value)}
-        if values.get("journal") == "":  # as where its variable is empty
-            del values["journal"]
+        for name in ("journal", "traces"):
+            if values.get(name) == "":  # as where its variable is empty
+                del values[name]
         isolation = values.get("isolation") or os.environ.get(SETTINGS["isolation"].variable)
         if isolation != "process":
             if "sessions_per_process" in values:

@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from openenv._version import PACKAGE_FOLDER
@@ -33,6 +35,7 @@ _PATH = re.compile(
 # Callers of an environment's method are of no interest to its author.
 _OWN_CODE = f"{PACKAGE_FOLDER}{os.sep}"
 _PASSWORD_IN_URL = re.compile(r"(?<=://)[^/\s:@'\"]{0,200}:[^/\s@'\"]{1,200}@")
+_PASSWORD_IN_URL_BYTES = re.compile(_PASSWORD_IN_URL.pattern.encode())
 
 
 class HiddenCredentials(logging.Filter):
@@ -59,7 +62,22 @@ def redact(value: Any) -> Any:
         >>> redact("No such file: '/usr/share/dict/words'")
         "No such file: '.../words'"
     """
-    return _without(value, _secrets())
+    return _replaced(value, partial(_without_in_text, secret_values()))
+
+
+def without_secrets(value: Any, secrets: Sequence[str]) -> Any:
+    """Return a text, or a JSON document, without secrets and passwords in URLs; paths stay.
+
+    Args:
+        value: A text, or a JSON document of lists and dictionaries.
+        secrets: The secrets, longest first.
+    """
+    return _replaced(value, partial(_without_values, secrets))
+
+
+def holds_password(content: bytes) -> bool:
+    """Return whether a text, as UTF-8, has a URL with a password."""
+    return b"://" in content and _PASSWORD_IN_URL_BYTES.search(content) is not None
 
 
 def message_of(raised: BaseException) -> str:
@@ -125,8 +143,8 @@ def traceback_text(raised: BaseException) -> str:
         return type(raised).__name__
 
 
-def _secrets() -> list[str]:
-    """List the secret values, longest first: one may be part of another."""
+def secret_values() -> list[str]:
+    """List the secret values of this process's environment variables, longest first: one may be part of another."""
     values = {
         os.fsdecode(value)
         for name, value in os.environb.items()
@@ -135,22 +153,25 @@ def _secrets() -> list[str]:
     return sorted(values, key=len, reverse=True)
 
 
-def _without(value: Any, secrets: list[str]) -> Any:
+def _replaced(value: Any, replace: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return _without_in_text(value, secrets)
+        return replace(value)
     if isinstance(value, list):
-        return [_without(inner, secrets) for inner in value]
+        return [_replaced(inner, replace) for inner in value]
     if isinstance(value, dict):
-        return {_without(key, secrets): _without(inner, secrets) for key, inner in value.items()}
+        return {_replaced(key, replace): _replaced(inner, replace) for key, inner in value.items()}
     return value
 
 
-def _without_in_text(text: str, secrets: list[str]) -> str:
+def _without_values(secrets: Sequence[str], text: str) -> str:
     for secret in secrets:
         text = text.replace(secret, _REDACTED)
-    if "/" not in text:
-        return text
-    return _PATH.sub(_last_part, _PASSWORD_IN_URL.sub(f"{_REDACTED}@", text))
+    return _PASSWORD_IN_URL.sub(f"{_REDACTED}@", text) if "://" in text else text
+
+
+def _without_in_text(secrets: Sequence[str], text: str) -> str:
+    text = _without_values(secrets, text)
+    return _PATH.sub(_last_part, text) if "/" in text else text
 
 
 def _last_part(match: re.Match[str]) -> str:

@@ -111,7 +111,7 @@ class MemoryRecord:
     def copy_data(self, request: V1Request) -> bytes | None:
         """See ``Record``."""
         if self._overflowed and request.type != _RESET:
-            return b"{}"
+            return None  # not kept
         try:
             return to_json(request.data, inf_nan_mode="constants")
         except ValueError:

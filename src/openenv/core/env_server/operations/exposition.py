@@ -109,6 +109,7 @@ def _gauges(sessions: SessionManager, worker: str) -> Iterable[Metric]:
         "openenv_requests_queued": ("Requests queued behind another request of their session.", metrics.queued),
         "openenv_clients_waiting": ("Requests in the queue for a session slot.", metrics.waiting),
         "openenv_journal_failing": ("1 while the journal can't be written.", metrics.journal_failing),
+        "openenv_traces_failing": ("1 while the traces can't be written.", metrics.traces_failing),
         "openenv_sessions_not_recoverable": (
             "Open sessions that could not be recovered from the journal if the process ended now.",
             sum(session.recoverable is False for session in live),
@@ -147,6 +148,10 @@ def _counters(metrics: Metrics, worker: str) -> Iterable[Metric]:
             metrics.journal_replaced,
         ),
         "openenv_journal_commits": ("Commits of the journal.", metrics.journal_commits),
+        "openenv_trace_parts_dropped": (
+            "Parts of episodes' traces that were dropped, since too many could not be written.",
+            metrics.trace_parts_dropped,
+        ),
         "openenv_journal_seconds": ("Seconds spent in commits of the journal.", metrics.journal_seconds),
     }
     for name, (text, value) in total.items():

@@ -65,7 +65,10 @@ class Fork:
     async def _restored(self, count: int) -> list[Session]:
         if not self._original.can_snapshot:
             raise EnvironmentFailedError("the environment does not have them")
-        return await self._rebuilt(count, History([], await self._original.checkpoint()))
+        copies = await self._rebuilt(count, History([], await self._original.checkpoint()))
+        for copy in copies:
+            copy.continue_trace(self._original)
+        return copies
 
     async def _copied(self, count: int) -> list[Session]:
         copies: list[Session] = []
@@ -74,6 +77,7 @@ class Fork:
                 copy = await self._sessions.open(client=self._original.client, original=self._original)
                 copies.append(copy)
                 copy.episode.continue_from(self._original.episode.position)
+                copy.continue_trace(self._original)
         except BaseException:
             self._give_up(copies)
             raise

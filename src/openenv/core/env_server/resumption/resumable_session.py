@@ -310,7 +310,7 @@ class ResumableSession:
             self.last_id, self.last_answer = message.id, None
             data_sent = self.record.copy_data(message)
             if message.type in _EPISODE:
-                data = self.session.handle(message.type, message.data, message.action)
+                data = self.session.handle(message.type, message.data, message.action, data_sent)
             else:
                 data = self._start(message)
             if isinstance(data, WRITTEN):

@@ -29,6 +29,7 @@ from openenv.core.env_server.sessions.single_requests import SingleRequestSlots
 from openenv.core.env_server.sessions.state import SessionState
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.toolbox.toolbox import common_tools
+from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     ConcurrencyConfigurationError,
@@ -61,6 +62,7 @@ class SessionManager:
             this process.
         metrics: Metrics to count in; by default new ones.
         observer: Observes the operations of the sessions.
+        recorder: Records the sessions' episodes.
 
     Attributes:
         metrics: Metrics of this process.
@@ -82,6 +84,7 @@ class SessionManager:
         sessions_per_process: int | None = None,
         metrics: Metrics | None = None,
         observer: SessionObserver | None = None,
+        recorder: TraceRecorder | None = None,
     ) -> None:
         self.metrics = Metrics() if metrics is None else metrics
         self.factory = factory
@@ -90,6 +93,7 @@ class SessionManager:
         self.worker_count = 1
         self.debug = limits.debug
         self._observer = observer
+        self._recorder = recorder
         self._sessions: dict[str, Session] = {}
         self._opening = 0
         self._evictable: set[Session] = set()
@@ -181,8 +185,8 @@ class SessionManager:
                 self._opening -= 1
             session = self._new_session(
                 runner,
-                session_id=session_id,
-                transport=transport,
+                transport,
+                session_id,
                 client=client,
                 idle_timeout_s=idle_timeout_s,
                 episode_id=None if original is None else original.episode.id,
@@ -211,7 +215,7 @@ class SessionManager:
         except BaseException:
             self._single_requests.release()
             raise
-        session = self._new_session(runner, session_id=session_id, is_temporary=True)
+        session = self._new_session(runner, Transport.HTTP, session_id, is_temporary=True)
         patience_s = _CLOSE_PATIENCE_S
         try:
             yield session
@@ -381,9 +385,20 @@ class SessionManager:
         if not supported or self.factory.shared is not None:
             raise ConcurrencyConfigurationError(self.factory.name, self.limits.max_sessions)
 
-    def _new_session(self, runner: Runner, **settings: Any) -> Session:
-        observer = self._observer
-        return Session(runner, self.types, self.limits, self.metrics, debug=self.debug, observer=observer, **settings)
+    def _new_session(self, runner: Runner, transport: Transport, session_id: str, **settings: Any) -> Session:
+        trace = None if self._recorder is None else self._recorder.session(public_name(session_id), str(transport))
+        return Session(
+            runner,
+            self.types,
+            self.limits,
+            self.metrics,
+            session_id=session_id,
+            transport=transport,
+            debug=self.debug,
+            observer=self._observer,
+            trace=trace,
+            **settings,
+        )
 
     async def _make_runner(self, session_id: str, original: Session | None = None) -> Runner:
         try:

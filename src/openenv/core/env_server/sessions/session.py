@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from openenv.core.env_server.execution.executors import Executor
 from openenv.core.env_server.execution.runner import Runner, Started, finished
 from openenv.core.env_server.execution.task_questions import TaskMethod, TaskQuestion
-from openenv.core.env_server.history.entries import Checkpoint
+from openenv.core.env_server.history.entries import Checkpoint, KeptData
 from openenv.core.env_server.history.record import Record
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
 from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
@@ -25,6 +25,7 @@ from openenv.core.env_server.sessions.request_errors import RequestErrors
 from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.toolbox.toolbox import Toolbox
+from openenv.core.env_server.traces import SessionTrace
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,
@@ -86,6 +87,7 @@ class Session:
         is_temporary: Whether the session serves a single request: a step needs no reset before.
         debug: Whether errors include the traceback of the environment.
         observer: Observes the resets, the steps and the closing of the session.
+        trace: Records the session's episodes.
 
     Attributes:
         id: As above.
@@ -117,6 +119,7 @@ class Session:
         is_temporary: bool = False,
         debug: bool = False,
         observer: SessionObserver | None = None,
+        trace: SessionTrace | None = None,
     ) -> None:
         self.id = session_id or str(uuid4())
         self.transport = transport
@@ -131,6 +134,7 @@ class Session:
         self.last_activity = self._opened = time.monotonic()
         self._runner = runner
         self._observer = observer
+        self._trace = trace
         # An observed request is always a coroutine: to observe costs more than a synchronous step saves.
         self._is_immediate = runner.inline and observer is None
         self._limits = limits
@@ -199,13 +203,16 @@ class Session:
             return 0.0
         return time.monotonic() - self.last_activity
 
-    def handle(self, kind: str, data: dict[str, Any], action: BaseModel | None = None) -> Started[Written]:
+    def handle(
+        self, kind: str, data: dict[str, Any], action: BaseModel | None = None, sent: KeptData = None
+    ) -> Started[Written]:
         """Carry out a request of the legacy wire or of v1.
 
         Args:
             kind: ``reset``, ``step``, ``state`` or ``render``.
             data: The request's ``data``.
             action: The action of a step, if it was validated before.
+            sent: The data, copied by the record of the session's history; ``None`` without such a copy.
 
         Returns:
             The answer's ``data`` as JSON, on v1 with its arrays beside it; or, if the request has to wait for its turn
@@ -218,11 +225,11 @@ class Session:
         fields = data if action is None or self._takes_tool_actions else action
         if self._turn.locked() or not self._is_immediate or kind not in _EPISODE:
             is_plain_step = kind == _STEP and self._observer is None
-            return self._step_in_turn(fields) if is_plain_step else self._handle_in_turn(kind, fields)
+            return self._step_in_turn(fields, sent) if is_plain_step else self._handle_in_turn(kind, fields, sent)
         try:
-            outcome = self._start_step(fields) if kind == _STEP else self._start_reset(data)
+            outcome = self._start_step(fields, sent=sent) if kind == _STEP else self._start_reset(data, sent)
             if isinstance(outcome, Outcome):
-                return written_outcome(outcome, self._arrays)
+                return self._written(outcome)
         except RequestError as error:
             self._show_origin(error)
             raise
@@ -248,12 +255,13 @@ class Session:
             return error
         return self._unexpected(error, operation)
 
-    async def reset(self, arguments: Mapping[str, Any]) -> Outcome:
+    async def reset(self, arguments: Mapping[str, Any], sent: KeptData = None) -> Outcome:
         """Start an episode.
 
         Args:
             arguments: Keyword arguments for the environment's ``reset``. ``seed`` and ``episode_id`` are always
                 allowed, and with the ``split`` and ``index`` of a listed task all its other fields.
+            sent: The same, copied by the record of the session's history.
 
         Raises:
             InvalidRequestError: An argument is unknown, its value is invalid, or the split does not exist.
@@ -261,7 +269,7 @@ class Session:
         """
         with self._observe("reset") as facts:
             async with self._turn:
-                outcome = await finished(self._start_reset(arguments))
+                outcome = await self._traced(self._start_reset, arguments, sent)
             return _noted(facts, outcome)
 
     async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
@@ -277,13 +285,16 @@ class Session:
             self._check_open()
             if self.episode.phase is not Phase.NEW:
                 return None
-            return await finished(self._begin_episode(arguments))
+            if self._trace is not None:
+                self._trace.request(_RESET, arguments, None)
+            return await self._traced(self._begin_episode, arguments)
 
     async def step(
         self,
         action: dict[str, Any] | BaseModel,
         timeout_s: float | None = None,
         options: Mapping[str, Any] = _NONE,
+        sent: KeptData = None,
     ) -> Outcome:
         """Perform one action.
 
@@ -291,6 +302,7 @@ class Session:
             action: The action, or its fields, not validated yet.
             timeout_s: The caller's timeout in seconds; the server's limit holds if it is shorter.
             options: Further keyword arguments for the environment's ``step``, if it accepts them.
+            sent: The action's fields, copied by the record of the session's history.
 
         Raises:
             InvalidRequestError: The fields are no valid action, or the action is illegal; the episode is unchanged.
@@ -299,10 +311,10 @@ class Session:
         """
         if self._observer is None:
             async with self._turn:
-                return await finished(self._start_step(action, timeout_s, options))
+                return await self._traced(self._start_step, action, timeout_s, options, sent)
         with self._observe("step") as facts:
             async with self._turn:
-                outcome = await finished(self._start_step(action, timeout_s, options))
+                outcome = await self._traced(self._start_step, action, timeout_s, options, sent)
             return _noted(facts, outcome)
 
     async def state(self, timeout_s: float | None = None) -> Any:
@@ -482,7 +494,16 @@ class Session:
             facts["episodes"] = self.episode.number
             facts["steps"] = self.episode.total_steps
             self.refuse_requests()
-            await self._runner.close()
+            try:
+                await self._runner.close()
+            finally:
+                if self._trace is not None:
+                    self._trace.close(str(self.ending or Ending.CLOSED))
+
+    def continue_trace(self, original: "Session") -> None:
+        """Record that the session's episode continues that of another session, as a fork of it."""
+        if self._trace is not None and original._trace is not None:
+            self._trace.continue_from(original._trace)
 
     def info(self) -> SessionInfo:
         """Return a description of the session."""
@@ -508,23 +529,36 @@ class Session:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
 
-    async def _handle_in_turn(self, kind: str, data: Any) -> Written:
+    async def _traced(self, start: Callable[..., Started[Outcome]], *arguments: Any) -> Outcome:
+        """Carry out a reset or a step, and record its error, if any, in the trace."""
+        try:
+            return await finished(start(*arguments))
+        except RequestError as error:
+            if self._trace is not None:
+                self._trace.failure(error)
+            raise
+
+    def _written(self, outcome: Outcome) -> Written:
+        if self._trace is not None and self._arrays is None:
+            return self._trace.json_of(outcome)  # written for the trace already
+        return written_outcome(outcome, self._arrays)
+
+    async def _handle_in_turn(self, kind: str, data: Any, sent: KeptData) -> Written:
         with self.request_errors(kind):
             if kind == _STEP:
-                return written_outcome(await self.step(data), self._arrays)
+                return self._written(await self.step(data, sent=sent))
             if kind == _RESET:
-                return written_outcome(await self.reset(data), self._arrays)
+                return self._written(await self.reset(data, sent))
             if kind == _STATE:
                 return state_json(await self.state())
             return picture_json(await self.render())
 
-    async def _step_in_turn(self, data: dict[str, Any] | BaseModel) -> Written:
+    async def _step_in_turn(self, data: dict[str, Any] | BaseModel, sent: KeptData) -> Written:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
         try:
             async with self._turn:
-                outcome = self._start_step(data)
-                done = outcome if isinstance(outcome, Outcome) else await outcome
-                return written_outcome(done, self._arrays)
+                outcome = self._start_step(data, sent=sent)
+                return self._written(outcome if isinstance(outcome, Outcome) else await outcome)
         except RequestError as error:
             self._show_origin(error)
             raise
@@ -534,7 +568,7 @@ class Session:
     async def _finish_in_turn(self, kind: str, outcome: Coroutine[Any, Any, Outcome]) -> Written:
         with self.request_errors(kind):
             async with self._turn:
-                return written_outcome(await outcome, self._arrays)
+                return self._written(await outcome)
 
     def _unexpected(self, error: Exception, operation: str) -> EnvironmentFailedError:
         log_fields = {"session": self.name}
@@ -546,9 +580,13 @@ class Session:
     def _show_origin(self, error: RequestError, raised: BaseException | None = None) -> None:
         if self.debug:
             add_traceback(error, raised)
+        if self._trace is not None:
+            self._trace.failure(error)
 
-    def _start_reset(self, arguments: Mapping[str, Any]) -> Started[Outcome]:
+    def _start_reset(self, arguments: Mapping[str, Any], sent: KeptData = None) -> Started[Outcome]:
         self._check_open()
+        if self._trace is not None:
+            self._trace.request(_RESET, arguments, sent)
         self.checks.check_parameters(arguments)
         if "split" in arguments:
             return self._reset_to_split(arguments)
@@ -572,10 +610,13 @@ class Session:
         action: dict[str, Any] | BaseModel,
         timeout_s: float | None = None,
         options: Mapping[str, Any] = _NONE,
+        sent: KeptData = None,
     ) -> Started[Outcome]:
         if self.status is _CLOSED:
             raise SessionNotFoundError(self.id, _ENDED)
         self.last_activity = time.monotonic()
+        if self._trace is not None:
+            self._trace.request(_STEP, action, sent)
         if isinstance(action, dict):
             if self._takes_tool_actions:
                 action = decode_action(action, self._action_class, offers_tools=True)
@@ -583,6 +624,8 @@ class Session:
                 action = validated(self._action_class, action)
         # Listing tools is allowed at any time, and is not a step.
         is_listing = isinstance(action, ListToolsAction)
+        if is_listing and self._trace is not None:
+            self._trace.forget_request()
         if self.episode.phase is not _PLAYING and self._enforces_order and not is_listing:
             raise self.episode.reset_needed()
         limit_s = self._limits.step_timeout_s
@@ -606,6 +649,8 @@ class Session:
         self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
         episode_id = arguments.get("episode_id")
         self.episode.begin(outcome, episode_id if isinstance(episode_id, str) else None)
+        if self._trace is not None:
+            self._trace.answer(outcome, self.last_activity)
         return outcome
 
     def _stepped(self, result: Any) -> Outcome:
@@ -619,6 +664,8 @@ class Session:
         if not steps % self._timed_steps:
             metrics.step_times.observe(time.monotonic() - self.last_activity)  # since the step's turn
         self.episode.advance(outcome)
+        if self._trace is not None:
+            self._trace.answer(outcome, self.last_activity)
         return outcome
 
 

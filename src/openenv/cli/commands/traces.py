@@ -1,0 +1,199 @@
+"""``openenv traces``: episodes on record, listed, shown, compared, replayed and removed."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from openenv.cli.targets import find_target
+from openenv.core.env_server.settings import SETTINGS
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces.comparing import Difference, differences
+from openenv.traces.episodes import Entry, Episode, Filter
+from openenv.traces.reading import TraceFile
+from openenv.traces.replaying import replay as replay_entries
+
+app = typer.Typer(
+    help="Look at the episodes that servers have recorded with --traces.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="File of traces.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list shows it.")]
+OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Limit = Annotated[int, typer.Option(min=0, help="Most episodes to show; 0 for all.")]
+OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
+Split = Annotated[str | None, typer.Option(help="Split of the task.")]
+Index = Annotated[str | None, typer.Option(help="Index of the task.")]
+Seed = Annotated[str | None, typer.Option(help="Seed of the reset.")]
+EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
+Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
+MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
+MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
+Since = Annotated[
+    str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
+]
+Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
+Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
+Text = Annotated[str | None, typer.Option(help="Text in a request or an answer.")]
+Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
+OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
+MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_SHOWN = 300
+
+
+@app.command("list")
+def list_episodes(
+    file: File,
+    env: OfEnvironment = None,
+    split: Split = None,
+    index: Index = None,
+    seed: Seed = None,
+    episode_id: EpisodeId = None,
+    session: Session = None,
+    min_reward: MinReward = None,
+    max_reward: MaxReward = None,
+    since: Since = None,
+    until: Until = None,
+    ending: Ending = None,
+    text: Text = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List episodes, newest first."""
+    where = Filter(
+        environment=env,
+        split=split,
+        index=index,
+        seed=seed,
+        episode_id=episode_id,
+        session=session,
+        min_reward=min_reward,
+        max_reward=max_reward,
+        since=_time_of(since, "--since"),
+        until=_time_of(until, "--until"),
+        ending=ending,
+        text=text,
+    )
+    with TraceFile(file) as traces:
+        for episode in traces.episodes(where, limit or None):
+            typer.echo(json.dumps(_fields(episode)) if as_json else _line(episode))
+
+
+@app.command()
+def show(file: File, episode: Id, as_json: AsJson = False) -> None:
+    """Show an episode, request by request."""
+    with TraceFile(file) as traces:
+        found = traces.episode(episode)
+        typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
+        for number, entry in enumerate(traces.entries(episode)):
+            typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
+
+
+@app.command()
+def diff(file: File, episode: Id, other: OtherId) -> None:
+    """Compare two episodes, request by request. Ends with status 1 if they differ."""
+    with TraceFile(file) as traces:
+        _report(list(differences(traces.entries(episode), traces.entries(other))), episode, other)
+
+
+@app.command()
+def replay(file: File, episode: Id, env: Environment = None) -> None:
+    """Play an episode's actions again on a fresh environment. Ends with status 1 if an answer differs."""
+    with TraceFile(file) as traces:
+        found = traces.episode(episode)
+        entries = list(traces.entries(episode))
+    for setting in ("traces", "journal"):  # the replay is no episode of its own
+        os.environ.pop(SETTINGS[setting].variable, None)
+    _report(replay_entries(entries, find_target(env or found.environment).app()), "on record", "replayed")
+
+
+@app.command()
+def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = None) -> None:
+    """Remove the oldest episodes, but for those that run now."""
+    if older_than is None and max_size_mb is None:
+        raise typer.BadParameter("Expected --older-than or --max-size-mb, which say what to remove.")
+    with TraceFile(file) as traces:
+        max_bytes = None if max_size_mb is None else max_size_mb * 1024 * 1024
+        removed = traces.prune(before=_time_of(older_than, "--older-than"), max_bytes=max_bytes)
+    typer.echo(f"Removed {removed} episodes.")
+
+
+def _report(compared: list[Difference], first: str, second: str) -> None:
+    for step in compared:
+        typer.echo(f"{step.number:>4} {step.kind:<5} {'same' if step.same else 'DIFFERS: ' + ', '.join(step.parts)}")
+        if not step.same:
+            typer.echo(f"       {first}: {_answer_of(step.first)}\n       {second}: {_answer_of(step.second)}")
+    different = sum(not step.same for step in compared)
+    typer.echo(f"{len(compared) - different} of {len(compared)} are the same.")
+    if different:
+        raise typer.Exit(1)
+
+
+def _fields(of: Episode | Entry) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in of.__dataclass_fields__}
+
+
+def _line(episode: Episode) -> str:
+    reward = "" if episode.reward is None else f"{episode.reward:+.3f}"
+    task = _task_of(episode)
+    return (
+        f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "
+        f"{episode.steps:>5} steps {reward:>9} {episode.ending}"
+    )
+
+
+def _task_of(episode: Episode) -> str:
+    named = {"split": episode.split, "index": episode.index, "seed": episode.seed}
+    return " ".join(f"{name}={value}" for name, value in named.items() if value is not None)
+
+
+def _heading(episode: Episode) -> str:
+    fields = {name: value for name, value in _fields(episode).items() if value is not None}
+    fields["started_at"] = _clock(episode.started_at)
+    if episode.ended_at is not None:
+        fields["ended_at"] = _clock(episode.ended_at)
+    return "\n".join(f"{name}: {value}" for name, value in fields.items())
+
+
+def _shown(number: int, entry: Entry) -> str:
+    request = _short(json.dumps(entry.request, ensure_ascii=False))
+    return f"\n{number} {entry.kind} {request}  ({entry.took_s * 1000:.1f} ms)\n  {_answer_of(entry)}"
+
+
+def _answer_of(entry: Entry | None) -> str:
+    return "nothing" if entry is None else _short(json.dumps(entry.answer, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    # A terminal carries out control characters; JSON escapes those below 32, not those from 127 on.
+    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text)} characters)"
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _time_of(text: str | None, option: str) -> float | None:
+    """Read a time: a date, or how long ago."""
+    if text is None:
+        return None
+    try:
+        if text[-1:] in _UNITS and text[:-1].isdigit():
+            return (datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])).timestamp()
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        raise ConfigurationError(
+            f"Expected {option} to be a time such as 2026-11-24, 2026-11-24T08:30, 90m, 6h or 7d, got {text!r}."
+        ) from None

@@ -1,0 +1,62 @@
+"""Encoding of an episode's entries: a line of JSON each, without the secrets that the process knows."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from openenv.core.plain_values import plain_value
+from openenv.core.wire.redaction import holds_password, without_secrets
+
+Sent = bytes | dict[str, Any]
+"""Data of a request: JSON, or a copy that does not change any more."""
+
+UNKNOWN = b"null"
+"""Data of a request that has no form in JSON."""
+
+
+def copy_of(data: Any) -> bytes:
+    """Return a request's data as JSON, before the environment may change it; ``UNKNOWN`` where it has no such form."""
+    try:
+        if isinstance(data, BaseModel):
+            return type(data).__pydantic_serializer__.to_json(data, warnings=False, fallback=plain_value)
+        return to_json(data, inf_nan_mode="constants", fallback=plain_value)
+    except (ValueError, TypeError):
+        return UNKNOWN
+
+
+def line_of(kind: str, at: float, took: float, sent: Sent, answer: str, *, failed: bool = False) -> str:
+    """Return an entry as a line ``[kind, time, duration, failed, request, answer]``, times in microseconds.
+
+    On the path of each step, where a text is cheaper to keep than the objects that it is made of.
+
+    Args:
+        kind: ``reset`` or ``step``.
+        at: When the answer was ready, in seconds since 1970.
+        took: Seconds from the request's turn to its answer.
+        sent: The request's data.
+        answer: The answer's data, or the error's.
+        failed: Whether the answer is an error.
+    """
+    request = sent.decode() if isinstance(sent, bytes) else copy_of(sent).decode()
+    return f'["{kind}",{int(at * 1e6)},{int(took * 1e6)},{failed:d},{request},{answer}]\n'
+
+
+def encoded(lines: Iterable[str], secrets: Sequence[str]) -> bytes:
+    """Encode lines as UTF-8, without secrets.
+
+    Args:
+        lines: The lines.
+        secrets: The secrets to leave out, longest first.
+    """
+    content = "".join(lines).encode(errors="replace")
+    if not holds_password(content) and not any(_escaped(secret) in content for secret in secrets):
+        return content
+    documents = (without_secrets(from_json(line), secrets) for line in content.splitlines())
+    return b"".join(to_json(document, inf_nan_mode="constants") + b"\n" for document in documents)
+
+
+def _escaped(secret: str) -> bytes:
+    """Return a text as it stands within a JSON string."""
+    return to_json(secret)[1:-1]

@@ -1,0 +1,354 @@
+"""Recording of sessions' episodes, called on the path of each request: it only collects; a thread does the rest."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pydantic import BaseModel
+
+from openenv.core.env_server.metrics import Metrics
+from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.traces.encoding import Sent, copy_of, line_of
+from openenv.core.env_server.traces.store import EpisodeRow
+from openenv.core.env_server.traces.writer import Part, Retention, TraceWriter
+from openenv.core.exceptions import InvalidRequestError, RequestError
+from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.errors import error_data, error_json
+from openenv.core.wire.results import Outcome
+
+RESET, STEP = "reset", "step"
+
+DONE, TRUNCATED, ABANDONED = "done", "truncated", "reset"
+"""How an episode ended, where it was not by the end of its session."""
+
+_MEBIBYTE = 1024 * 1024
+_HAND_OVER_EVERY_S = 0.1
+# Size of an answer that counts as large, and of those that are handed over at once, in characters.
+_LARGE = 16 * 1024
+_MOST_COLLECTED = 8 * 1024 * 1024
+# An error for a request whose client left before the answer was ready.
+_CANCELLED = '{"message":"The request was cancelled before its answer was ready.","code":"CANCELLED"}'
+
+
+class EpisodeTrace:
+    """Trace of one episode, as it is being recorded.
+
+    Args:
+        row: What is known of the episode.
+        offset: Seconds between ``time.monotonic`` and the time since 1970.
+
+    Attributes:
+        row: As above.
+        offset: As above.
+        entry_count: Number of entries so far.
+    """
+
+    __slots__ = ("_lines", "_part", "entry_count", "offset", "row")
+
+    def __init__(self, row: EpisodeRow, offset: float) -> None:
+        self.row = row
+        self.offset = offset
+        self.entry_count = 0
+        self._lines: list[str] = []
+        self._part = 0
+
+    def add(self, line: str) -> bool:
+        """Add the line of an entry; return whether it is the first one since the last ``take``."""
+        self.entry_count += 1
+        self._lines.append(line)
+        return len(self._lines) == 1
+
+    def count(self, kind: str, outcome: Outcome) -> None:
+        """Count an outcome, and end the episode if it says so."""
+        row, reward = self.row, outcome.reward
+        if kind == STEP:
+            row.steps += 1
+        if reward is not None:
+            row.reward = reward if row.reward is None else row.reward + reward
+        if outcome.done and row.ending not in (DONE, TRUNCATED):
+            ends = outcome.metadata
+            is_cut = ends.get("truncated") is True and ends.get("terminated") is not True
+            self.end(TRUNCATED if is_cut else DONE)
+
+    def end(self, ending: str) -> None:
+        """Record how the episode ended."""
+        self.row.ending = ending
+        self.row.ended_at = time.monotonic() + self.offset
+
+    def take(self) -> Part:
+        """Return what was collected, and collect anew."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._part += 1
+        return Part(self.row.copy(), self._part, lines)
+
+
+class TraceRecorder:
+    """Recorder of the episodes of a server's sessions.
+
+    Args:
+        writer: Writes the traces.
+        environment: Name of the environment.
+        share: Share of the episodes to record, from 0 to 1.
+    """
+
+    def __init__(self, writer: TraceWriter, environment: str, share: float = 1.0) -> None:
+        self._writer = writer
+        self._environment = environment
+        self._version: str | None = None
+        self._share = share
+        self._random = Random()  # noqa: S311  # no cryptography; and environments may seed the module's own
+        self._numbers = count(1)
+        self._changed: dict[int, EpisodeTrace] = {}
+        self._large = 0  # size of the large answers collected
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def of(cls, config: ServerConfig, environment: str, metrics: Metrics) -> "TraceRecorder | None":
+        """Return the recorder of a server; ``None`` if the server keeps no traces.
+
+        Args:
+            config: The server's settings.
+            environment: Name of the environment.
+            metrics: Metrics to count in.
+        """
+        if config.traces is None:
+            return None
+        retention = Retention(config.traces_max_age_s, config.traces_max_size_mb * _MEBIBYTE)
+        writer = TraceWriter(Path(config.traces), retention, metrics, config.token)
+        return cls(writer, environment, config.traces_sample)
+
+    def prepare(self) -> None:
+        """Check the file, and create it if it does not exist. Blocks.
+
+        Raises:
+            ConfigurationError: The file can't be used.
+        """
+        self._writer.prepare()
+
+    def start(self, version: str | None) -> None:
+        """Start writing; also after ``close``.
+
+        Args:
+            version: Version of the environment.
+        """
+        self._version = version
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Write what was collected, and end."""
+        self._hand_over()
+        await asyncio.to_thread(self._writer.close)
+
+    def session(self, name: str, transport: str) -> "SessionTrace":
+        """Return the trace of a new session.
+
+        Args:
+            name: The session's public name.
+            transport: Its transport.
+        """
+        return SessionTrace(self, name, transport)
+
+    def chooses(self) -> bool:
+        """Return whether the next episode is part of the share."""
+        return self._share >= 1.0 or self._random.random() < self._share
+
+    def begin(self, session: str, transport: str, arguments: Mapping[str, Any]) -> EpisodeTrace:
+        """Begin the trace of an episode.
+
+        Args:
+            session: Public name of the session.
+            transport: Its transport.
+            arguments: Arguments of the reset.
+        """
+        row = EpisodeRow(
+            number=next(self._numbers),
+            session=session,
+            transport=transport,
+            environment=self._environment,
+            version=self._version,
+            started_at=time.time(),
+            episode_id=_text(arguments.get("episode_id")),
+            seed=_text(arguments.get("seed")),
+            split=_text(arguments.get("split")),
+            task_index=_text(arguments.get("index")),
+        )
+        return EpisodeTrace(row, row.started_at - time.monotonic())
+
+    def add(self, trace: EpisodeTrace, line: str) -> None:
+        """Add the line of an entry to an episode's trace."""
+        if trace.add(line):
+            self.changed(trace)
+        if len(line) > _LARGE:
+            self._large += len(line)
+            if self._large > _MOST_COLLECTED:
+                self._hand_over()
+
+    def changed(self, trace: EpisodeTrace) -> None:
+        """Have a trace written soon."""
+        self._changed[trace.row.number] = trace
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_HAND_OVER_EVERY_S, self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        changed, self._changed = self._changed, {}
+        self._large = 0
+        if changed:
+            parts = [trace.take() for trace in changed.values()]
+            self._writer.put(parts, sum(len(line) for part in parts for line in part.lines))
+
+
+class SessionTrace:
+    """Trace of one session's episodes, one after another. Requests come one at a time.
+
+    Args:
+        recorder: The server's recorder.
+        session: Public name of the session.
+        transport: Its transport.
+    """
+
+    __slots__ = (
+        "_episode",
+        "_kind",
+        "_outcome",
+        "_recorder",
+        "_request",
+        "_sent",
+        "_session",
+        "_skips",
+        "_text",
+        "_transport",
+    )
+
+    def __init__(self, recorder: TraceRecorder, session: str, transport: str) -> None:
+        self._recorder = recorder
+        self._session = session
+        self._transport = transport
+        self._episode: EpisodeTrace | None = None
+        self._skips = False  # whether the current episode is not part of the share
+        self._kind: str | None = None  # of the request under way
+        self._request: Mapping[str, Any] | BaseModel = {}
+        self._sent: Sent = b"{}"
+        self._outcome: Outcome | None = None
+        self._text = ""
+
+    def request(self, kind: str, data: Mapping[str, Any] | BaseModel, sent: Sent | None) -> None:
+        """Record a request that is about to be carried out.
+
+        Args:
+            kind: ``reset`` or ``step``.
+            data: Arguments of the reset, or the action.
+            sent: The same, copied by a record of the session's history; ``None`` without such a copy.
+        """
+        if self._kind is not None:
+            self._answer_cancelled()
+        if self._skips and kind == STEP:
+            return
+        self._kind = kind
+        self._request = data
+        self._sent = copy_of(data) if sent is None else sent
+
+    def forget_request(self) -> None:
+        """Leave out the request under way, which is no part of the episode."""
+        self._kind = None
+
+    def answer(self, outcome: Outcome, began: float) -> None:
+        """Record the outcome of the request.
+
+        Args:
+            outcome: The outcome.
+            began: When the request's turn began, by ``time.monotonic``.
+        """
+        kind, self._kind = self._kind, None
+        if kind is None:
+            return
+        try:
+            self._text = text = outcome_json(outcome)
+        except RequestError as error:  # the transport meets it, too
+            self._kind = kind
+            self.failure(error)
+            return
+        self._outcome = outcome
+        episode = self._episode
+        if kind == RESET or episode is None:
+            episode = self._begin(self._request if kind == RESET else {})
+            if episode is None:
+                return
+        now = time.monotonic()
+        self._recorder.add(episode, line_of(kind, now + episode.offset, now - began, self._sent, text))
+        episode.count(kind, outcome)
+
+    def failure(self, error: RequestError) -> None:
+        """Record the error of the request, unless it is recorded already."""
+        kind = self._kind
+        if kind is None:
+            return
+        self._kind = None
+        is_refused = isinstance(error, InvalidRequestError)  # the environment was not called
+        if self._episode is None or (kind == RESET and not is_refused):
+            self._begin(self._request if kind == RESET else {})
+        self._fail(kind, error_json(error_data(error)))
+        if self._episode is not None and not is_refused:
+            self._episode.row.error = error.code
+
+    def json_of(self, outcome: Outcome) -> str:
+        """Return an outcome as JSON, which was written for the trace already."""
+        return self._text if outcome is self._outcome else outcome_json(outcome)
+
+    def continue_from(self, other: "SessionTrace") -> None:
+        """Record that the session continues, as a fork, where another session stands."""
+        original = other._episode
+        self._skips = original is None
+        if original is not None:
+            self._episode = self._recorder.begin(self._session, self._transport, {})
+            self._episode.row.fork_of(original.row, original.entry_count)
+
+    def close(self, ending: str) -> None:
+        """Record the end of the session.
+
+        Args:
+            ending: Why the session ended.
+        """
+        if self._kind is not None:
+            self._answer_cancelled()
+        self._leave(ending)
+
+    def _begin(self, arguments: Mapping[str, Any] | BaseModel) -> EpisodeTrace | None:
+        self._leave(ABANDONED)
+        self._skips = not self._recorder.chooses()
+        if not self._skips:
+            known = arguments if isinstance(arguments, Mapping) else {}
+            self._episode = self._recorder.begin(self._session, self._transport, known)
+        return self._episode
+
+    def _leave(self, ending: str) -> None:
+        """Leave the current episode, which has ended unless it is done."""
+        episode, self._episode = self._episode, None
+        if episode is not None and episode.row.ending is None:
+            episode.end(ending)
+            self._recorder.changed(episode)
+
+    def _answer_cancelled(self) -> None:
+        kind, self._kind = self._kind, None
+        if kind is not None:
+            self._fail(kind, _CANCELLED)
+
+    def _fail(self, kind: str, answer: str) -> None:
+        episode = self._episode
+        if episode is not None:
+            line = line_of(kind, time.monotonic() + episode.offset, 0.0, self._sent, answer, failed=True)
+            self._recorder.add(episode, line)
+
+
+def _text(value: Any) -> str | None:
+    """Return an argument of a reset as text, for a column of the store."""
+    if value is None or isinstance(value, bool | list | dict):
+        return None
+    return str(value)[:200]

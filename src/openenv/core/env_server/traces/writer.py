@@ -1,0 +1,286 @@
+"""Thread that writes traces, off the path of the requests. A full disk costs traces, and never an episode."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import NamedTuple
+
+from openenv.core.env_server.metrics import Metrics
+from openenv.core.env_server.traces.encoding import encoded
+from openenv.core.env_server.traces.store import (
+    EncodedPart,
+    EpisodeRow,
+    add_run,
+    connected,
+    end_run,
+    prepare,
+    prune,
+    write,
+)
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.redaction import secret_values, without_secrets
+
+logger = logging.getLogger(__name__)
+
+_MEBIBYTE = 1024 * 1024
+# Size of what waits to be written, in characters, beyond which the next parts are dropped.
+_MOST_WAITING = 64 * _MEBIBYTE
+# Columns with arguments of a reset.
+_CHOSEN = ("episode_id", "seed", "split", "task_index")
+_RETRY_EVERY_S = 1.0
+_HEARTBEAT_EVERY_S = 20.0
+_PRUNE_EVERY_S = 30.0
+# Seconds for the last writes at shutdown.
+_CLOSE_TIMEOUT_S = 10.0
+
+
+class Part(NamedTuple):
+    """Part of an episode's trace, as it was collected.
+
+    Attributes:
+        row: What is known of the episode.
+        number: Number of the part, from 1.
+        lines: The entries, as of ``line_of``; empty where only the row has changed.
+    """
+
+    row: EpisodeRow
+    number: int
+    lines: list[str]
+
+
+class _Batch(NamedTuple):
+    """Parts that are written together, and the size of their answers in characters."""
+
+    parts: list[Part]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Bounds of a file of traces.
+
+    Attributes:
+        max_age_s: Age in seconds after which episodes are removed.
+        max_bytes: Size beyond which the oldest episodes are removed.
+    """
+
+    max_age_s: float
+    max_bytes: float
+
+
+class TraceWriter:
+    """Writer of traces into one file, in a thread of its own. Several processes may write the same file.
+
+    Args:
+        path: The file.
+        retention: Its bounds.
+        metrics: Metrics to count in.
+        token: The server's token, which is never stored.
+    """
+
+    def __init__(self, path: Path, retention: Retention, metrics: Metrics, token: str | None = None) -> None:
+        self._path = path
+        self._retention = retention
+        self._metrics = metrics
+        self._token = token
+        self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
+        self._waiting = 0
+        self._counting = Lock()
+        self._thread: Thread | None = None
+
+    def prepare(self) -> None:
+        """Check the file, and create it if it does not exist. Blocks.
+
+        Raises:
+            ConfigurationError: The file can't be used.
+        """
+        prepare(self._path)
+
+    def start(self) -> None:
+        """Start the thread; also after ``close``."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="trace-writer", daemon=True)
+            self._thread.start()
+
+    def put(self, parts: list[Part], size: int) -> None:
+        """Have parts written; drop them if too much waits already.
+
+        Args:
+            parts: The parts.
+            size: Size of their answers in characters.
+        """
+        with self._counting:
+            is_too_much = self._waiting > _MOST_WAITING
+            if not is_too_much:
+                self._waiting += size
+        if is_too_much:
+            self._metrics.trace_parts_dropped += len(parts)
+        else:
+            self._queue.put(_Batch(parts, size))
+
+    def close(self) -> None:
+        """Write what waits, and end the thread. Blocks for some seconds at most."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._queue.put(None)
+        thread.join(_CLOSE_TIMEOUT_S)
+        if thread.is_alive():
+            logger.error("the traces %s were not written completely in %g s", self._path, _CLOSE_TIMEOUT_S)
+
+    def _run(self) -> None:
+        try:
+            _Writing(self._path, self._retention, self._metrics, self._token, self._written).run(self._queue)
+        except Exception:
+            logger.exception("the traces %s are not written any more, until the server is started again", self._path)
+
+    def _written(self, size: int) -> None:
+        with self._counting:
+            self._waiting -= size
+
+
+class _Writing:
+    """State of the thread: the open file, and the batch that could not be written yet.
+
+    Args:
+        path: The file.
+        retention: Its bounds.
+        metrics: Metrics to count in.
+        token: The server's token.
+        on_written: Called with the size of each batch that was written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention,
+        metrics: Metrics,
+        token: str | None,
+        on_written: Callable[[int], None],
+    ) -> None:
+        self._path = path
+        self._retention = retention
+        self._metrics = metrics
+        self._token = token
+        self._on_written = on_written
+        self._file = ExitStack()
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._number = 0
+        self._unwritten: list[EncodedPart] = []
+        self._unwritten_size = 0
+        self._prune_at = 0.0
+        self._dropped = metrics.trace_parts_dropped  # at the last message
+
+    def run(self, queue: "SimpleQueue[_Batch | None]") -> None:
+        """Write batches until ``None`` comes."""
+        is_open = True
+        while is_open:
+            batches, is_open = _next_of(queue, _RETRY_EVERY_S if self._unwritten else _HEARTBEAT_EVERY_S)
+            self._add(batches)
+            self._write()
+        self._end()
+
+    def _add(self, batches: Sequence[_Batch]) -> None:
+        secrets = secret_values()
+        if self._token is not None:
+            secrets = sorted([*secrets, self._token], key=len, reverse=True)
+        for batch in batches:
+            self._unwritten_size += batch.size
+            self._unwritten += [
+                EncodedPart(_redacted(row, secrets), number, encoded(lines, secrets))
+                for row, number, lines in batch.parts
+            ]
+
+    def _write(self) -> None:
+        try:
+            connection = self._open()
+            write(connection, self._number, self._unwritten)
+        except (OSError, sqlite3.Error, ConfigurationError) as error:
+            self._fail(error)
+            return
+        self._succeed()
+        self._unwritten.clear()
+        size, self._unwritten_size = self._unwritten_size, 0
+        self._on_written(size)
+        if time.monotonic() >= self._prune_at:
+            self._prune(connection)
+
+    def _open(self) -> sqlite3.Connection:
+        """Return the connection to the file, which is created again where it was removed."""
+        if self._connection is not None and self._identity == self._identity_now():
+            return self._connection
+        self._close()
+        prepare(self._path)
+        connection = self._file.enter_context(connected(self._path))
+        self._number = add_run(connection)
+        self._identity = self._identity_now()
+        self._connection = connection
+        return connection
+
+    def _identity_now(self) -> tuple[int, int] | None:
+        try:
+            about = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return about.st_dev, about.st_ino
+
+    def _fail(self, error: Exception) -> None:
+        if not self._metrics.traces_failing:
+            self._metrics.traces_failing = True
+            logger.error("the traces %s can't be written, so episodes may not be on record: %s", self._path, error)
+        if not isinstance(error, sqlite3.OperationalError):  # the file is another one now, or damaged
+            self._close()
+
+    def _succeed(self) -> None:
+        dropped, self._dropped = self._metrics.trace_parts_dropped - self._dropped, self._metrics.trace_parts_dropped
+        if self._metrics.traces_failing or dropped:
+            self._metrics.traces_failing = False
+            logger.warning("the traces %s are written again; %d parts of episodes are lost", self._path, dropped)
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        self._prune_at = time.monotonic() + _PRUNE_EVERY_S
+        before = time.time() - self._retention.max_age_s
+        try:
+            prune(connection, before=before, max_bytes=self._retention.max_bytes)
+        except sqlite3.Error as error:
+            logger.warning("old episodes can't be removed from the traces %s: %s", self._path, error)
+
+    def _end(self) -> None:
+        if self._unwritten:
+            logger.error("the traces %s lack the last %d parts of episodes", self._path, len(self._unwritten))
+        try:
+            if self._connection is not None:
+                end_run(self._connection, self._number)
+        except sqlite3.Error as error:
+            logger.warning("the end of the traces %s is not on record: %s", self._path, error)
+        self._close()
+
+    def _close(self) -> None:
+        self._connection = None
+        self._file.close()
+
+
+def _redacted(row: EpisodeRow, secrets: Sequence[str]) -> EpisodeRow:
+    """Return an episode's row without secrets in what its client chose."""
+    chosen = {name: value for name in _CHOSEN if (value := getattr(row, name)) is not None}
+    return replace(row, **without_secrets(chosen, secrets)) if chosen else row
+
+
+def _next_of(queue: "SimpleQueue[_Batch | None]", timeout_s: float) -> tuple[list[_Batch], bool]:
+    """Wait for batches; return all there are, and whether more may come."""
+    batches: list[_Batch] = []
+    try:
+        batch = queue.get(timeout=timeout_s)
+        while batch is not None:
+            batches.append(batch)
+            batch = queue.get_nowait()
+    except Empty:
+        return batches, True
+    return batches, False

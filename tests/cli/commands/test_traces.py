@@ -1,0 +1,78 @@
+"""``openenv traces``: on episodes of an environment of the catalog."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv import find_environment, make
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two episodes of catch."""
+    path = tmp_path_factory.mktemp("traces") / "traces.db"
+    catch = find_environment("catch")
+    with make("catch", env_vars={"OPENENV_TRACES": str(path)}).sync() as client:
+        for seed in (1, 2):
+            player = catch.make_player(seed)
+            assert player is not None
+            result = client.reset(seed=seed)
+            while not result.done:
+                result = client.step(player(result.observation))
+    return str(path)
+
+
+def test_list_shows_episodes_and_filters_them(openenv_here: Any, file: str) -> None:
+    lines = openenv_here("traces", "list", file).stdout.splitlines()
+    assert ["seed=2" in line for line in lines] == [True, False]
+    assert openenv_here("traces", "list", file, "--limit", "1").stdout.splitlines() == lines[:1]
+    assert openenv_here("traces", "list", file, "--seed", "1", "--since", "1h").stdout.splitlines() == lines[1:]
+    assert openenv_here("traces", "list", file, "--env", "nothing").stdout == ""
+    fields = json.loads(openenv_here("traces", "list", file, "--json").stdout.splitlines()[0])
+    assert (fields["id"], fields["environment"], fields["ending"]) == ("1-2", "catch", "done")
+
+
+def test_show_has_every_request(openenv_here: Any, file: str) -> None:
+    shown = openenv_here("traces", "show", file, "1-1").stdout
+    assert "seed: 1" in shown
+    assert '0 reset {"seed": 1}' in shown
+    first, *entries = map(json.loads, openenv_here("traces", "show", file, "1-1", "--json").stdout.splitlines())
+    assert first["steps"] == len(entries) - 1
+    assert entries[-1]["answer"]["done"] is True
+
+
+def test_replay_and_diff_say_what_is_the_same(openenv_here: Any, file: str) -> None:
+    replayed = openenv_here("traces", "replay", file, "1-1")
+    assert (replayed.returncode, replayed.stdout.splitlines()[-1]) == (0, "10 of 10 are the same.")
+    assert openenv_here("traces", "diff", file, "1-1", "1-1").returncode == 0
+    compared = openenv_here("traces", "diff", file, "1-1", "1-2")
+    assert compared.returncode == 1
+    assert "DIFFERS: request, observation" in compared.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["show", "FILE", "9-9"], 1, "Expected the id of an episode"),
+        (["show", "FILE", "x"], 1, "Expected the id of an episode"),
+        (["replay", "FILE", "1-1", "--env", "no-such"], 1, "No environment is called 'no-such'"),
+        (["list", "FILE", "--since", "soon"], 1, "Expected --since to be a time"),
+        (["list", "no-such-file"], 1, "Expected a file of traces at no-such-file"),
+        (["prune", "FILE"], 2, "--older-than or --max-size-mb"),
+    ],
+)
+def test_mistakes_are_said(openenv: Any, file: str, arguments: list[str], status: int, message: str) -> None:
+    ended = openenv("traces", *[file if argument == "FILE" else argument for argument in arguments])
+    assert ended.returncode == status
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_prune_removes_old_episodes(openenv_here: Any, file: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(Path(file).read_bytes())
+    assert openenv_here("traces", "prune", str(copy), "--older-than", "7d").stdout == "Removed 0 episodes.\n"
+    assert openenv_here("traces", "prune", str(copy), "--older-than", "0s").stdout == "Removed 2 episodes.\n"
+    assert openenv_here("traces", "list", str(copy)).stdout == ""

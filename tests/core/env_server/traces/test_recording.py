@@ -1,0 +1,271 @@
+"""Episodes of every transport, as they are on record once their server has ended."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Serve
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.mcp_agents import agent
+from tests.support.ors_wire import OrsWire
+from tests.support.programs.journaled_server import Walk
+from tests.support.servers import RunningServer
+from tests.support.traces import recorded
+
+from openenv import GenericEnvClient
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import ConfigurationError, ServerError
+from openenv.traces import Filter, replay
+
+AMOUNTS = (3, 4, 3)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "traces.db"
+
+
+def play_v1(server: RunningServer) -> None:
+    wire = server.v1()
+    session = wire.open()
+    wire.do("reset", session, seed=7)
+    for amount in AMOUNTS:
+        wire.do("step", session, amount=amount)
+    wire.close()
+
+
+def play_legacy(server: RunningServer) -> None:
+    with server.wire() as wire:
+        wire.reset(seed=7)
+        for amount in AMOUNTS:
+            wire.step(amount=amount)
+
+
+def play_http(server: RunningServer) -> None:
+    with server.http() as http:
+        http.post("/reset", json={"seed": 7})
+        for amount in AMOUNTS:
+            assert http.post("/step", json={"action": {"amount": amount}}).status_code == 200
+
+
+def play_ors(server: RunningServer) -> None:
+    wire = OrsWire(server)
+    wire.begin(task_spec={"seed": 7})
+    for amount in AMOUNTS:
+        wire.stream("add", amount=amount)
+    wire.http.close()
+
+
+def play_mcp(server: RunningServer) -> None:
+    async def play() -> None:
+        async with agent(f"{server.url}/mcp") as session:
+            await session.list_tools()
+            for amount in AMOUNTS:
+                await session.call_tool("add", {"amount": amount})
+
+    asyncio.run(play())
+
+
+TRANSPORTS: dict[str, Callable[[RunningServer], None]] = {
+    "v1": play_v1,
+    "legacy": play_legacy,
+    "http": play_http,
+    "ors": play_ors,
+    "mcp": play_mcp,
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_an_episode_of_each_transport_is_on_record_and_replays_equal(serve: Serve, file: Path, transport: str) -> None:
+    server = serve(traces=file, env_name="counter")
+    TRANSPORTS[transport](server)
+    server.stop()
+
+    ((episode, entries),) = recorded(file)
+    assert (episode.transport, episode.environment, episode.ending) == (transport, "counter", "done")
+    assert (episode.steps, episode.reward) == (3, 10.0)
+    assert episode.seed == (None if transport == "mcp" else "7")
+    assert [entry.kind for entry in entries] == ["reset", "step", "step", "step"]
+    assert [entry.request["amount"] for entry in entries[1:]] == list(AMOUNTS)
+    assert [entry.observation["total"] for entry in entries] == [0, 3, 7, 10]
+    assert [entry.reward for entry in entries[1:]] == list(AMOUNTS)
+    assert [entry.done for entry in entries] == [False, False, False, True]
+    times = [entry.at for entry in entries]
+    assert times == sorted(times)
+    assert episode.started_at <= times[-1] + 0.01
+    assert all(step.same for step in replay(entries, counter_app()))
+
+
+def counter_app(environment: Any = CounterEnvironment) -> Any:
+    return create_fastapi_app(environment, Add)
+
+
+def test_a_replay_says_what_differs(serve: Serve, file: Path) -> None:
+    server = serve(traces=file)
+    play_v1(server)
+    server.stop()
+    ((_, entries),) = recorded(file)
+    compared = replay(entries, counter_app(Doubling))
+    assert [step.parts for step in compared[:3]] == [(), ("observation", "reward"), ("observation", "reward", "done")]
+    assert not compared[3].same
+
+
+class Doubling(CounterEnvironment):
+    """Counts twice as fast."""
+
+    def step(self, action: Add) -> Total:
+        return super().step(Add(amount=action.amount * 2))
+
+
+def test_errors_are_on_record_and_an_episode_goes_on_after_them(serve: Serve, file: Path) -> None:
+    server = serve(traces=file)
+    wire = server.v1()
+    session = wire.open()
+    wire.do("reset", session, seed=1)
+    for amount in (-1, 0, 10):
+        wire.do("step", session, amount=amount)
+    wire.do("step", session, amount="many")
+    wire.close()
+    server.stop()
+
+    ((episode, entries),) = recorded(file)
+    assert [entry.failed for entry in entries] == [False, True, True, False, True]
+    assert [entry.answer.get("code") for entry in entries if entry.failed][1] == "EXECUTION_ERROR"
+    assert (episode.error, episode.ending, episode.steps) == ("EXECUTION_ERROR", "done", 1)
+    assert all(step.same for step in replay(entries[:4], counter_app()))
+
+
+def test_how_episodes_end_before_they_are_done(serve: Serve, file: Path) -> None:
+    server = serve(traces=file)
+    wire = server.v1()
+    session = wire.open()
+    wire.do("reset", session, seed=1)
+    wire.do("step", session, amount=1)
+    wire.do("reset", session, seed=2)
+    wire.do("close", session)
+    other = wire.open()
+    wire.do("reset", other, seed=3)
+    server.stop()
+    assert {episode.seed: episode.ending for episode, _ in recorded(file)} == {
+        "1": "reset",
+        "2": "closed",
+        "3": "shutdown",
+    }
+
+
+def test_of_a_share_some_episodes_are_whole_and_others_not_there(serve: Serve, file: Path) -> None:
+    server = serve(traces=file, traces_sample=0.5)
+    wire = server.v1()
+    session = wire.open()
+    for seed in range(60):
+        wire.do("reset", session, seed=seed)
+        for amount in AMOUNTS:
+            wire.do("step", session, amount=amount)
+    wire.close()
+    server.stop()
+    found = recorded(file)
+    assert 5 < len(found) < 55
+    assert {(episode.steps, len(entries)) for episode, entries in found} == {(3, 4)}
+
+
+def test_a_share_of_none_records_none(serve: Serve, file: Path) -> None:
+    server = serve(traces=file, traces_sample=0)
+    play_v1(server)
+    server.stop()
+    assert recorded(file) == []
+
+
+def test_a_fork_has_the_entries_before_it(serve_walks: Any, file: Path) -> None:
+    server = serve_walks(traces=file)
+    with GenericEnvClient(base_url=server.url).sync() as client:
+        client.reset(seed=5)
+        client.step({"length": 1})
+        (fork,) = client.fork(1)
+        with fork:
+            fork.step({"length": 2})
+        client.step({"length": 3})
+    server.stop()
+
+    found = recorded(file)
+    app = create_fastapi_app(Walk)
+    assert sorted(entries[-1].request["length"] for _, entries in found) == [2, 3]
+    for _, entries in found:
+        assert [entry.kind for entry in entries] == ["reset", "step", "step"]
+        assert all(step.same for step in replay(entries, app))
+
+
+def test_secrets_are_not_stored(serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", 'hunter2"hunter2')
+    server = serve(traces=file, token="a-token-of-the-server")
+    wire = server.v1()
+    session = wire.open()
+    for text in ('hunter2"hunter2', "a-token-of-the-server", "https://me:letmein@example.com/x"):
+        wire.do("reset", session, seed=1, episode_id=f"see {text}")
+    wire.close()
+    server.stop()
+    content = b"".join(part.read_bytes() for part in file.parent.glob(f"{file.name}*"))
+    found = recorded(file)
+    assert len(found) == 3
+    assert [entries[0].request["episode_id"] for _, entries in found].count("see [redacted]") == 2
+    assert all(secret not in content for secret in (b"hunter2", b"a-token-of-the-server", b"letmein", session.encode()))
+
+
+def test_long_episodes_without_a_journal_keep_every_action(serve_walks: Any, file: Path) -> None:
+    server = serve_walks(traces=file)
+    wire = server.v1()
+    session = wire.open()
+    wire.do("reset", session, seed=1)
+    for length in range(1100):
+        wire.do("step", session, length=length)
+    wire.close()
+    server.stop()
+    ((_, entries),) = recorded(file)
+    assert [entry.request["length"] for entry in entries[1:]] == list(range(1100))
+
+
+def test_filters_choose_episodes(serve: Serve, file: Path) -> None:
+    server = serve(traces=file)
+    wire = server.v1()
+    session = wire.open()
+    for seed, amounts in enumerate([(3, 7), (1,), (2, 9), ()]):
+        wire.do("reset", session, seed=seed, episode_id=f"e{seed}")
+        for amount in amounts:
+            wire.do("step", session, amount=amount)
+    wire.close()
+    server.stop()
+
+    def seeds(**conditions: Any) -> list[str | None]:
+        return [episode.seed for episode, _ in recorded(file, Filter(**conditions))]
+
+    assert seeds() == ["3", "2", "1", "0"]
+    assert seeds(min_reward=10) == ["2", "0"]
+    assert seeds(max_reward=10) == ["1", "0"]
+    assert seeds(ending="reset") == ["1"]
+    assert seeds(seed="2") == ["2"]
+    assert seeds(episode_id="e1") == ["1"]
+    assert seeds(text='"amount":9') == []
+    assert seeds(text="amount") == ["2", "1", "0"]
+    assert seeds(environment="another") == []
+    assert seeds(until=1.0) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 but no more", b"x" * 5000])
+def test_a_file_without_traces_is_refused_when_it_is_read(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"traces\.db"):
+        recorded(file)
+
+
+def test_a_clients_error_is_that_without_traces(serve: Serve, file: Path) -> None:
+    with ExitStack() as clients:
+        messages = []
+        for server in (serve(traces=file), serve()):
+            client = clients.enter_context(GenericEnvClient(base_url=server.url).sync())
+            client.reset()
+            with pytest.raises(ServerError) as caught:
+                client.step({"amount": 0})
+            messages.append(str(caught.value))
+        assert messages[0] == messages[1]
