@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from openenv.core.client.vector import SyncVectorEnv as SyncVectorEnv
     from openenv.core.client.vector import VectorEnv as VectorEnv
     from openenv.core.env_server import *  # noqa: F403  # its names are listed there
+    from openenv.core.llm_client import AnthropicClient as AnthropicClient
+    from openenv.core.llm_client import LLMClient as LLMClient
+    from openenv.core.llm_client import LLMResponse as LLMResponse
+    from openenv.core.llm_client import OpenAIClient as OpenAIClient
+    from openenv.core.llm_client import ToolCall as ToolCall
+    from openenv.core.llm_client import create_llm_client as create_llm_client
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -29,6 +35,14 @@ else:
             "openenv.core.client.typed": ("TypedEnvClient", "client_for"),
             "openenv.core.client.vector": ("SyncVectorEnv", "VectorEnv"),
             "openenv.core.client.results": ("StepResult",),
+            "openenv.core.llm_client": (
+                "AnthropicClient",
+                "LLMClient",
+                "LLMResponse",
+                "OpenAIClient",
+                "ToolCall",
+                "create_llm_client",
+            ),
             "openenv.core.env_server": tuple(env_server.__all__),
         },
     )

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import Any, ClassVar, Generic, Protocol, cast
 
 from typing_extensions import TypedDict  # typing's own can't be a pydantic field before Python 3.12
 
+from openenv.core.background_loop import background_loop, in_event_loop
 from openenv.core.env_server.tools import equip, required_without_tools
 from openenv.core.environment_types import ActT, ObsT, StateT, TypedEnvironment
 from openenv.core.wire.types import Action, EnvironmentMetadata, Observation, State
@@ -218,25 +219,55 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
         return observation if self.transform is None else cast("ObsT", self.transform(observation))
 
     def _apply_rubric(self, action: ActT, observation: ObsT) -> float:
-        return 0.0 if self.rubric is None else float(self.rubric(action, observation))
+        """Return the rubric's score; 0 without a rubric. That of an ``async`` rubric is waited for, in a thread."""
+        if self.rubric is None:
+            return 0.0
+        score = self.rubric(action, observation)
+        return score if type(score) is float else float(_waited_for(score))
 
     async def _apply_rubric_async(self, action: ActT, observation: ObsT) -> float:
+        """Return the rubric's score, from async code."""
         if self.rubric is None:
             return 0.0
         score = self.rubric(action, observation)
         return float(await score if isawaitable(score) else score)
 
     def _reset_rubric(self) -> None:
+        """Begin an episode of the rubric; to be called in ``reset``."""
         reset = getattr(self.rubric, "reset", None)
         if reset is not None:
-            reset()
+            _waited_for(reset())
 
     async def _reset_rubric_async(self) -> None:
-        reset: Callable[[], Awaitable[None]] | None = getattr(self.rubric, "reset_async", None)
-        if reset is None:
-            self._reset_rubric()
-        else:
-            await reset()
+        """Begin an episode of the rubric, from async code: with its ``reset_async`` where it has that."""
+        reset: Callable[[], Awaitable[None] | None] | None = getattr(self.rubric, "reset_async", None)
+        reset = reset or getattr(self.rubric, "reset", None)
+        if reset is not None:
+            result = reset()
+            if isawaitable(result):
+                await result
+
+
+def _waited_for(value: Any) -> Any:
+    """Return a value, or the result of an awaitable, which runs on the process's background loop.
+
+    Raises:
+        TypeError: The value is an awaitable, and this thread runs an event loop, which must not block.
+    """
+    if isinstance(value, float) or not isawaitable(value):
+        return value
+    if not in_event_loop():
+        return background_loop().run(_result(value))
+    if iscoroutine(value):
+        value.close()
+    raise TypeError(
+        "The rubric is async, and this method runs on the event loop: await _apply_rubric_async and "
+        "_reset_rubric_async in an async step and reset, or leave out BLOCKING = False."
+    )
+
+
+async def _result(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 class TaskProvider(Protocol):

@@ -18,6 +18,11 @@ _FORMS = (
     "or (observation, reward, terminated, truncated, info)"
 )
 
+# Names in the metadata of an outcome: scores of the reward's components by name, the weights of those that the reward
+# is a weighted sum of, what scores rest on, and at the end of an episode the reward of each step.
+REWARD_SIGNALS, REWARD_WEIGHTS = "reward_signals", "reward_weights"
+REWARD_EVIDENCE, STEP_REWARDS = "reward_evidence", "step_rewards"
+
 TEXT, HTML, SVG, PNG = "text/plain", "text/html", "image/svg+xml", "image/png"
 _WRITTEN = (TEXT, HTML, SVG)
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
+from types import CoroutineType
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +24,7 @@ from openenv.core.env_server.execution.introspection import (
 )
 from openenv.core.env_server.execution.progress import ProgressListener, current_progress_listener
 from openenv.core.env_server.execution.reset_parameters import reset_parameters
+from openenv.core.env_server.execution.rewards import ScoredStep, restore_rubric, rubric_states
 from openenv.core.env_server.execution.runner import Started, within
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.execution.task_questions import TaskQuestion, ask
@@ -33,6 +35,7 @@ from openenv.core.exceptions import (
     EnvironmentTimeoutError,
     RequestError,
 )
+from openenv.core.rubrics.base import Rubric
 from openenv.core.wire.redaction import message_of, origin_of
 from openenv.core.wire.results import Picture, WrittenJson, picture_of
 
@@ -134,6 +137,23 @@ class LocalRunner:
 
     def step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None = None) -> Started[Any]:
         """See ``Runner``."""
+        if getattr(self.environment, "rubric", None) is None:
+            return self._start_step(action, options, timeout_s)
+        return self._step_and_score(action, options, timeout_s)
+
+    def _step_and_score(self, action: Any, options: Mapping[str, Any], timeout_s: float | None) -> Started[Any]:
+        """Call ``step`` of an environment with a rubric, and add the components of the reward to the outcome."""
+        rubric = self.environment.rubric
+        if not isinstance(rubric, Rubric):  # a function: it has no components
+            return self._start_step(action, options, timeout_s)
+        scored = ScoredStep(rubric)
+        try:
+            result = self._start_step(action, options, timeout_s)
+        except RequestError as error:
+            raise scored.failure(error) from error.__cause__
+        return _scored(scored, result) if isinstance(result, CoroutineType) else scored.outcome(result)
+
+    def _start_step(self, action: Any, options: Mapping[str, Any], timeout_s: float | None) -> Started[Any]:
         listener = current_progress_listener()
         if listener is not None:
             return self._step_and_report(action, options, timeout_s, listener)
@@ -180,7 +200,9 @@ class LocalRunner:
         name = self._session_name
         take = _read_snapshot if isinstance(self._executor, InlineExecutor) else _take_snapshot
         copied = await _answered(name, "snapshot", timeout_s, self._executor.run, take, self.environment)
-        return copied if isinstance(copied, Snapshot) else await Snapshot.of_in_turns(copied)
+        snapshot = copied if isinstance(copied, Snapshot) else await Snapshot.of_in_turns(copied)
+        kept = rubric_states(self.environment)
+        return snapshot.with_rubric(kept) if kept else snapshot
 
     async def restore(self, snapshot: Snapshot, timeout_s: float | None = None) -> None:
         """Restore a snapshot; only where ``can_snapshot`` holds."""
@@ -253,6 +275,13 @@ class LocalRunner:
         return self._executor.run(function, *args, **values)
 
 
+async def _scored(scored: ScoredStep, result: Awaitable[Any]) -> Any:
+    try:
+        return scored.outcome(await result)
+    except RequestError as error:
+        raise scored.failure(error) from error.__cause__
+
+
 def _accepted(method: EnvironmentMethod, values: Mapping[str, Any]) -> Mapping[str, Any]:
     if not values or method.arguments is None:
         return values
@@ -294,7 +323,18 @@ def _take_snapshot(environment: Any) -> Any:
 
 
 def _restore_snapshot(environment: Any, snapshot: Snapshot) -> Any:
-    return environment.restore(snapshot.value())
+    value, kept = snapshot.parts()
+    if not kept:
+        return environment.restore(value)
+    restoring = environment.restore(value)
+    if isawaitable(restoring):
+        return _restore_rubric_after(restoring, environment, kept)
+    return restore_rubric(environment, kept)
+
+
+async def _restore_rubric_after(restoring: Awaitable[Any], environment: Any, kept: Mapping[str, Any]) -> None:
+    await restoring
+    restore_rubric(environment, kept)
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:

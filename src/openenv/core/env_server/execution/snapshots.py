@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 from openenv.core.exceptions import EnvironmentFailedError
 
 _JSON, _BASE64 = "json", "base64"
+# Key of the rubrics' states, beside one of the two above, in a snapshot that holds both.
+_RUBRIC = "openenv.rubric"
 _IS_JSON, _IS_BYTES = b"j", b"b"
 
 # JSON is encoded in C, which blocks the event loop meanwhile, so large values are encoded in pieces of so many items.
@@ -74,6 +76,33 @@ class Snapshot:
     def value(self) -> Any:
         """Return the argument of ``restore``: bytes, or the value as decoded from JSON."""
         return json.loads(self.written) if isinstance(self.written, str) else self.written
+
+    def with_rubric(self, states: Mapping[str, Any]) -> "Snapshot":
+        """Return a snapshot that also holds what the rubrics of the environment have kept.
+
+        Args:
+            states: Their ``episode_state`` by path.
+
+        Raises:
+            EnvironmentFailedError: JSON can't hold a state.
+        """
+        try:
+            written = json.dumps(states)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise EnvironmentFailedError(
+                f"The rubric's episode_state() can't be stored: expected what JSON can hold: {error}"
+            ) from error
+        if isinstance(self.written, str):
+            return Snapshot(f'{{"{_RUBRIC}": {written}, "{_JSON}": {self.written}}}')
+        return Snapshot(f'{{"{_RUBRIC}": {written}, "{_BASE64}": "{base64.b64encode(self.written).decode()}"}}')
+
+    def parts(self) -> tuple[Any, Mapping[str, Any]]:
+        """Return the argument of ``restore``, and the states of the rubrics by path."""
+        value = self.value()
+        if not isinstance(value, dict) or _RUBRIC not in value:
+            return value, {}
+        environment = value[_JSON] if _JSON in value else base64.b64decode(value[_BASE64])
+        return environment, value[_RUBRIC]
 
     def to_bytes(self) -> bytes:
         """Encode the snapshot as bytes, the first of which marks whether the rest is JSON; for a journal."""

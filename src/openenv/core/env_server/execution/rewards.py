@@ -1,0 +1,112 @@
+"""Components of the reward of a step: read from the environment's rubric, and sent in the outcome's metadata."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from openenv.core.exceptions import EnvironmentFailedError, EnvironmentTimeoutError, RequestError
+from openenv.core.rubrics.base import Rubric, failed_component, running_component, tick
+from openenv.core.rubrics.trajectory import TrajectoryRubric
+from openenv.core.wire.redaction import message_of
+from openenv.core.wire.results import REWARD_EVIDENCE, REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS, outcome_of
+from openenv.core.wire.types import Observation
+
+
+class ScoredStep:
+    """A step of an environment with a rubric.
+
+    Args:
+        rubric: The environment's rubric, before the step.
+    """
+
+    __slots__ = ("_begun", "_rubric")
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self._begun: Final = tick()
+
+    def outcome(self, returned: Any) -> Any:
+        """Return the step's outcome with the components of its reward in the metadata.
+
+        A name that the environment's own metadata have is left as it is.
+
+        Args:
+            returned: What ``step`` returned.
+
+        Returns:
+            The outcome; what ``step`` returned, where no component was scored or the value has no known form.
+        """
+        rubric = self._rubric
+        scores = rubric.component_scores(self._begun)
+        evidence = rubric.component_evidence(self._begun)
+        credit = self._step_rewards(returned)
+        if not scores and not evidence and credit is None:
+            return returned
+        try:
+            outcome = outcome_of(returned)
+        except RequestError:
+            return returned  # the session reports the wrong value
+        weights = rubric.total_weights()
+        if weights.keys() - scores.keys():  # a part of the sum was not scored
+            weights = {name: weight for name, weight in weights.items() if name in scores}
+        values = (
+            (REWARD_SIGNALS, scores),
+            (REWARD_WEIGHTS, weights),
+            (REWARD_EVIDENCE, evidence),
+            (STEP_REWARDS, credit),
+        )
+        metadata = {name: value for name, value in values if value} | outcome.metadata
+        if isinstance(outcome.observation, Observation):
+            # Not by assignment, which would validate the whole observation again.
+            outcome.observation.__dict__["metadata"] = metadata
+        outcome.metadata = metadata
+        return outcome
+
+    def failure(self, error: RequestError) -> RequestError:
+        """Return the error of a failed step, with the name of the component that failed or did not end."""
+        if isinstance(error, EnvironmentTimeoutError):
+            component = running_component(self._rubric, self._begun)
+            if component is not None:
+                error.message += f" The reward component {component!r} did not return."
+            return error
+        cause = error.__cause__
+        component = None if cause is None else failed_component(cause, self._rubric)
+        if component is None or cause is None:
+            return error
+        name = type(cause).__name__
+        message = f"The reward component {component!r} raised {name}: {message_of(cause)}"
+        return EnvironmentFailedError(message, origin=error.origin, component=component)
+
+    def _step_rewards(self, returned: Any) -> list[float] | None:
+        """Return the credit of the episode's steps, where the rubric has just scored the episode."""
+        rubric = self._rubric
+        if not isinstance(rubric, TrajectoryRubric) or not rubric.scored_since(self._begun):
+            return None
+        return rubric.compute_step_rewards() if getattr(returned, "done", False) else None
+
+
+def rubric_states(environment: Any) -> dict[str, Any]:
+    """Return what the rubrics of an environment have kept since the last reset, by path; the root's path is empty."""
+    states = {path: rubric.episode_state() for path, rubric in _rubrics(environment)}
+    return {path: state for path, state in states.items() if state is not None}
+
+
+def restore_rubric(environment: Any, states: Mapping[str, Any]) -> None:
+    """Restore what ``rubric_states`` returned.
+
+    Raises:
+        EnvironmentFailedError: The environment has no rubric at one of the paths.
+    """
+    rubrics = dict(_rubrics(environment))
+    for path, state in states.items():
+        if path not in rubrics:
+            raise EnvironmentFailedError(
+                f"The snapshot holds the state of a rubric {path!r}; the environment has none."
+            )
+        rubrics[path].load_episode_state(state)
+
+
+def _rubrics(environment: Any) -> Iterator[tuple[str, Rubric]]:
+    rubric = getattr(environment, "rubric", None)
+    if isinstance(rubric, Rubric):
+        yield "", rubric
+        yield from rubric.named_rubrics()

@@ -1,0 +1,388 @@
+"""Clients of language models behind an address: OpenAI-compatible servers and Anthropic's, on the vendors' packages.
+
+``pip install "openenv-core[llm]"`` brings both packages.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+try:
+    from openai import AsyncOpenAI
+except ImportError:  # named when a client is made
+    AsyncOpenAI = None  # type: ignore[assignment,misc]
+
+__all__ = [
+    "AnthropicClient",
+    "LLMClient",
+    "LLMResponse",
+    "OpenAIClient",
+    "TokenUsage",
+    "ToolCall",
+    "create_llm_client",
+]
+
+_NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
+# For servers without keys; both packages refuse to go without one.
+_NO_KEY = "not-needed"
+# Beginnings of the names of OpenAI's models that reason: their limit of tokens has another name, and they have no
+# temperature.
+_REASONING_MODELS = ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini")
+
+
+@dataclass
+class ToolCall:
+    """Call of a tool in a model's answer.
+
+    Attributes:
+        id: Id of the call, which the result has to name.
+        name: Name of the tool.
+        args: Arguments by name.
+    """
+
+    id: str
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TokenUsage:
+    """Tokens of a completion.
+
+    Attributes:
+        input_tokens: Tokens of the prompt.
+        output_tokens: Tokens of the answer.
+    """
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass
+class LLMResponse:
+    """Answer of a model.
+
+    Attributes:
+        content: The text.
+        tool_calls: Calls of tools.
+        usage: Tokens, where the server counts them.
+    """
+
+    content: str
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    usage: TokenUsage | None = None
+
+    def to_message_dict(self) -> dict[str, Any]:
+        """Return the answer as a message of OpenAI's form."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.args)}}
+                for call in self.tool_calls
+            ]
+        return message
+
+
+class LLMClient(ABC):
+    """Client of a language model. Subclasses define ``complete``.
+
+    Args:
+        endpoint: Scheme and host, such as ``http://localhost``.
+        port: Port of the service.
+    """
+
+    def __init__(self, endpoint: str, port: int) -> None:
+        self.endpoint = endpoint
+        self.port = port
+
+    @property
+    def base_url(self) -> str:
+        """The endpoint with its port."""
+        return f"{self.endpoint}:{self.port}"
+
+    @abstractmethod
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """Return the model's answer to a prompt.
+
+        Args:
+            prompt: The prompt.
+            **kwargs: ``temperature`` and ``max_tokens`` in place of the client's.
+        """
+
+    async def respond(self, prompt: str, **kwargs: Any) -> LLMResponse:
+        """Return the model's answer to a prompt with its number of tokens, where the client knows that.
+
+        Args:
+            prompt: The prompt.
+            **kwargs: As for ``complete``.
+        """
+        return LLMResponse(await self.complete(prompt, **kwargs))
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """Return the model's answer to a conversation with tools.
+
+        Args:
+            messages: Messages of OpenAI's form.
+            tools: Tools as MCP lists them.
+            **kwargs: As for ``complete``.
+
+        Raises:
+            NotImplementedError: The client can't do this.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not support tool calling")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the client itself: a copy of an environment, as for a fork, uses the same connections."""
+        return self
+
+
+class OpenAIClient(LLMClient):
+    """Client of an OpenAI-compatible server: OpenAI, vLLM, TGI, Ollama and others.
+
+    Args:
+        endpoint: Scheme and host, and a path if the API is below one; ``/v1`` is added.
+        port: Port of the service.
+        model: Name of the model.
+        api_key: Key, for servers that need one.
+        system_prompt: System message of every prompt.
+        temperature: Temperature.
+        max_tokens: Longest answer in tokens.
+        use_max_completion_tokens: Whether the model is one of OpenAI's that reason, whose limit has this name and which
+            have no temperature.
+
+    Raises:
+        ImportError: The package ``openai`` is not installed.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        port: int,
+        model: str,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        temperature: float = 0.0,
+        max_tokens: int = 256,
+        use_max_completion_tokens: bool = False,
+    ) -> None:
+        super().__init__(endpoint, port)
+        if AsyncOpenAI is None:
+            raise ImportError("OpenAIClient needs the package openai: pip install 'openenv-core[llm]'")
+        self.model = model
+        self.system_prompt = system_prompt
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self._reasons = use_max_completion_tokens
+        self._client = AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key=_NO_KEY if api_key is None else api_key)
+
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """Return the model's answer to a prompt."""
+        return (await self.respond(prompt, **kwargs)).content
+
+    async def respond(self, prompt: str, **kwargs: Any) -> LLMResponse:
+        """Return the model's answer to a prompt with its number of tokens."""
+        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
+        return await self._answer([*system, {"role": "user", "content": prompt}], kwargs)
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """Return the model's answer to a conversation with tools."""
+        functions = [{"type": "function", "function": _function(tool, "parameters")} for tool in tools]
+        return await self._answer(messages, kwargs, **({"tools": functions} if functions else {}))
+
+    async def _answer(self, messages: list[dict[str, Any]], options: Mapping[str, Any], **more: Any) -> LLMResponse:
+        limit = options.get("max_tokens", self.max_tokens)
+        if self._reasons:
+            more["max_completion_tokens"] = limit
+        else:
+            more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
+        create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
+        response = await create(model=self.model, messages=messages, **more)
+        message = response.choices[0].message
+        calls = [
+            ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
+            for call in message.tool_calls or []
+        ]
+        return LLMResponse(message.content or "", calls, _usage(response, "prompt_tokens", "completion_tokens"))
+
+
+class AnthropicClient(LLMClient):
+    """Client of Anthropic's Messages API.
+
+    Args:
+        endpoint: Scheme and host.
+        port: Port of the service.
+        model: Name of the model.
+        api_key: Key.
+        system_prompt: System prompt of every prompt.
+        temperature: Temperature.
+        max_tokens: Longest answer in tokens.
+
+    Raises:
+        ImportError: The package ``anthropic`` is not installed.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        port: int,
+        model: str,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        temperature: float = 0.0,
+        max_tokens: int = 256,
+    ) -> None:
+        super().__init__(endpoint, port)
+        try:
+            from anthropic import AsyncAnthropic
+        except ImportError as error:
+            raise ImportError("AnthropicClient needs the package anthropic: pip install 'openenv-core[llm]'") from error
+        self.model = model
+        self.system_prompt = system_prompt
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self._client = AsyncAnthropic(base_url=self.base_url, api_key=_NO_KEY if api_key is None else api_key)
+
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """Return the model's answer to a prompt."""
+        return (await self.respond(prompt, **kwargs)).content
+
+    async def respond(self, prompt: str, **kwargs: Any) -> LLMResponse:
+        """Return the model's answer to a prompt with its number of tokens."""
+        return await self._answer([{"role": "user", "content": prompt}], self.system_prompt, kwargs)
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """Return the model's answer to a conversation with tools."""
+        system, conversation = _as_anthropic_messages(messages)
+        listed = [_function(tool, "input_schema") for tool in tools]
+        return await self._answer(
+            conversation, system or self.system_prompt, kwargs, **({"tools": listed} if listed else {})
+        )
+
+    async def _answer(
+        self, messages: list[dict[str, Any]], system: str | None, options: Mapping[str, Any], **more: Any
+    ) -> LLMResponse:
+        if system:
+            more["system"] = system
+        create: Callable[..., Awaitable[Any]] = self._client.messages.create
+        response = await create(
+            model=self.model,
+            messages=messages,
+            max_tokens=options.get("max_tokens", self.max_tokens),
+            # Not a parameter of newer versions of the package, and still one of the API.
+            extra_body={"temperature": options.get("temperature", self.temperature)},
+            **more,
+        )
+        text = "".join(block.text for block in response.content if block.type == "text")
+        calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
+        return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
+
+
+def create_llm_client(
+    provider: str,
+    model: str,
+    api_key: str,
+    *,
+    system_prompt: str | None = None,
+    temperature: float = 0.0,
+    max_tokens: int = 4096,
+) -> LLMClient:
+    """Make a client of a vendor's own service.
+
+    Args:
+        provider: ``openai`` or ``anthropic``.
+        model: Name of the model.
+        api_key: Key.
+        system_prompt: System prompt of every prompt.
+        temperature: Temperature; not for models that reason.
+        max_tokens: Longest answer in tokens.
+
+    Raises:
+        ValueError: The provider is another one.
+    """
+    options: dict[str, Any] = {"system_prompt": system_prompt, "temperature": temperature, "max_tokens": max_tokens}
+    match provider.lower():
+        case "openai":
+            if any(model == name or model.startswith(f"{name}-") for name in _REASONING_MODELS):
+                options["use_max_completion_tokens"] = True
+            return OpenAIClient("https://api.openai.com", 443, model, api_key=api_key, **options)
+        case "anthropic":
+            return AnthropicClient("https://api.anthropic.com", 443, model, api_key=api_key, **options)
+    raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
+
+
+def _usage(response: Any, input_name: str, output_name: str) -> TokenUsage | None:
+    """Return the tokens of a vendor's response, if the server counted them."""
+    numbers = [getattr(getattr(response, "usage", None), name, None) for name in (input_name, output_name)]
+    before, after = numbers
+    return TokenUsage(before, after) if isinstance(before, int) and isinstance(after, int) else None
+
+
+def _function(tool: Mapping[str, Any], schema_name: str) -> dict[str, Any]:
+    """Return a tool, as MCP lists it, as a vendor describes a function."""
+    return {
+        "name": tool["name"],
+        "description": tool.get("description") or "",
+        schema_name: _object_schema(tool.get("inputSchema") or tool.get("input_schema") or _NO_PARAMETERS),
+    }
+
+
+def _object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema in the form that the vendors accept: an object without alternatives at the top."""
+    for keyword in ("oneOf", "anyOf"):
+        if keyword in schema:
+            objects = (each for each in schema[keyword] if isinstance(each, Mapping) and each.get("type") == "object")
+            schema = next(objects, _NO_PARAMETERS)
+    if "allOf" in schema:
+        parts: Sequence[Mapping[str, Any]] = [part for part in schema["allOf"] if isinstance(part, Mapping)]
+        schema = {
+            "properties": {name: each for part in parts for name, each in part.get("properties", {}).items()},
+            "required": [name for part in parts for name in part.get("required", [])],
+        }
+    return {"type": "object", "properties": {}, **schema}
+
+
+def _as_anthropic_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Return the system prompt and the other messages in Anthropic's form; neighbours of one role are joined."""
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    converted: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "system":
+            continue
+        role, content = _as_anthropic_message(message)
+        if converted and converted[-1]["role"] == role:
+            converted[-1]["content"] = _blocks(converted[-1]["content"]) + _blocks(content)
+        else:
+            converted.append({"role": role, "content": content})
+    return system, converted
+
+
+def _as_anthropic_message(message: Mapping[str, Any]) -> tuple[str, Any]:
+    content = message.get("content") or ""
+    if message["role"] == "tool":
+        return "user", [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": content}]
+    if not message.get("tool_calls"):
+        return message["role"], content
+    calls = [
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"] or "{}"),
+        }
+        for call in message["tool_calls"]
+    ]
+    return "assistant", [*_blocks(content), *calls]
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)

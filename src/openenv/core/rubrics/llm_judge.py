@@ -1,0 +1,127 @@
+"""``LLMJudge``: a score that a language model writes."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from openenv.core.llm_client import LLMClient
+from openenv.core.rubrics.base import Rubric
+
+__all__ = ["LLMJudge", "VerdictError"]
+
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_LONGEST_QUOTE = 200
+
+
+class VerdictError(ValueError):
+    """The verdict of a judge can't be read. No reward is made up in its place.
+
+    Args:
+        reason: What was expected and what came.
+        answer: The judge's answer.
+    """
+
+    def __init__(self, reason: str, answer: str) -> None:
+        self.answer = answer
+        super().__init__(f"{reason} The judge's answer: {answer!r:.{_LONGEST_QUOTE}}")
+
+
+class LLMJudge(Rubric):
+    """Score of a language model, read from its answer to a prompt. Calls are ``async``.
+
+    Args:
+        prompt_template: The prompt, with ``{action}`` and ``{observation}`` where these go.
+        client: Client of the model.
+        score_pattern: Regular expression of the score in the answer, its first group if it has groups. By default the
+            score is the only number of the answer.
+        default_score: Score of an answer without a readable verdict. By default such an answer is an error: a judge
+            that is broken must not look like an agent that is bad.
+        normalize: Whether scores below 0 become 0 and those above 1 become 1.
+
+    Example:
+        >>> from openenv.core.llm_client import LLMClient
+        >>> from openenv.core.rubrics import LLMJudge
+        >>> class Stub(LLMClient):
+        ...     async def complete(self, prompt, **kwargs):
+        ...         return "Score: 0.8"
+        >>> judge = LLMJudge("Is {action} polite? Answer with a score from 0 to 1.", Stub("http://localhost", 8000))
+        >>> import asyncio
+        >>> asyncio.run(judge("please", None))
+        0.8
+    """
+
+    def __init__(
+        self,
+        prompt_template: str,
+        client: LLMClient,
+        *,
+        score_pattern: str | None = None,
+        default_score: float | None = None,
+        normalize: bool = True,
+    ) -> None:
+        super().__init__()
+        self.prompt_template = prompt_template
+        self.default_score = default_score
+        self.normalize = normalize
+        self._client = client
+        self._score_pattern = score_pattern
+        self._exchange: dict[str, Any] | None = None
+
+    async def forward(self, action: Any, observation: Any) -> float:
+        """Put the prompt to the model and read the score from its answer.
+
+        Raises:
+            VerdictError: The answer has no score, or several different ones, and there is no ``default_score``.
+        """
+        prompt = self._render_prompt(action, observation)
+        self._exchange = {"prompt": prompt, "answer": None}
+        answer = await self._client.complete(prompt)
+        self._exchange = {"prompt": prompt, "answer": answer}
+        return self._parse_score(answer)
+
+    def evidence(self) -> Any:
+        """Return the prompt and the answer of the last call."""
+        return self._exchange
+
+    def _render_prompt(self, action: Any, observation: Any) -> str:
+        """Return the prompt; may be overridden."""
+        return self.prompt_template.format(action=action, observation=observation)
+
+    def _parse_score(self, answer: str) -> float:
+        """Return the score in an answer; may be overridden."""
+        found = [_first_group(match) for match in re.finditer(self._score_pattern or _NUMBER, answer)]
+        try:
+            scores = {float(text) for text in found}
+        except ValueError:
+            scores = set()
+        if len(scores) != 1:
+            return self._unread(found, answer)
+        score = scores.pop()
+        return min(max(score, 0.0), 1.0) if self.normalize else score
+
+    def _unread(self, found: list[str], answer: str) -> float:
+        if self.default_score is not None:
+            return self.default_score
+        expected = "one number" if self._score_pattern is None else f"one match of {self._score_pattern!r}"
+        raise VerdictError(f"Expected {expected}, got {', '.join(found) or 'none'}.", answer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the settings."""
+        return {
+            "prompt_template": self.prompt_template,
+            "score_pattern": self._score_pattern,
+            "default_score": self.default_score,
+            "normalize": self.normalize,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the settings."""
+        self.prompt_template = state.get("prompt_template", self.prompt_template)
+        self._score_pattern = state.get("score_pattern", self._score_pattern)
+        self.default_score = state.get("default_score", self.default_score)
+        self.normalize = state.get("normalize", self.normalize)
+
+
+def _first_group(match: re.Match[str]) -> str:
+    text = match.group(1) if match.re.groups else match.group()
+    return text or ""

@@ -1,0 +1,88 @@
+"""Clients of language models, against a scripted server of both vendors' APIs."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from openenv.core import AnthropicClient, LLMResponse, OpenAIClient, ToolCall, create_llm_client
+from openenv.core.llm_client import TokenUsage
+
+TOOLS = [{"name": "add", "description": "Add", "inputSchema": {"type": "object", "properties": {"a": {}}}}]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    requests: list[dict[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.requests.append(body)
+        answer = _openai(body) if self.path.endswith("/chat/completions") else _anthropic(body)
+        text = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+def _openai(body: dict[str, Any]) -> dict[str, Any]:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
+    message = {"role": "assistant", "content": "four", "tool_calls": [call] if "tools" in body else None}
+    return {
+        "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
+    }  # fmt: skip
+
+
+def _anthropic(body: dict[str, Any]) -> dict[str, Any]:
+    call = {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}}
+    return {
+        "id": "1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": "four"}, *([call] if "tools" in body else [])],
+        "usage": {"input_tokens": 7, "output_tokens": 2},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    requests: list[dict[str, Any]] = []
+    handler = type("Handler", (_Handler,), {"requests": requests})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1], requests
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("client_class", [OpenAIClient, AnthropicClient])
+async def test_answers_and_tools(
+    client_class: type[OpenAIClient] | type[AnthropicClient], service: tuple[int, list[dict[str, Any]]]
+) -> None:
+    port, requests = service
+    client = client_class("http://127.0.0.1", port, "m", system_prompt="Count.", max_tokens=9)
+    try:
+        assert await client.complete("2+2?", temperature=0.5) == "four"
+        assert (await client.respond("2+2?")).usage == TokenUsage(7, 2)
+        response = await client.complete_with_tools([{"role": "user", "content": "2+2?"}], TOOLS)
+    finally:
+        await client._client.close()
+    assert (requests[0]["temperature"], requests[0]["max_tokens"], requests[1]["temperature"]) == (0.5, 9, 0.0)
+    assert response.tool_calls == [ToolCall("c1", "add", {"a": 1})]
+    assert response.to_message_dict()["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a": 1}'}
+    assert "Count." in json.dumps(requests[0])
+
+
+def test_vendors() -> None:
+    assert isinstance(create_llm_client("OpenAI", "gpt-4", "key"), OpenAIClient)
+    with pytest.raises(ValueError, match="Unsupported provider: 'other'"):
+        create_llm_client("other", "m", "key")
+    assert LLMResponse("hello").to_message_dict() == {"role": "assistant", "content": "hello"}
