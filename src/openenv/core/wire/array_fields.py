@@ -32,7 +32,7 @@ class NDArray:
             ``float64``.
         shape: Its lengths; ``None`` for any.
         picture: Whether its numbers are the pixels of a picture, of the type ``uint8`` and the shape
-            ``(height, width, 3)`` or ``(height, width, 4)``. Models and agents then see it as an image.
+            ``(height, width, 3)`` or ``(height, width, 4)``, as the schema then says.
 
     Raises:
         ConfigurationError: There is no such type, or no picture of this type and shape.
