@@ -1,6 +1,7 @@
 """Episodes of every transport, as they are on record once their server has ended."""
 
 import asyncio
+import base64
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.conftest import Serve
 from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.environments.pictured import FILE, Gallery, Look, View
 from tests.support.mcp_agents import agent
 from tests.support.ors_wire import OrsWire
 from tests.support.programs.journaled_server import Walk
@@ -269,3 +271,17 @@ def test_a_clients_error_is_that_without_traces(serve: Serve, file: Path) -> Non
                 client.step({"amount": 0})
             messages.append(str(caught.value))
         assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("isolation", ["none", "process"])
+def test_arrays_that_travel_as_bytes_are_on_record_as_lists(file: Path, isolation: str) -> None:
+    app = create_fastapi_app(Gallery, Look, View, traces=file, isolation=isolation)
+    with RunningServer(app) as server, GenericEnvClient(server.url, arrays=True).sync() as client:
+        client.reset()
+        shown = client.step({"brightness": 3}).observation
+
+    ((episode, entries),) = recorded(file)
+    assert episode.steps == 1
+    kept = entries[-1].answer["observation"]
+    assert kept["pixels"] == shown["pixels"].tolist()
+    assert kept["file"] == base64.b64encode(FILE).decode()
