@@ -16,6 +16,7 @@ _USED_FOR = {
     "hub": "push, pull and fork on the Hugging Face Hub",
     "inspect": "evaluation with Inspect",
     "kubernetes": "pods as providers",
+    "llm": "rewards by models as judges",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",
     "postgres": "a journal that servers share",

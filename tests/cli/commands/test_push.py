@@ -139,7 +139,7 @@ def test_what_the_hub_refuses_is_told(openenv_here: Any, hub: HubServer, tmp_pat
     hub.faults.append(Fault("GET /api/whoami-v2", Answer(401, {"error": "Invalid token"})))
     ended = openenv_here("push", dice_env(tmp_path))
     assert ended.returncode == 1
-    assert "Error: Could not ask the Hub who you are: the Hub does not know your token" in ended.stderr
+    assert "Error: Could not look up your account: the Hub does not know your token" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ TOKEN = "hf_ada"
 USER = "ada"
 ORGANIZATION = "club"
 MAX_REGULAR_BYTES = 1_000_000
-MAX_LARGE_BYTES = 3_000_000
+MAX_LARGE_BYTES = 8_000_000
 
 Files = dict[str, bytes]
 
