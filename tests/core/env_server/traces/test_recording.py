@@ -5,7 +5,7 @@ import base64
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.conftest import Serve
@@ -274,7 +274,7 @@ def test_a_clients_error_is_that_without_traces(serve: Serve, file: Path) -> Non
 
 
 @pytest.mark.parametrize("isolation", ["none", "process"])
-def test_arrays_that_travel_as_bytes_are_on_record_as_lists(file: Path, isolation: str) -> None:
+def test_arrays_that_travel_as_bytes_are_on_record_as_lists(file: Path, isolation: Literal["none", "process"]) -> None:
     app = create_fastapi_app(Gallery, Look, View, traces=file, isolation=isolation)
     with RunningServer(app) as server, GenericEnvClient(server.url, arrays=True).sync() as client:
         client.reset()
