@@ -1,10 +1,10 @@
-"""Episodes of a file of traces, their entries, and filters for them."""
+"""Episodes of a file of traces, their entries, what is known beside them, and filters for them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 RUNNING, INTERRUPTED = "running", "interrupted"
 """How an episode ended that has not, and one whose server died."""
@@ -79,6 +79,12 @@ class Entry:
         kind, at, took, failed, request, answer = from_json(line)
         return cls(kind, at / 1e6, took / 1e6, request, answer, bool(failed))
 
+    def line(self) -> str:
+        """Return the entry as its line in the file, without what is no JSON."""
+        times = (round(self.at * 1e6), round(self.took_s * 1e6))
+        fields = (self.kind, *times, int(self.failed), self.request, self.answer)
+        return to_json(fields, inf_nan_mode="constants").decode() + "\n"
+
     @property
     def observation(self) -> Any:
         """The observation; ``None`` for an error."""
@@ -94,6 +100,94 @@ class Entry:
         """Whether the episode has ended."""
         return bool(self.answer.get("done"))
 
+    @property
+    def components(self) -> Mapping[str, float]:
+        """The named parts of the reward; empty without any."""
+        metadata = self.answer.get("metadata")
+        named = metadata.get("reward_signals") if isinstance(metadata, Mapping) else None
+        return named if isinstance(named, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Score that another rubric gave a stored episode, beside the rewards that the environment gave.
+
+    Attributes:
+        name: Name of the rubric.
+        at: When it was given, in seconds since 1970.
+        reward: Sum of the rewards of the steps.
+        rewards: Reward of each step.
+        components: The last value of each named part of the rubric.
+    """
+
+    name: str
+    at: float
+    reward: float
+    rewards: Sequence[float] = ()
+    components: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What only the model's side of an episode knows: what the model saw and wrote, and what that cost.
+
+    Attributes:
+        episode_id: The id that the episode's reset named.
+        messages: The conversation in OpenAI's form; a tool call's arguments may be a mapping.
+        tools: The tools that were offered, in OpenAI's form.
+        model: Name of the model, or of the player.
+        model_version: Version of its weights, such as the training step.
+        sampling: Settings of sampling, such as ``temperature``.
+        prompt_ids: Tokens up to the first action.
+        completion_ids: Tokens after these: written, and fed between.
+        logprobs: Log-probability of each token of ``completion_ids`` when it was sampled; 0 if it was fed.
+        completion_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
+        input_tokens: Tokens that were read, as the model's server counts them.
+        output_tokens: Tokens that were written.
+        cost_usd: What they cost.
+        took_s: Seconds from the reset to the end.
+        extra: What else is known.
+    """
+
+    episode_id: str
+    messages: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    model: str | None = None
+    model_version: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    prompt_ids: Sequence[int] = ()
+    completion_ids: Sequence[int] = ()
+    logprobs: Sequence[float] = ()
+    completion_mask: Sequence[int] = ()
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    took_s: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes with the same values, counted.
+
+    Attributes:
+        key: The values by the names of the fields, such as ``{"environment": "catch"}``.
+        episodes: Number of episodes.
+        steps: Number of their steps.
+        mean_reward: Mean of their rewards; ``None`` without any, as for the next two.
+        min_reward: Lowest reward.
+        max_reward: Highest reward.
+        last_started_at: When the newest began, in seconds since 1970.
+    """
+
+    key: Mapping[str, Any]
+    episodes: int
+    steps: int
+    mean_reward: float | None
+    min_reward: float | None
+    max_reward: float | None
+    last_started_at: float
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:
@@ -106,6 +200,8 @@ class Filter:
         seed: Seed of the reset.
         episode_id: Id that the reset named.
         session: Beginning of the session's public name.
+        transport: Transport of the client.
+        model: Name of the model or player in the episode's conversation.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
         since: Earliest beginning, in seconds since 1970.
@@ -120,6 +216,8 @@ class Filter:
     seed: str | None = None
     episode_id: str | None = None
     session: str | None = None
+    transport: str | None = None
+    model: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None

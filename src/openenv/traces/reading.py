@@ -1,64 +1,32 @@
-"""Reading of a file of traces, which servers may write meanwhile."""
+"""File of traces: episodes are queried, read, added and removed. Servers may write it meanwhile."""
 
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic_core import to_json
-
-from openenv.core.env_server.traces.store import (
-    ALIVE_S,
-    COLUMNS,
-    check,
-    connected,
-    name_of,
-    number_of,
-    prune,
-    remove,
-)
+from openenv.core.env_server.traces.blobs import put_back
+from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, number_of, prepare, prune, remove, upgrade
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import INTERRUPTED, RUNNING, Entry, Episode, Filter
+from openenv.traces.additions import AddedEpisodes, conversation_of, score_of, write_conversation, write_score
+from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Group, Score
+from openenv.traces.queries import Query
 
 # Forks of forks that are followed to the first episode.
 _MOST_FORKS = 1000
 
-_CONDITIONS = {
-    "environment": "environment = :environment",
-    "split": "split = :split",
-    "index": "task_index = :index",
-    "seed": "seed = :seed",
-    "episode_id": "episode_id = :episode_id",
-    "session": "substr(session, 1, length(:session)) = :session",
-    "min_reward": "reward >= :min_reward",
-    "max_reward": "reward <= :max_reward",
-    "since": "episode.started_at >= :since",
-    "until": "episode.started_at <= :until",
-    "ending": "how = :ending",
-    "text": "EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text))",
-}
-_HOW = f"""
-CASE WHEN ending IS NOT NULL THEN ending
-    WHEN run.ended_at IS NULL AND run.seen_at >= :alive THEN '{RUNNING}' ELSE '{INTERRUPTED}' END AS how
-"""
-_SELECT = f"""
-SELECT {", ".join(f"episode.{name}" for name in COLUMNS)}, {_HOW}
-FROM episode LEFT JOIN run ON run.number = episode.number >> 32
-"""  # noqa: S608  # constants
 
-
-def open(path: str | Path) -> "TraceFile":  # noqa: A001  # read as traces.open
-    """Open a file of traces for reading.
+def open(path: str | Path, *, create: bool = False) -> "TraceFile":  # noqa: A001  # read as traces.open
+    """Open a file of traces. Tables of an earlier version are brought up to date.
 
     Args:
         path: The file.
+        create: Whether to create the file if it does not exist.
 
     Raises:
-        ConfigurationError: There is no such file, it has no traces, is damaged, or is of another version.
+        ConfigurationError: There is no such file, it has no traces, is damaged, or is of a later version.
 
     Example::
 
@@ -66,6 +34,8 @@ def open(path: str | Path) -> "TraceFile":  # noqa: A001  # read as traces.open
             for episode in traces.episodes(Filter(environment="catch", min_reward=1.0)):
                 print(episode.id, [entry.request for entry in traces.entries(episode.id)])
     """
+    if create:
+        prepare(Path(path))
     return TraceFile(Path(path))
 
 
@@ -81,16 +51,17 @@ class TraceFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._added: AddedEpisodes | None = None
         if not path.is_file():
             raise ConfigurationError(f"Expected a file of traces at {path}, found none.")
         self._opening = connected(path)
-        with self._readable():
+        with self._usable():
             self._connection = self._opening.__enter__()
         try:
-            with self._readable():
-                check(self._connection, path)
+            with self._usable():
+                upgrade(self._connection, path)
         except BaseException:
-            self.close()
+            self._opening.__exit__(None, None, None)
             raise
 
     def __enter__(self) -> Self:
@@ -105,24 +76,71 @@ class TraceFile:
 
     def close(self) -> None:
         """Close the file; what was not read yet can't be read any more."""
-        self._opening.__exit__(None, None, None)
+        try:
+            if self._added is not None:
+                with self._usable():
+                    self._added.close()
+        finally:
+            self._opening.__exit__(None, None, None)
 
-    def episodes(self, where: Filter | None = None, limit: int | None = None) -> Iterator[Episode]:
+    def episodes(
+        self, where: Filter | None = None, limit: int | None = None, *, after: str | None = None
+    ) -> Iterator[Episode]:
         """Iterate over episodes, newest first, without reading their entries.
 
         Args:
             where: Filter; by default all.
             limit: Maximum number.
+            after: Id of the last episode of the page before, to go on behind it.
+
+        Raises:
+            ConfigurationError: There is no episode ``after``, or the file is damaged or locked.
+
+        Example::
+
+            first = list(traces.episodes(limit=50))
+            second = list(traces.episodes(limit=50, after=first[-1].id))
+        """
+        query = Query(where)
+        if after is not None:
+            last = self.episode(after)
+            query = query.before(last.started_at, number_of(after) or 0)
+        for row in self._rows(query.episodes(limit), query):
+            yield _episode_of(row)
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return the number of episodes.
+
+        Args:
+            where: Filter; by default all.
 
         Raises:
             ConfigurationError: The file is damaged or locked.
         """
-        given = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
-        conditions = " AND ".join(_CONDITIONS[name] for name in given) or "1"
-        if "text" in given:
-            given["text"] = to_json(given["text"])[1:-1]  # as it stands within JSON
-        query = f"{_SELECT} WHERE {conditions} ORDER BY episode.started_at DESC LIMIT :limit"
-        yield from self._read(query, {**given, "limit": -1 if limit is None else limit})
+        query = Query(where)
+        ((number,),) = self._rows(query.count(), query)
+        return int(number)
+
+    def groups(self, *by: str, where: Filter | None = None, limit: int | None = None) -> list[Group]:
+        """Count episodes by values, the group with the newest episode first.
+
+        Args:
+            by: Names of what they are grouped by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
+                ``seed``, ``ending``, ``error``, ``model``, or ``run``, a number for each time a server was started.
+            where: Filter; by default all.
+            limit: Maximum number.
+
+        Raises:
+            ConfigurationError: There is no such name, or the file is damaged or locked.
+
+        Example::
+
+            for task in traces.groups("environment", "split", "index"):
+                print(task.key, task.episodes, task.mean_reward)
+        """
+        query = Query(where)
+        rows = self._rows(query.groups(by, limit), query)
+        return [Group(dict(zip(by, row, strict=False)), *row[len(by) :]) for row in rows]
 
     def episode(self, name: str) -> Episode:
         """Return an episode by its id.
@@ -130,21 +148,21 @@ class TraceFile:
         Raises:
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
-        number = number_of(name)
-        found = (
-            [] if number is None else list(self._read(f"{_SELECT} WHERE episode.number = :number", {"number": number}))
-        )
+        query = Query().with_number(number_of(name))
+        found = [_episode_of(row) for row in self._rows(query.episodes(), query)]
         if not found:
             raise ConfigurationError(
                 f"Expected the id of an episode in {self._path}, as openenv traces list shows it, got {name!r}."
             )
         return found[0]
 
-    def entries(self, name: str) -> Iterator[Entry]:
+    def entries(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Iterate over the entries of an episode, those before a fork included.
 
         Args:
             name: Id of the episode.
+            start: Number of the first entry to read, from 0; those before it are not decoded.
+            stop: Number of the entry to stop before; ``None`` for the end.
 
         Raises:
             ConfigurationError: There is no such episode, some of its entries are not on record, or the file is damaged.
@@ -152,8 +170,83 @@ class TraceFile:
         self.episode(name)
         number = number_of(name)
         assert number is not None
+        position = 0
         for ancestor, count in self._lineage(number):
-            yield from self._entries_of(ancestor, count)
+            own_stop = _least(count, None if stop is None else stop - position)
+            yield from self._entries_of(ancestor, max(0, start - position), own_stop)
+            position += count or 0
+
+    def conversations(self, name: str) -> list[Conversation]:
+        """Return what the model's side added to an episode; mostly one conversation, or none.
+
+        Args:
+            name: Id of the episode.
+
+        Raises:
+            ConfigurationError: There is no such episode, or the file is damaged or locked.
+        """
+        episode_id = self.episode(name).episode_id
+        query = "SELECT episode_id, content FROM conversation WHERE episode_id = ? ORDER BY at"
+        with self._usable():
+            return [conversation_of(*row) for row in self._connection.execute(query, (episode_id,))]
+
+    def scores(self, name: str) -> list[Score]:
+        """Return the scores that other rubrics gave an episode, oldest first.
+
+        Args:
+            name: Id of the episode.
+
+        Raises:
+            ConfigurationError: There is no such episode, or the file is damaged or locked.
+        """
+        self.episode(name)
+        query = "SELECT name, at, content FROM score WHERE episode = ? ORDER BY at"
+        with self._usable():
+            return [score_of(*row) for row in self._connection.execute(query, (number_of(name),))]
+
+    def add(self, episode: Episode, entries: Iterable[Entry], conversations: Iterable[Conversation] = ()) -> str:
+        """Add an episode that was played elsewhere.
+
+        Args:
+            episode: The episode; its ``id`` and ``parent`` are not kept.
+            entries: Its entries, which are read one after another.
+            conversations: What the model's side knows of it.
+
+        Returns:
+            The id of the episode in this file.
+
+        Raises:
+            ConfigurationError: The file can't be written.
+        """
+        with self._usable():
+            if self._added is None:
+                self._added = AddedEpisodes(self._connection)
+            return self._added.add(episode, entries, conversations)
+
+    def add_conversation(self, conversation: Conversation) -> None:
+        """Add what the model's side knows of the episode with the conversation's ``episode_id``.
+
+        The episode may be recorded later, or is there already.
+
+        Raises:
+            ConfigurationError: The file can't be written.
+        """
+        with self._usable():
+            write_conversation(self._connection, conversation)
+
+    def add_score(self, name: str, score: Score) -> None:
+        """Add a score to an episode. It replaces an earlier score of the same name.
+
+        Args:
+            name: Id of the episode.
+            score: The score.
+
+        Raises:
+            ConfigurationError: There is no such episode, or the file can't be written.
+        """
+        self.episode(name)
+        with self._usable():
+            write_score(self._connection, number_of(name) or 0, score)
 
     def prune(self, *, before: float | None = None, max_bytes: float | None = None) -> int:
         """Remove the oldest episodes, but for those that run now.
@@ -168,7 +261,7 @@ class TraceFile:
         Raises:
             ConfigurationError: The file can't be written.
         """
-        with self._readable():
+        with self._usable():
             return prune(self._connection, before=before, max_bytes=max_bytes)
 
     def remove(self, names: list[str]) -> int:
@@ -178,14 +271,14 @@ class TraceFile:
             ConfigurationError: The file can't be written.
         """
         numbers = [number for number in map(number_of, names) if number is not None]
-        with self._readable():
+        with self._usable():
             return remove(self._connection, numbers)
 
     def _lineage(self, number: int) -> list[tuple[int, int | None]]:
         """Return the episodes that an episode continues, oldest first, and how many entries to read of each."""
         lineage: list[tuple[int, int | None]] = [(number, None)]
         while len(lineage) < _MOST_FORKS:
-            with self._readable():
+            with self._usable():
                 found = self._connection.execute(
                     "SELECT parent, parent_entries FROM episode WHERE number = ?", (lineage[0][0],)
                 ).fetchone()
@@ -199,38 +292,71 @@ class TraceFile:
             lineage.insert(0, found)
         return lineage
 
-    def _entries_of(self, number: int, count: int | None) -> Iterator[Entry]:
-        """Iterate over the first entries of an episode; over all for ``None``."""
-        with self._readable():
-            parts = self._connection.execute(
-                "SELECT number, content FROM part WHERE episode = ? ORDER BY number", (number,)
-            )
-            for expected, (part, content) in enumerate(parts, 1):
-                if part != expected:
-                    raise ConfigurationError(
-                        f"Some entries of the episode {name_of(number)} are not on record, since the traces could not "
-                        "be written then."
-                    )
-                for line in content.splitlines():
-                    if count == 0:
-                        return
+    def _entries_of(self, number: int, start: int, stop: int | None) -> Iterator[Entry]:
+        """Iterate over the entries ``start`` to ``stop`` of one episode, without those before a fork."""
+        position = 0
+        for part, count in self._parts_of(number):
+            if stop is not None and position >= stop:
+                return
+            if count is not None and position + count <= start:
+                position += count
+                continue
+            for line in self._content_of(number, part):
+                if position >= start and (stop is None or position < stop):
                     yield Entry.of_line(line)
-                    count = None if count is None else count - 1
+                position += 1
 
-    def _read(self, query: str, values: dict[str, Any]) -> Iterator[Episode]:
-        with self._readable():
-            for row in self._connection.execute(query, {**values, "alive": time.time() - ALIVE_S}):
-                yield _episode_of(dict(zip(COLUMNS, row, strict=False)), row[-1])
+    def _parts_of(self, number: int) -> Iterator[tuple[int, int | None]]:
+        """Iterate over the numbers of an episode's parts, and how many entries each has, where that is known."""
+        with self._usable():
+            parts = self._connection.execute(
+                "SELECT number, entries FROM part WHERE episode = ? ORDER BY number", (number,)
+            ).fetchall()
+        for expected, (part, count) in enumerate(parts, 1):
+            if part != expected:
+                raise ConfigurationError(
+                    f"Some entries of the episode {name_of(number)} are not on record, since the traces could not be "
+                    "written then."
+                )
+            yield part, count
+
+    def _content_of(self, number: int, part: int) -> list[bytes]:
+        with self._usable():
+            found = self._connection.execute(
+                "SELECT content FROM part WHERE episode = ? AND number = ?", (number, part)
+            ).fetchone()
+            # An episode that is removed meanwhile ends here.
+            return [] if found is None else put_back(found[0], self._blob).splitlines()
+
+    def _blob(self, name: str) -> bytes:
+        found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()
+        if found is None:
+            raise ConfigurationError(f"The traces {self._path} are damaged: they lack the value {name}.")
+        content: bytes = found[0]
+        return content
+
+    def _rows(self, sql: str, query: Query) -> Iterator[tuple[Any, ...]]:
+        with self._usable():
+            yield from self._connection.execute(sql, query.values)
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _usable(self) -> Iterator[None]:
         try:
             yield
+        except ConfigurationError:  # which is a ValueError
+            raise
         except (sqlite3.Error, ValueError) as error:
-            raise ConfigurationError(f"The traces {self._path} can't be read: {error}.") from error
+            raise ConfigurationError(f"The traces {self._path} can't be used: {error}.") from error
 
 
-def _episode_of(row: dict[str, Any], ending: str) -> Episode:
+def _least(one: int | None, other: int | None) -> int | None:
+    given = [number for number in (one, other) if number is not None]
+    return min(given) if given else None
+
+
+def _episode_of(columns: tuple[Any, ...]) -> Episode:
+    row = dict(zip(COLUMNS, columns, strict=False))
+    ending = columns[-1]
     return Episode(
         id=name_of(row["number"]),
         environment=row["environment"],

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
+from openenv.core.env_server.traces.blobs import SHORTEST, Blobs, take_out
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import holds_password, without_secrets
 
@@ -55,6 +56,19 @@ def encoded(lines: Iterable[str], secrets: Sequence[str]) -> bytes:
         return content
     documents = (without_secrets(from_json(line), secrets) for line in content.splitlines())
     return b"".join(to_json(document, inf_nan_mode="constants") + b"\n" for document in documents)
+
+
+def without_blobs(content: bytes) -> tuple[bytes, Blobs]:
+    """Return encoded lines with the long values replaced by their hashes, and these values."""
+    if len(content) < SHORTEST:
+        return content, {}
+    blobs: Blobs = {}
+    lines = content.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if len(line) >= SHORTEST:
+            lines[number], found = take_out(line)
+            blobs |= found
+    return (b"".join(lines) if blobs else content), blobs
 
 
 def _escaped(secret: str) -> bytes:

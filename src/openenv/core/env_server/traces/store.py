@@ -4,14 +4,14 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from openenv.core.env_server.traces.blobs import Blobs
+from openenv.core.env_server.traces.tables import VERSION, check, create_tables, pragma, upgrade_tables
 from openenv.core.exceptions import ConfigurationError
 
-APPLICATION_ID = 0x4F455452  # "OETR"
-VERSION = 1
 BUSY_TIMEOUT_S = 5.0
 """Seconds that a process waits while another one locks the file."""
 ALIVE_S = 60.0
@@ -22,42 +22,6 @@ _RUN_BITS = 32
 _MOST_IN_WAL = 32 * 1024 * 1024
 # Episodes that one transaction removes, so that writers do not wait long.
 _PIECE = 500
-
-_TABLES = """
-CREATE TABLE run (
-    number INTEGER PRIMARY KEY,         -- one for each time that a process opened the file for writing
-    started_at REAL NOT NULL,
-    seen_at REAL NOT NULL,              -- when it last wrote
-    ended_at REAL                       -- when it ended in order
-);
-CREATE TABLE episode (
-    number INTEGER PRIMARY KEY,         -- the run that recorded it, times 2^32, and a count
-    session TEXT NOT NULL,              -- public name of the session
-    transport TEXT NOT NULL,
-    environment TEXT NOT NULL,
-    version TEXT,
-    started_at REAL NOT NULL,
-    episode_id TEXT,                    -- the arguments of the reset
-    seed TEXT,
-    split TEXT,
-    task_index TEXT,
-    parent INTEGER,                     -- a fork continues this episode,
-    parent_entries INTEGER NOT NULL,    -- after so many entries of it
-    steps INTEGER NOT NULL,
-    reward REAL,                        -- sum of the rewards
-    ending TEXT,                        -- how it ended; NULL while it runs, or where its server died
-    ended_at REAL,
-    error TEXT                          -- code of the last error of the environment
-);
-CREATE INDEX episode_started_at ON episode (started_at);
-CREATE INDEX episode_episode_id ON episode (episode_id) WHERE episode_id IS NOT NULL;
-CREATE TABLE part (
-    episode INTEGER NOT NULL,
-    number INTEGER NOT NULL,            -- from 1; a missing number is a part that could not be written
-    content BLOB NOT NULL               -- lines of JSON; see encoding.py
-);
-CREATE INDEX part_episode ON part (episode);
-"""
 
 
 @dataclass(slots=True)
@@ -98,7 +62,7 @@ class EpisodeRow:
         self.steps, self.reward = original.steps, original.reward
 
 
-COLUMNS = tuple(field.name for field in fields(EpisodeRow))
+COLUMNS = tuple(each.name for each in fields(EpisodeRow))
 """Columns of the table ``episode``, in the order of ``EpisodeRow``."""
 
 _CHANGING = ("steps", "reward", "ending", "ended_at", "error")
@@ -106,7 +70,14 @@ _WRITE_EPISODE = f"""
 INSERT INTO episode ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
 ON CONFLICT (number) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}
 """  # noqa: S608  # constants
-_WRITE_PART = "INSERT INTO part (episode, number, content) VALUES (?, ?, ?)"
+_WRITE_PART = "INSERT INTO part (episode, number, entries, content) VALUES (?, ?, ?, ?)"
+_WRITE_BLOB = "INSERT INTO blob (hash, content) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
+_WRITE_BLOB_USE = "INSERT INTO blob_use (episode, hash) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_REMOVE_CONVERSATION = """
+DELETE FROM conversation WHERE episode_id = (SELECT episode_id FROM episode WHERE number = ?)
+"""
+_BLOBS_OF = "SELECT hash FROM blob_use WHERE episode = ?"
+_REMOVE_BLOB = "DELETE FROM blob WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_use WHERE hash = ?1)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +88,15 @@ class EncodedPart:
         row: Row of the episode.
         number: Number of the part, from 1.
         content: The encoded entries; empty where only the row has changed.
+        entries: Number of the entries.
+        blobs: Long values that the entries name by their hashes.
     """
 
     row: EpisodeRow
     number: int
     content: bytes
+    entries: int
+    blobs: Blobs = field(default_factory=dict)
 
 
 def prepare(path: Path) -> None:
@@ -136,26 +111,21 @@ def prepare(path: Path) -> None:
         with connected(path) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             with changing(connection):
-                _create_or_check(connection, path)
+                _create_or_upgrade(connection, path)
     except (OSError, sqlite3.Error) as error:
         raise ConfigurationError(f"The traces {path} can't be opened: {error}. Give another path.") from error
 
 
-def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check that an open file has traces of this version.
+def upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables of an open file up to date.
 
     Raises:
-        ConfigurationError: It has not; the message says what it is.
-        sqlite3.Error: The file is no SQLite database, or is truncated.
+        ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
+        sqlite3.Error: The file is no SQLite database, is truncated, or can't be written.
     """
-    if _pragma(connection, "application_id") != APPLICATION_ID:
-        raise ConfigurationError(f"Expected {path} to be a file of traces, got another SQLite database.")
-    version = _pragma(connection, "user_version")
-    if version != VERSION:
-        raise ConfigurationError(
-            f"Expected the traces {path} to have version {VERSION}, got {version}: another release of OpenEnv has "
-            "written them. Read them with that release, or give another path."
-        )
+    if check(connection, path) < VERSION:
+        with changing(connection):
+            upgrade_tables(connection, path)
 
 
 @contextmanager
@@ -213,10 +183,27 @@ def write(connection: sqlite3.Connection, run: int, parts: Sequence[EncodedPart]
         parts: The parts.
     """
     with changing(connection):
-        connection.executemany(_WRITE_EPISODE, [_values(run, part.row) for part in parts])
-        contents = [(number_in(run, part.row.number), part.number, part.content) for part in parts if part.content]
-        connection.executemany(_WRITE_PART, contents)
+        write_parts(connection, run, parts)
         connection.execute("UPDATE run SET seen_at = ? WHERE number = ?", (time.time(), run))
+
+
+def write_parts(connection: sqlite3.Connection, run: int, parts: Sequence[EncodedPart]) -> None:
+    """Write parts within a transaction.
+
+    Args:
+        connection: Connection to the file.
+        run: Number of the run that recorded the parts.
+        parts: The parts.
+    """
+    connection.executemany(_WRITE_EPISODE, [_values(run, part.row) for part in parts])
+    filled = [(number_in(run, part.row.number), part) for part in parts if part.content]
+    connection.executemany(
+        _WRITE_PART, [(episode, part.number, part.entries, part.content) for episode, part in filled]
+    )
+    for episode, part in filled:
+        if part.blobs:
+            connection.executemany(_WRITE_BLOB, part.blobs.items())
+            connection.executemany(_WRITE_BLOB_USE, [(episode, name) for name in part.blobs])
 
 
 def remove(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
@@ -224,6 +211,11 @@ def remove(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
     keys = [(number,) for number in numbers]
     with changing(connection):
         connection.executemany("DELETE FROM part WHERE episode = ?", keys)
+        connection.executemany("DELETE FROM score WHERE episode = ?", keys)
+        connection.executemany(_REMOVE_CONVERSATION, keys)
+        used = [name for key in keys for name in connection.execute(_BLOBS_OF, key)]
+        connection.executemany("DELETE FROM blob_use WHERE episode = ?", keys)
+        connection.executemany(_REMOVE_BLOB, used)
         return connection.executemany("DELETE FROM episode WHERE number = ?", keys).rowcount
 
 
@@ -248,7 +240,7 @@ def prune(connection: sqlite3.Connection, *, before: float | None, max_bytes: fl
 
 def used_bytes(connection: sqlite3.Connection) -> int:
     """Return the size of the file's contents; the file itself keeps the space of removed episodes for new ones."""
-    pages, free, size = (_pragma(connection, name) for name in ("page_count", "freelist_count", "page_size"))
+    pages, free, size = (pragma(connection, name) for name in ("page_count", "freelist_count", "page_size"))
     return (pages - free) * size
 
 
@@ -313,17 +305,9 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
     )
 
 
-def _create_or_check(connection: sqlite3.Connection, path: Path) -> None:
-    is_new = _pragma(connection, "application_id") == 0
+def _create_or_upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    is_new = pragma(connection, "application_id") == 0
     if is_new and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        for statement in _TABLES.split(";\n")[:-1]:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        create_tables(connection)
     else:
-        check(connection, path)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
+        upgrade_tables(connection, path)

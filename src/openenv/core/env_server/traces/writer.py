@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from typing import NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
-from openenv.core.env_server.traces.encoding import encoded
+from openenv.core.env_server.traces.encoding import encoded, without_blobs
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
@@ -193,10 +193,7 @@ class _Writing:
             secrets = sorted([*secrets, self._token], key=len, reverse=True)
         for batch in batches:
             self._unwritten_size += batch.size
-            self._unwritten += [
-                EncodedPart(_redacted(row, secrets), number, encoded(lines, secrets))
-                for row, number, lines in batch.parts
-            ]
+            self._unwritten += [_encoded_part(part, secrets) for part in batch.parts]
 
     def _write(self) -> None:
         try:
@@ -265,6 +262,12 @@ class _Writing:
     def _close(self) -> None:
         self._connection = None
         self._file.close()
+
+
+def _encoded_part(part: Part, secrets: Sequence[str]) -> EncodedPart:
+    row, number, lines = part
+    content, blobs = without_blobs(encoded(lines, secrets))
+    return EncodedPart(_redacted(row, secrets), number, content, len(lines), blobs)
 
 
 def _redacted(row: EpisodeRow, secrets: Sequence[str]) -> EpisodeRow:

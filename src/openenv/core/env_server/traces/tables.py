@@ -1,0 +1,133 @@
+"""Tables of a file of traces, their version, and what brings the tables of an older version up to date."""
+
+import sqlite3
+from pathlib import Path
+
+from openenv.core.exceptions import ConfigurationError
+
+APPLICATION_ID = 0x4F455452  # "OETR"
+VERSION = 2
+
+_TABLES = """
+CREATE TABLE run (
+    number INTEGER PRIMARY KEY,         -- one for each time that a process opened the file for writing
+    started_at REAL NOT NULL,
+    seen_at REAL NOT NULL,              -- when it last wrote
+    ended_at REAL                       -- when it ended in order
+);
+CREATE TABLE episode (
+    number INTEGER PRIMARY KEY,         -- the run that recorded it, times 2^32, and a count
+    session TEXT NOT NULL,              -- public name of the session
+    transport TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    version TEXT,
+    started_at REAL NOT NULL,
+    episode_id TEXT,                    -- the arguments of the reset
+    seed TEXT,
+    split TEXT,
+    task_index TEXT,
+    parent INTEGER,                     -- a fork continues this episode,
+    parent_entries INTEGER NOT NULL,    -- after so many entries of it
+    steps INTEGER NOT NULL,
+    reward REAL,                        -- sum of the rewards
+    ending TEXT,                        -- how it ended; NULL while it runs, or where its server died
+    ended_at REAL,
+    error TEXT                          -- code of the last error of the environment
+);
+CREATE INDEX episode_started_at ON episode (started_at);
+CREATE INDEX episode_episode_id ON episode (episode_id) WHERE episode_id IS NOT NULL;
+CREATE TABLE part (
+    episode INTEGER NOT NULL,
+    number INTEGER NOT NULL,            -- from 1; a missing number is a part that could not be written
+    content BLOB NOT NULL               -- lines of JSON; see encoding.py
+);
+CREATE INDEX part_episode ON part (episode);
+"""
+
+# What each version adds to the tables of the one before it.
+_ADDED = {
+    2: """
+ALTER TABLE part ADD COLUMN entries INTEGER;  -- number of lines; NULL in parts of version 1
+CREATE INDEX episode_environment ON episode (environment, started_at);
+CREATE TABLE blob (
+    hash TEXT PRIMARY KEY,              -- SHA-256 of the content
+    content BLOB NOT NULL               -- a long value within lines, which stand for it by its hash; see blobs.py
+);
+CREATE TABLE blob_use (
+    episode INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    PRIMARY KEY (episode, hash)
+) WITHOUT ROWID;
+CREATE INDEX blob_use_hash ON blob_use (hash);
+CREATE TABLE score (
+    episode INTEGER NOT NULL,
+    name TEXT NOT NULL,                 -- name of the rubric
+    at REAL NOT NULL,
+    content BLOB NOT NULL,              -- JSON: the reward, that of each step, and the components
+    PRIMARY KEY (episode, name)
+) WITHOUT ROWID;
+CREATE TABLE conversation (
+    episode_id TEXT NOT NULL,           -- the id that the episode's reset names; either may come first
+    at REAL NOT NULL,
+    model TEXT,
+    content BLOB NOT NULL               -- JSON: messages, tools, tokens and what they cost
+);
+CREATE INDEX conversation_episode_id ON conversation (episode_id);
+"""
+}
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables in an empty database, within a transaction."""
+    _execute(connection, _TABLES)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    _upgrade(connection, 1)
+
+
+def upgrade_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the tables of an older version up to date, within a transaction.
+
+    Raises:
+        ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
+        sqlite3.Error: The file is no SQLite database, or is truncated.
+    """
+    version = check(connection, path)
+    if version < VERSION:
+        _upgrade(connection, version)
+
+
+def check(connection: sqlite3.Connection, path: Path) -> int:
+    """Check that an open file has traces that this release can read, and return their version.
+
+    Raises:
+        ConfigurationError: It has not; the message says what it is.
+        sqlite3.Error: The file is no SQLite database, or is truncated.
+    """
+    if pragma(connection, "application_id") != APPLICATION_ID:
+        raise ConfigurationError(f"Expected {path} to be a file of traces, got another SQLite database.")
+    version = pragma(connection, "user_version")
+    if not 1 <= version <= VERSION:
+        raise ConfigurationError(
+            f"Expected the traces {path} to have version {VERSION} or an earlier one, got {version}: a later release "
+            "of OpenEnv has written them. Read them with that release, or give another path."
+        )
+    return version
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    """Return a number that SQLite knows of the database."""
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    for later in range(version + 1, VERSION + 1):
+        _execute(connection, _ADDED[later])
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _execute(connection: sqlite3.Connection, statements: str) -> None:
+    # Not executescript(), which commits the transaction first.
+    text = "\n".join(line.partition("--")[0].rstrip() for line in statements.splitlines())
+    for statement in filter(None, map(str.strip, text.split(";"))):
+        connection.execute(statement)

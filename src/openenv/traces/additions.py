@@ -1,0 +1,127 @@
+"""What is added to a file of traces beside what servers record: episodes, conversations and scores."""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import count
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from openenv.core.env_server.traces.encoding import encoded, without_blobs
+from openenv.core.env_server.traces.store import (
+    EncodedPart,
+    EpisodeRow,
+    add_run,
+    changing,
+    end_run,
+    name_of,
+    number_in,
+    write_parts,
+)
+from openenv.core.plain_values import plain_value
+from openenv.core.wire.redaction import secret_values
+from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score
+
+# Size of the entries that one part holds, in characters.
+_PART_SIZE = 1024 * 1024
+
+
+class AddedEpisodes:
+    """Episodes that are added to a file, as a run of their own.
+
+    Args:
+        connection: Connection to the file.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._run = add_run(connection)
+        self._numbers = count(1)
+
+    def add(self, episode: Episode, entries: Iterable[Entry], conversations: Iterable[Conversation]) -> str:
+        """Add an episode and return its id; it is there whole or not at all."""
+        row = _row_of(next(self._numbers), episode)
+        secrets = secret_values()
+        with changing(self._connection):
+            write_parts(self._connection, self._run, [EncodedPart(row, 0, b"", 0)])
+            for number, lines in enumerate(_portions(entries), 1):
+                content, blobs = without_blobs(encoded(lines, secrets))
+                write_parts(self._connection, self._run, [EncodedPart(row, number, content, len(lines), blobs)])
+            for conversation in conversations:
+                write_conversation(self._connection, conversation)
+        return name_of(number_in(self._run, row.number))
+
+    def close(self) -> None:
+        """Record that nothing more is added."""
+        end_run(self._connection, self._run)
+
+
+def write_conversation(connection: sqlite3.Connection, conversation: Conversation) -> None:
+    """Write a conversation, without the secrets that this process knows."""
+    known = asdict(conversation)
+    del known["episode_id"]
+    fields = {name: value for name, value in known.items() if value not in (None, (), [], {})}
+    connection.execute(
+        "INSERT INTO conversation (episode_id, at, model, content) VALUES (?, ?, ?, ?)",
+        (conversation.episode_id, time.time(), conversation.model, _without_secrets(fields)),
+    )
+
+
+def conversation_of(episode_id: str, content: bytes) -> Conversation:
+    """Return a conversation as it is stored."""
+    return Conversation(episode_id, **from_json(content))
+
+
+def write_score(connection: sqlite3.Connection, episode: int, score: Score) -> None:
+    """Write the score of an episode, in place of an earlier one of the same name."""
+    fields = {"reward": score.reward, "rewards": score.rewards, "components": score.components}
+    connection.execute(
+        "INSERT OR REPLACE INTO score (episode, name, at, content) VALUES (?, ?, ?, ?)",
+        (episode, score.name, score.at, to_json(fields)),
+    )
+
+
+def score_of(name: str, at: float, content: bytes) -> Score:
+    """Return a score as it is stored."""
+    return Score(name, at, **from_json(content))
+
+
+def _without_secrets(fields: dict[str, Any]) -> bytes:
+    line = to_json(fields, inf_nan_mode="constants", fallback=plain_value).decode()
+    return encoded([line + "\n"], secret_values())
+
+
+def _portions(entries: Iterable[Entry]) -> Iterator[list[str]]:
+    """Divide the lines of entries into portions that parts hold."""
+    lines: list[str] = []
+    size = 0
+    for entry in entries:
+        lines.append(entry.line())
+        size += len(lines[-1])
+        if size >= _PART_SIZE:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
+
+
+def _row_of(number: int, episode: Episode) -> EpisodeRow:
+    return EpisodeRow(
+        number=number,
+        session=episode.session,
+        transport=episode.transport,
+        environment=episode.environment,
+        version=episode.version,
+        started_at=episode.started_at,
+        episode_id=episode.episode_id,
+        seed=episode.seed,
+        split=episode.split,
+        task_index=episode.index,
+        steps=episode.steps,
+        reward=episode.reward,
+        ending=None if episode.ending == RUNNING else episode.ending,
+        ended_at=episode.ended_at,
+        error=episode.error,
+    )

@@ -1,0 +1,156 @@
+"""A file of traces: queried in pages and groups, read by range, and added to."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv import traces
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Conversation, Entry, Episode, Filter, Score, TraceFile
+
+PICTURE = "QUJD" * 1000
+
+
+def episode(number: int = 0, **changes: Any) -> Episode:
+    known: dict[str, Any] = {
+        "id": "",
+        "environment": "counter",
+        "version": "1",
+        "session": f"s{number}",
+        "transport": "v1",
+        "started_at": 1000.0 + number // 2,  # two at a time
+        "ended_at": 2000.0,
+        "episode_id": f"e{number}",
+        "seed": str(number),
+        "split": None,
+        "index": None,
+        "steps": 1,
+        "reward": float(number),
+        "ending": "done",
+        "error": None,
+        "parent": None,
+    }
+    return Episode(**{**known, **changes})
+
+
+def entries(count: int = 2, observation: Any = 0) -> list[Entry]:
+    kinds = ["reset", *["step"] * (count - 1)]
+    answer = {"observation": observation, "reward": 1.0, "done": False}
+    return [Entry(kind, 1.0, 0.5, {"number": number}, answer, False) for number, kind in enumerate(kinds)]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[TraceFile]:
+    with traces.open(tmp_path / "traces.db", create=True) as opened:
+        yield opened
+
+
+def test_pages_follow_each_other_without_gap_or_repetition(file: TraceFile) -> None:
+    added = [file.add(episode(number), entries()) for number in range(7)]
+    pages: list[list[str]] = []
+    after = None
+    while page := [each.id for each in file.episodes(limit=3, after=after)]:
+        pages.append(page)
+        after = page[-1]
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert [name for page in pages for name in page] == added[::-1]
+    assert file.count() == 7
+    assert file.count(Filter(min_reward=5.0)) == 2
+    with pytest.raises(ConfigurationError, match="Expected the id of an episode"):
+        list(file.episodes(after="9-9"))
+
+
+def test_groups_count_episodes_by_what_they_have_in_common(file: TraceFile) -> None:
+    for number, (environment, ending) in enumerate([("a", "done"), ("b", "done"), ("b", "running"), ("b", "done")]):
+        file.add(episode(number, environment=environment, ending=ending, split="train"), entries())
+    newest, oldest = file.groups("environment", "split")
+    assert newest.key == {"environment": "b", "split": "train"}
+    assert (newest.episodes, newest.steps, newest.mean_reward, newest.min_reward, newest.max_reward) == (3, 3, 2, 1, 3)
+    assert oldest.key == {"environment": "a", "split": "train"}
+    assert {group.key["ending"]: group.episodes for group in file.groups("ending")} == {"done": 3, "running": 1}
+    assert [group.episodes for group in file.groups("run")] == [4]
+    assert [group.key["seed"] for group in file.groups("seed", where=Filter(environment="b"), limit=2)] == ["3", "2"]
+    for names in ((), ("colour",)):
+        with pytest.raises(ConfigurationError, match="Expected to group by some of environment, version"):
+            file.groups(*names)
+
+
+def test_entries_are_read_by_range(file: TraceFile) -> None:
+    name = file.add(episode(), entries(300, observation="x" * 10_000))  # several parts
+    for start, stop in [(0, None), (0, 1), (150, 160), (299, 400), (300, None), (5, 5)]:
+        numbers = [entry.request["number"] for entry in file.entries(name, start, stop)]
+        assert numbers == list(range(300))[start:stop]
+
+
+def test_the_same_picture_is_stored_once_and_goes_with_its_last_episode(file: TraceFile, tmp_path: Path) -> None:
+    observation = {"png": PICTURE, "url": f"data:image/png;base64,{PICTURE}", "pixels": [[0, 1.5]] * 1000}
+    names = [file.add(episode(number), entries(4, observation)) for number in range(3)]
+
+    def blobs() -> list[int]:
+        with closing(sqlite3.connect(tmp_path / "traces.db")) as connection:
+            return [len(content) for (content,) in connection.execute("SELECT content FROM blob")]
+
+    assert sorted(blobs()) == [len(PICTURE), len("[0,1.5]") * 1000 + 999 + 2]
+    assert [entry.observation for entry in file.entries(names[1])] == [observation] * 4
+    assert file.remove(names[:2]) == 2
+    assert len(blobs()) == 2
+    assert [entry.observation for entry in file.entries(names[2])] == [observation] * 4
+    file.remove(names[2:])
+    assert blobs() == []
+
+
+def test_a_conversation_is_joined_to_its_episode_whichever_came_first(file: TraceFile) -> None:
+    known = {"model": "m", "completion_ids": [1, 2], "logprobs": [-0.5, 0.0], "completion_mask": [1, 0]}
+    early, late = (Conversation(name, messages=[{"role": "user", "content": name}], **known) for name in ("e1", "e2"))
+    file.add_conversation(early)
+    names = [file.add(episode(number), entries()) for number in range(3)]
+    file.add_conversation(late)
+    assert [file.conversations(name) for name in names] == [[], [early], [late]]
+    assert [each.id for each in file.episodes(Filter(model="m"))] == [names[2], names[1]]
+    assert [group.key["model"] for group in file.groups("model")] == ["m", None]
+
+
+def test_scores_lie_beside_each_other_under_their_names(file: TraceFile) -> None:
+    name = file.add(episode(), entries())
+    file.add_score(name, Score("strict", 1.0, 0.5, [0.5], {"format": 1.0}))
+    file.add_score(name, Score("mild", 2.0, 0.7))
+    file.add_score(name, Score("strict", 3.0, 0.2, [0.2]))
+    assert [(score.name, score.reward) for score in file.scores(name)] == [("mild", 0.7), ("strict", 0.2)]
+    assert file.episode(name).reward == 0.0
+    with pytest.raises(ConfigurationError, match="Expected the id of an episode"):
+        file.add_score("9-9", Score("mild", 2.0, 0.7))
+
+
+def test_secrets_of_the_process_are_not_added(file: TraceFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
+    name = file.add(episode(), entries(2, "see hunter2hunter2"), [Conversation("e0", extra={"key": "hunter2hunter2"})])
+    assert [entry.observation for entry in file.entries(name)] == ["see [redacted]"] * 2
+    assert [each.extra for each in file.conversations(name)] == [{"key": "[redacted]"}]
+
+
+def test_traces_of_version_1_are_read_and_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "version_1.sql").read_text())
+    with traces.open(path) as opened:
+        (recorded,) = opened.episodes()
+        assert (recorded.environment, recorded.steps, recorded.reward) == ("catch", 9, 1.0)
+        assert [entry.kind for entry in opened.entries(recorded.id)] == ["reset", *["step"] * 9]
+        assert [entry.done for entry in opened.entries(recorded.id, 8)] == [False, True]
+        opened.add(episode(), entries())
+    with traces.open(path) as opened:
+        assert opened.count() == 2
+
+
+def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> None:
+    def broken() -> Iterator[Entry]:
+        yield from entries(3)
+        raise OSError("the source is gone")
+
+    with pytest.raises(OSError, match="the source is gone"):
+        file.add(episode(), broken())
+    assert file.count() == 0
