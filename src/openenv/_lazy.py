@@ -7,6 +7,13 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from openenv._mixture import warn_of_mixture
+from openenv._version import PACKAGE_FOLDER
+
+# Here, as each of our packages imports this module: the file that would be first, openenv/__init__.py, is one of those
+# that the public package overwrites.
+warn_of_mixture(PACKAGE_FOLDER)
+
 
 def lazy_exports(
     package: str, modules: Mapping[str, tuple[str, ...]], optional: Mapping[str, str] | None = None

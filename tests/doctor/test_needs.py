@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.support.environment_folders import scaffold
+from tests.support.environment_folders import scaffold, write_files
 
 from openenv.auto.package import EnvironmentPackage
+from openenv.core.providers.venv.requirements import read_requirements
 from openenv.doctor.finding import Status
 from openenv.doctor.needs import packages_of, probes_for
 
@@ -32,7 +33,9 @@ def test_extras_that_it_asks_for(tmp_path: Path) -> None:
 
 
 def test_what_it_lacks_and_what_brings_it(tmp_path: Path) -> None:
-    found = packages_of(tmp_path, ("pytest", "no-such-distribution-at-all>=2", "-e ./beside"))
+    listed = "openenv[core]\npytest\nno-such-distribution-at-all>=2\n-e ./beside\n"
+    folder = write_files(tmp_path, {"requirements.txt": listed})
+    found = packages_of(tmp_path, read_requirements(folder))
     assert found.status is Status.MISSING
     assert found.detail == "no-such-distribution-at-all is not installed"
-    assert f"pip install -e {tmp_path}" in found.remedy
+    assert found.remedy.startswith(f"pip install pytest 'no-such-distribution-at-all>=2' -e {folder}/beside  # or")

@@ -12,6 +12,7 @@ from typing import Any
 from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.import_guard import importing
+from openenv.core.providers.venv.requirements import read_requirements
 
 
 def module_path(folder: Path) -> tuple[str, Path]:
@@ -71,9 +72,19 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
         if missing.partition(".")[0] == top:
             raise
         raise ConfigurationError(
-            f"{module} needs the module {missing!r}, which is not installed; "
-            f"install the environment with what it depends on: pip install -e {top_folder}"
+            f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
+            f"{_install_command(top_folder, missing)} (or have `openenv serve {top_folder} --venv` do so in a virtual "
+            "environment of its own)"
         ) from error
+
+
+def _install_command(folder: Path, missing: str) -> str:
+    """Return the command that brings what a folder says that it needs; the missing module, if it says nothing."""
+    try:
+        requirements = read_requirements(folder)
+    except ConfigurationError:
+        requirements = None
+    return requirements.install_command() if requirements and requirements.lines else f"pip install {missing}"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,5 +62,14 @@ def _command(repository: str, scratch: Path) -> list[str]:
         return [uv, "pip", "install", "--python", sys.executable, "--override", overrides, repository]
     if not has_pip():
         raise ProviderError("A Space's package is installed by uv or pip, and neither is there: pip install uv")
-    constraints = write_lines(scratch / "constraints.txt", [ours, "openenv<0"])
+    constraints = write_lines(scratch / "constraints.txt", [ours, _other_name()])
     return [sys.executable, "-m", "pip", "install", "-c", constraints, repository]
+
+
+def _other_name() -> str:
+    """Constrain the distribution ``openenv``: to ours, which has no code, where that is installed, else to none."""
+    try:
+        installed = version("openenv")
+    except PackageNotFoundError:
+        return "openenv<0"
+    return f"openenv=={installed}"

@@ -17,6 +17,7 @@ LONGEST_S = 1.8
 def probes() -> dict[str, Probe]:
     """Return every probe by its name, those that take longest first."""
     return {
+        "openenv": packages.openenv,
         "browser": confinement.browser,
         "sandbox": confinement.sandbox,
         "docker": programs.docker,

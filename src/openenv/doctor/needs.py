@@ -7,7 +7,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.venv.requirements import read_requirements
+from openenv.core.providers.venv.requirements import Requirements, read_requirements
 from openenv.doctor.checkup import Probe, probes
 from openenv.doctor.finding import Finding, Status
 from openenv.doctor.packages import missing
@@ -24,7 +24,7 @@ def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
     """
     known = probes()
     requirements = read_requirements(package.folder)
-    needed: dict[str, Probe] = {"packages": partial(packages_of, package.folder, requirements.lines)}
+    needed: dict[str, Probe] = {"packages": partial(packages_of, package.folder, requirements)}
     needed |= {name: known[name] for extra in sorted(requirements.extras) if (name := f"extra {extra}") in known}
     if any(_name_of(line) == _BROWSER for line in requirements.lines):
         needed["browser"] = known["browser"]
@@ -33,11 +33,12 @@ def probes_for(package: EnvironmentPackage) -> dict[str, Probe]:
     return needed
 
 
-def packages_of(folder: Path, lines: tuple[str, ...]) -> Finding:
+def packages_of(folder: Path, requirements: Requirements) -> Finding:
     """Look whether what an environment requires is installed."""
+    lines = requirements.lines
     absent = missing([Requirement(line) for line in lines if _name_of(line)])
     if absent:
-        remedy = f"pip install -e {folder}  # or: openenv serve {folder} --venv"
+        remedy = f"{requirements.install_command()}  # or: openenv serve {folder} --venv"
         return Finding("packages", Status.MISSING, absent, "its own code", remedy)
     detail = f"all that it requires: {', '.join(lines)}" if lines else "it requires none but OpenEnv"
     return Finding("packages", Status.READY, detail, "its own code")

@@ -1,13 +1,19 @@
 """Probes of Python's packages: OpenEnv's extras, and what an environment requires."""
 
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires, version
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from openenv._mixture import MESSAGE, is_mixed
+from openenv._version import PACKAGE_FOLDER, __version__
 from openenv.doctor.finding import Finding, Status
 
 DISTRIBUTION = "openenv-core"
+OTHER_NAME = "openenv"
+"""The distribution without code that requires ours; the public package has the same name."""
+_USED_FOR_OTHER_NAME = "packages that were written for the public OpenEnv"
 _USED_FOR = {
     "docker": "containers from Python",
     "eval": "openenv collect and eval",
@@ -28,8 +34,28 @@ _USED_FOR = {
 }
 
 
+def openenv() -> Finding:
+    """Look whether this OpenEnv is alone in its folder, and has both of its names."""
+    if is_mixed(PACKAGE_FOLDER):
+        message, _, remedy = MESSAGE.format(folder=PACKAGE_FOLDER).partition(": ")
+        return Finding("openenv", Status.MISSING, message, "everything", remedy)
+    try:
+        other = distribution(OTHER_NAME)
+    except PackageNotFoundError:
+        detail = f"{DISTRIBUTION} {__version__}; a package that requires {OTHER_NAME} would bring the public OpenEnv"
+        return Finding("openenv", Status.READY, detail, _USED_FOR_OTHER_NAME, "pip install ./distributions/openenv")
+    if not _requires_ours(other):
+        detail = f"the public OpenEnv ({OTHER_NAME} {other.version}) is installed beside {DISTRIBUTION} {__version__}"
+        return Finding("openenv", Status.MISSING, detail, "everything", f"pip uninstall {OTHER_NAME}")
+    return Finding("openenv", Status.READY, f"{DISTRIBUTION} and {OTHER_NAME} {__version__}", "everything")
+
+
+def _requires_ours(other: Distribution) -> bool:
+    return any(canonicalize_name(Requirement(line).name) == DISTRIBUTION for line in other.requires or ())
+
+
 def extras() -> list[str]:
-    """Return the names of OpenEnv's extras."""
+    """Return the names of OpenEnv's extras, without those that bring nothing."""
     return sorted({name for _, name in _with_extras()})
 
 

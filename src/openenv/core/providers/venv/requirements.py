@@ -1,6 +1,7 @@
 """What an environment's folder says that it needs: its ``pyproject.toml`` or ``requirements.txt``, and its lock."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,15 @@ class Requirements:
     is_locked: bool
     python: str
     content: bytes
+
+    def install_command(self) -> str:
+        """Return the command that installs all of it into a Python environment where OpenEnv is already installed.
+
+        Not ``pip install FOLDER``: where the folder requires the distribution ``openenv``, that would bring the public
+        package, which overwrites files of this one.
+        """
+        words = [word for line in self.lines for word in (shlex.split(line) if line.startswith("-") else [line])]
+        return shlex.join(["pip", "install", *words])
 
 
 def read_requirements(folder: Path) -> Requirements:

@@ -1,0 +1,27 @@
+"""Notice files of the public package among ours.
+
+Both packages are called ``openenv``; installed into one folder, each overwrites files of the other.
+"""
+
+import warnings
+from pathlib import Path
+
+FOREIGN_FILE = Path("auto", "_discovery.py")
+"""A file that every release of the public package has since 0.2.1, and none of ours."""
+
+MESSAGE = (
+    "The folder {folder} holds files of two packages, this OpenEnv and the public one, which overwrite each other: "
+    "`pip uninstall --yes openenv openenv-core`, remove what is left of the folder, and install this one again, under "
+    "both names (docs/install.md)."
+)
+
+
+def is_mixed(folder: Path) -> bool:
+    """Whether the public package was installed into the folder of the package ``openenv``, before or after this one."""
+    return (folder / FOREIGN_FILE).exists()
+
+
+def warn_of_mixture(folder: Path) -> None:
+    """Warn where the folder of the package ``openenv`` holds files of the public package too."""
+    if is_mixed(folder):
+        warnings.warn(MESSAGE.format(folder=folder), RuntimeWarning, stacklevel=2)

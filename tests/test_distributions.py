@@ -1,0 +1,88 @@
+"""OpenEnv has two names for pip: ``openenv-core`` has the code, and ``openenv`` requires it."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.wheels import make_wheel
+
+from openenv.core.providers.venv.installer import find_uv
+from openenv.core.providers.venv.wheel import pack_openenv
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "distributions" / "openenv"
+UV = find_uv() or "uv"
+IMPORT_BOTH = "import openenv, openenv._lazy"
+SENTENCE = "holds files of two packages"
+
+
+def project(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return found
+
+
+@pytest.fixture
+def wheels(offline: Path) -> Path:
+    """The wheels of both distributions, and of a package that was written for the public one."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir"]
+    subprocess.run([*build, str(offline), str(FOLDER)], check=True)
+    pack_openenv(offline)
+    make_wheel(offline, "their-env", requires=["openenv[core]>=0.2"])
+    return offline
+
+
+def install(folder: Path, *requirements: str) -> Path:
+    """Make a virtual environment with packages; return its interpreter."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    command = [UV, "pip", "install", "--quiet", "--no-index", "--python", str(python), *requirements]
+    subprocess.run(command, check=True)
+    return python
+
+
+def said_by(python: Path, program: str) -> str:
+    finished = subprocess.run([python, "-c", program], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stderr + finished.stdout
+
+
+def test_both_have_the_same_version_and_extras() -> None:
+    core, other = project(ROOT), project(FOLDER)
+    pinned = f"=={core['version']}"
+    assert other["version"] == core["version"]
+    assert other["dependencies"] == [f"openenv-core{pinned}"]
+    extras = {name: [f"openenv-core[{name}]{pinned}"] for name in core["optional-dependencies"]}
+    assert other["optional-dependencies"] == extras
+
+
+def test_a_package_for_the_public_openenv_gets_this_one(wheels: Path, tmp_path: Path) -> None:
+    python = install(tmp_path / "venv", "their-env")
+    assert said_by(python, "import openenv, their_env; print(hasattr(openenv, 'make'))").strip() == "True"
+
+
+def test_pip_finds_everything_too(wheels: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+    finished = subprocess.run([*command, "their-env"], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    installed = {entry["metadata"]["name"] for entry in json.loads(finished.stdout)["install"]}
+    assert {"their-env", "openenv", "openenv-core", "pydantic"} <= installed
+
+
+@pytest.mark.parametrize("order", ["ours first", "theirs first"])
+def test_a_mixture_with_the_public_package_is_noticed_at_import(offline: Path, tmp_path: Path, order: str) -> None:
+    theirs = make_wheel(
+        tmp_path / "public", "openenv", "0.10.0", modules={"openenv/__init__.py": "", "openenv/auto/_discovery.py": ""}
+    )
+    ours = pack_openenv(tmp_path / "ours")
+    first, second = (ours, theirs) if order == "ours first" else (theirs, ours)
+    python = install(tmp_path / "venv", "--no-deps", str(first))
+    assert SENTENCE not in said_by(python, "import openenv")
+    install(tmp_path / "venv", "--no-deps", str(second))
+    said = said_by(python, IMPORT_BOTH)
+    assert said.count(SENTENCE) == 1
+    assert "pip uninstall --yes openenv openenv-core" in said
