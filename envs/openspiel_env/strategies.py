@@ -1,32 +1,16 @@
-"""How some games are played well, in their default size, from the numbers of an observation alone."""
+"""How some games are played well, in their default size, from the numbers of an observation alone.
+
+Blackjack and 2048 have environments of their own, with players that play them well.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
-from .blackjack.player import is_hit
-from .blackjack.rules import RANKS, hand_total
-from .catch.models import COLUMNS
-from .game_2048.models import Game2048Action
-from .game_2048.player import best_move
-from .game_2048.rules import Board
 from .models import OpenSpielObservation
 
 Strategy = Callable[[OpenSpielObservation], int]
 """Chooses an action's id."""
-
-
-def blackjack(observation: OpenSpielObservation) -> int:
-    """Play the basic strategy.
-
-    Args:
-        observation: The numbers end with the player's cards and the dealer's, a place for each of 52 in both.
-
-    Returns:
-        0 to hit, 1 to stand.
-    """
-    mine, theirs = (_ranks(observation.info_state[start : start + 52]) for start in (85, 137))
-    return 0 if is_hit(*hand_total(mine), hand_total(theirs)[0]) else 1
 
 
 def catch(observation: OpenSpielObservation) -> int:
@@ -38,9 +22,9 @@ def catch(observation: OpenSpielObservation) -> int:
     Returns:
         0 for left, 1 to stay, 2 for right.
     """
-    *air, paddle = _rows(observation.info_state, COLUMNS)
-    ball = max(range(COLUMNS), key=lambda column: sum(row[column] for row in air))
-    to_right = ball - max(range(COLUMNS), key=paddle.__getitem__)
+    *air, paddle = _rows(observation.info_state, columns := 5)
+    ball = max(range(columns), key=lambda column: sum(row[column] for row in air))
+    to_right = ball - max(range(columns), key=paddle.__getitem__)
     return 1 + (to_right > 0) - (to_right < 0)
 
 
@@ -85,23 +69,8 @@ def tic_tac_toe(observation: OpenSpielObservation) -> int:
     return max(observation.legal_actions, key=lambda cell: _after_mine(mine | 1 << cell, theirs))
 
 
-def tiles_2048(observation: OpenSpielObservation) -> int:
-    """Move as the player of the environment ``2048`` does.
-
-    Args:
-        observation: The numbers are the tiles, row by row.
-
-    Returns:
-        0 for up, 1 for right, 2 for down, 3 for left.
-    """
-    board: Board = tuple(tuple(map(int, row)) for row in _rows(observation.info_state, 4))
-    return Game2048Action(move=best_move(board)).action_id
-
-
 STRATEGIES: Mapping[tuple[str, int], Strategy] = MappingProxyType(
     {
-        ("2048", 16): tiles_2048,
-        ("blackjack", 189): blackjack,
         ("catch", 50): catch,
         ("cliff_walking", 400): cliff_walking,
         ("kuhn_poker", 11): kuhn_poker,
@@ -113,10 +82,6 @@ STRATEGIES: Mapping[tuple[str, int], Strategy] = MappingProxyType(
 
 def _rows(numbers: Sequence[float], columns: int) -> list[Sequence[float]]:
     return [numbers[start : start + columns] for start in range(0, len(numbers), columns)]
-
-
-def _ranks(places: Sequence[float]) -> list[str]:
-    return [RANKS[card % len(RANKS)] for card, there in enumerate(places) if there]
 
 
 # --- Tic-tac-toe, with a bit for each cell ---------------------------------------------------------------------------

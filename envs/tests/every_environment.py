@@ -52,11 +52,9 @@ class Particulars:
 # By import path.
 PARTICULARS = {
     "echo_env": Particulars(illegal=None),
-    "openspiel_env": Particulars(illegal={"action_id": 77}, refused={"game_name": (5,), "game_params": ([1],)}),
-    "openspiel_env.blackjack": Particulars(illegal={"move": "split"}),
-    "openspiel_env.catch": Particulars(illegal={"move": "up"}),
-    "openspiel_env.game_2048": Particulars(illegal={"move": "north"}),
+    "blackjack_env": Particulars(illegal={"move": "split"}),
     "browsergym_env": Particulars(illegal=None, sessions=4, steps=3, needs=("browser",)),
+    "catch_env": Particulars(illegal={"move": "up"}),
     "code_feedback_env": Particulars(
         illegal={"code": "x = 1", "function_name": "not_asked_for"},
         sessions=16,
@@ -67,6 +65,8 @@ PARTICULARS = {
     "coding_env": Particulars(
         illegal=None, sessions=16, needs=("sandbox",), refused={"max_steps": (0, -1, 1.5, "three", [3])}
     ),
+    "game_2048_env": Particulars(illegal={"move": "north"}),
+    "openspiel_env": Particulars(illegal={"action_id": 77}, refused={"game_name": (5,), "game_params": ([1],)}),
     "reasoning_gym_env": Particulars(
         illegal=None, needs=("reasoning-gym",), refused={"dataset": (5,), "config": ([1],)}
     ),

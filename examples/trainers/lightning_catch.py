@@ -17,9 +17,9 @@ from torch.nn.functional import one_hot
 from torch.utils.data import DataLoader, IterableDataset
 
 import openenv
+from catch_env import CatchAction
+from catch_env.models import COLUMNS
 from openenv import StepResult, SyncVectorEnv
-from openspiel_env.catch import CatchAction
-from openspiel_env.catch.models import COLUMNS
 
 MOVES = ("left", "stay", "right")
 Batch = tuple[Tensor, Tensor, Tensor]

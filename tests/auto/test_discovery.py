@@ -44,7 +44,7 @@ def listed() -> set[tuple[str, str]]:
 def test_the_reference_environments_are_found_by_every_form_of_their_names() -> None:
     folders = {find_environment(name).folder for name in ("wordle", "wordle-env", "wordle_env", "Wordle")}
     assert [folder.name for folder in folders] == ["wordle_env"]
-    assert find_environment("catch").module == "openspiel_env.catch"
+    assert find_environment("catch").module == "catch_env"
 
 
 def test_registered_environments_are_listed_without_importing_them(site: SitePackages) -> None:

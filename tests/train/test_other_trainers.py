@@ -26,14 +26,14 @@ from tests.support.models.model_server import Message, ModelServer
 from tests.support.servers import RunningServer
 from typer.testing import CliRunner
 
+from catch_env.models import CatchAction, CatchObservation
+from catch_env.server.catch_environment import CatchEnvironment
 from openenv import GenericEnvClient
 from openenv.cli.__main__ import build_app
 from openenv.core.env_server.app import create_app
 from openenv.train import EnvSpec
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
 from openenv.train.quiet import quiet_libraries
-from openspiel_env.catch.models import CatchAction, CatchObservation
-from openspiel_env.catch.server.catch_environment import CatchEnvironment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINERS = EXAMPLES / "trainers"

@@ -10,10 +10,10 @@ import pytest
 from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from catch_env.models import CatchAction, CatchObservation
+from catch_env.server.catch_environment import CatchEnvironment
 from openenv.core.env_server.app import create_app
 from openenv.train.quiet import quiet_libraries
-from openspiel_env.catch.models import CatchAction, CatchObservation
-from openspiel_env.catch.server.catch_environment import CatchEnvironment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Metrics = dict[str, float]

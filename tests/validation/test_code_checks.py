@@ -98,6 +98,17 @@ def test_async_forms_count(tmp_path: Path) -> None:
     assert result(folder, "environment").status == "pass"
 
 
+def test_bases_of_the_adapters_are_known(tmp_path: Path) -> None:
+    folder = changed(tmp_path, ENVIRONMENT, "(Environment[", "(WordGame[")
+    text = (folder / ENVIRONMENT).read_text().replace("def step(", "def walk(").replace("def state(", "def where(")
+    (folder / ENVIRONMENT).write_text(f"from openenv.adapters.openspiel import WordGame\n{text}")
+    assert {
+        check.id: result(folder, check.id).evidence
+        for check in CODE_CHECKS
+        if result(folder, check.id).status != "pass"
+    } == {}
+
+
 def test_a_base_of_another_package_is_doubted_not_refused(tmp_path: Path) -> None:
     folder = changed(tmp_path, ENVIRONMENT, "(Environment[", "(Their[")
     file = folder / ENVIRONMENT

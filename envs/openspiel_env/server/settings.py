@@ -4,10 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator
 
+from openenv.adapters.openspiel import OpponentPolicy, game_type, unknown_game
 from openenv.core.variables import VariableSettings
-
-from .games import game_type, unknown_game
-from .opponents import OpponentPolicy
 
 
 class Settings(VariableSettings):

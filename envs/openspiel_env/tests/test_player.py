@@ -11,12 +11,12 @@ from openspiel_env.player import make_player
 from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
 
 Player = Callable[[OpenSpielObservation], OpenSpielAction]
-FAST = ["blackjack", "catch", "cliff_walking", "kuhn_poker", "tic_tac_toe"]
+FAST = ["catch", "cliff_walking", "kuhn_poker", "tic_tac_toe"]
 
 
-def score(game: str, make: Callable[[int], Player], seeds: int = 200) -> float:
+def score(game: str, make: Callable[[int], Player]) -> float:
     environment, totals = OpenSpielEnvironment(), []
-    for seed in range(seeds):
+    for seed in range(200):
         observation, player = environment.reset(seed=seed, game_name=game), make(seed)
         rewards = []
         while not observation.done:
@@ -40,10 +40,6 @@ def test_the_player_and_a_random_one_score_what_the_readme_says(game: str) -> No
     assert (f"{played:.2f}", f"{randomly:.2f}") == (row[1], row[2])
     # No reward of these games is more than 2 from the mean, so that this is five standard errors.
     assert played == pytest.approx(float(row[3]), abs=5 * 2 / 200**0.5)
-
-
-def test_a_game_of_2048_is_played_as_in_its_own_environment() -> None:
-    assert score("2048", make_player, seeds=1) > 10_000
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import pyspiel
 import pytest
 
+from catch_env.models import CatchObservation
+from catch_env.player import best_action as best_catch
 from openspiel_env import OpenSpielObservation
-from openspiel_env.catch.models import CatchObservation
-from openspiel_env.catch.player import best_action as best_catch
 from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
 from openspiel_env.strategies import STRATEGIES, Strategy, kuhn_poker, tic_tac_toe
 

@@ -26,6 +26,7 @@ class Adapter:
 
 ADAPTERS: Mapping[str, Adapter] = {
     "gymnasium": Adapter("openenv.adapters.gymnasium.made:environment_class", "gymnasium", "gymnasium"),
+    "openspiel": Adapter("openenv.adapters.openspiel.made:environment_for", "pyspiel", "openspiel"),
     "ors": Adapter("openenv.adapters.ors.made:environment_for", "openreward", "ors"),
     "pettingzoo": Adapter("openenv.adapters.pettingzoo.made:environment_class", "pettingzoo", "pettingzoo"),
     "reasoning_gym": Adapter("openenv.adapters.reasoning_gym.made:environment_for", "reasoning_gym", "reasoning-gym"),

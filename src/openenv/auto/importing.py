@@ -22,7 +22,7 @@ def module_path(folder: Path) -> tuple[str, Path]:
         folder: The folder, absolute. A folder inside a package is a subpackage.
 
     Returns:
-        The import path, such as ``openspiel_env.catch``, and the folder of its topmost package.
+        The import path, such as ``games_env.chess``, and the folder of its topmost package.
 
     Raises:
         ConfigurationError: The folder's name can't be a module's.

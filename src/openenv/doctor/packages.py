@@ -23,6 +23,7 @@ _USED_FOR = {
     "inspect": "evaluation with Inspect",
     "kubernetes": "pods as providers",
     "llm": "rewards by models as judges",
+    "openspiel": "OpenSpiel's games",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",
     "postgres": "a journal that servers share",

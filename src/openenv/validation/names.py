@@ -3,11 +3,15 @@
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 
 from openenv.validation.source import Source
 
 MAX_HOPS = 20
+# Bases of environments that OpenEnv itself brings, which are read like the package's own.
+_ADAPTERS = "openenv/adapters/"
+_SOURCES = Path(__file__).parents[2].as_posix()
 
 
 @dataclass(frozen=True)
@@ -16,7 +20,7 @@ class Definition:
 
     Attributes:
         path: The file, relative to the folder. If it begins with ``..``, it lies in the package that the folder is part
-            of.
+            of; an absolute one is a file of ``openenv.adapters``.
         node: The class, function or assignment.
     """
 
@@ -77,7 +81,7 @@ class Names:
         return [self._expression(cls.path, base) for base in cls.node.bases]
 
     def ancestors(self, cls: Definition) -> Iterator[Definition | External]:
-        """Yield a class and everything that it extends, as far as the package itself says."""
+        """Yield a class and everything that it extends, as far as the package and ``openenv.adapters`` say."""
         waiting: list[Meaning] = [cls]
         seen = set()
         while waiting:
@@ -112,13 +116,15 @@ class Names:
         return None if target is None else self._find_in(target, name, hops - 1)
 
     def _own_module(self, path: str, node: ast.ImportFrom) -> str | None:
-        """The module that an import names, as a path without its ending; ``None`` for another package's."""
+        """The module that an import names, as a path without its ending; ``None`` for one of another package."""
         written = (node.module or "").replace(".", "/")
         top, _, folder = self._package.replace(".", "/").partition("/")
         if node.level:
             module = join(folder, dirname(path), "../" * (node.level - 1), written)
         elif written == top or written.startswith(f"{top}/"):
             module = written.removeprefix(top).lstrip("/")
+        elif f"{written}/".startswith(_ADAPTERS):
+            return join(_SOURCES, written)
         else:
             # `from models import X`, as environments do that run from within their folder.
             return written if self._file(written) is not None else None

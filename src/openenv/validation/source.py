@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from openenv.auto.importing import module_path
@@ -48,11 +48,14 @@ class Source:
         """Return the syntax tree of a Python file.
 
         Args:
-            path: The file as seen from the folder; ``../models.py`` is one of the package that the folder is part of.
+            path: The file as seen from the folder; ``../models.py`` is one of the package that the folder is part of,
+                and an absolute path is one outside of it.
 
         Returns:
             The tree, or ``None`` where there is no such file, or it is no Python.
         """
+        if path.startswith("/"):
+            return _library_tree(path)
         tree = self._trees_around.get(path) if path.startswith("../") else self.trees.get(path)
         return tree if isinstance(tree, ast.Module) else None
 
@@ -108,6 +111,12 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return None
+
+
+@cache
+def _library_tree(path: str) -> ast.Module | None:
+    text = _text(Path(path))
+    return None if text is None else ast.parse(text, path)
 
 
 def _parse(text: str, path: str) -> ast.Module | SyntaxError:

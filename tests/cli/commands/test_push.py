@@ -9,6 +9,7 @@ from tests.support.public_folders import dice_env, notes_env
 from tests.support.services.hub_server import Answer, Fault, HubServer
 
 import openenv as openenv_package
+from openenv.auto.manifest import load_manifest
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = sorted(path.parent.name for path in ROOT.glob("envs/*/pyproject.toml"))
@@ -55,7 +56,7 @@ def test_a_pushed_space_is_played_by_its_name(openenv: Any, openenv_here: Any, h
 def test_every_environment_could_be_pushed(openenv_here: Any, hub: HubServer, name: str) -> None:
     ended = openenv_here("push", ROOT / "envs" / name, "--dry-run")
     assert ended.returncode == 0, ended.stderr
-    assert f"Dry run: nothing is sent. The Space YOU/{name}" in ended.stdout
+    assert f"Dry run: nothing is sent. The Space YOU/{load_manifest(ROOT / 'envs' / name).name}" in ended.stdout
     assert not hub.requests
 
 
@@ -207,8 +208,8 @@ def test_an_environment_of_tools_needs_no_client(openenv_here: Any, tmp_path: Pa
     assert "Warning: notes_env has no folder outputs/" in notes.stderr
 
 
-def test_a_part_of_a_package_is_pushed_with_it(openenv_here: Any) -> None:
-    ended = openenv_here("push", ROOT / "envs" / "openspiel_env" / "catch", "--dry-run")
+def test_a_part_of_a_package_is_pushed_with_it(openenv_here: Any, tmp_path: Path) -> None:
+    ended = openenv_here("push", scaffold(scaffold(tmp_path, "games_env"), "chess"), "--dry-run")
     assert ended.returncode == 2
     assert "push that folder" in ended.stderr
 

@@ -4,10 +4,10 @@ from random import Random
 import pyspiel
 import pytest
 
+from game_2048_env.rules import as_board, slides
+from openenv.adapters.openspiel.games import game_type
 from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
 from openspiel_env import OpenSpielAction, OpenSpielObservation
-from openspiel_env.game_2048.rules import as_board, slides
-from openspiel_env.server.games import game_type
 from openspiel_env.server.openspiel_environment import OpenSpielEnvironment
 from openspiel_env.server.settings import Settings
 
