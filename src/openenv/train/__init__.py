@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openenv.train.settings.play_settings import PlaySettings as PlaySettings
     from openenv.train.spec.env_spec import EnvSpec as EnvSpec
     from openenv.train.spec.env_spec import EnvSpecs as EnvSpecs
+    from openenv.train.spec.environment_reward import ComponentReward as ComponentReward
     from openenv.train.spec.environment_reward import EnvironmentReward as EnvironmentReward
     from openenv.train.spec.rollout_function import RolloutFunction as RolloutFunction
     from openenv.train.spec.sessions import Sessions as Sessions
@@ -42,7 +43,7 @@ else:
             "openenv.train.dataset.collecting": ("CollectResult", "collect"),
             "openenv.train.settings.config": ("TrainConfig", "load_config"),
             "openenv.train.spec.env_spec": ("EnvSpec", "EnvSpecs"),
-            "openenv.train.spec.environment_reward": ("EnvironmentReward",),
+            "openenv.train.spec.environment_reward": ("ComponentReward", "EnvironmentReward"),
             "openenv.train.tools.environment_tools": ("EnvironmentTools",),
             "openenv.train.episodes.episode": ("Episode", "Turn"),
             "openenv.train.evaluation.evaluating": ("Evaluation", "evaluate"),

@@ -164,3 +164,16 @@ def test_settings_that_a_kill_cut_off_are_written_again(tmp_path: Path) -> None:
     (tmp_path / "settings.draft").write_text('{"environm')
     settings: dict[str, Any] = json.loads(Collection.open(tmp_path, SETTINGS).settings.read_text())
     assert settings == SETTINGS
+
+
+def test_components_are_summed_and_kept_for_each_step(tmp_path: Path) -> None:
+    episode = Episode.of_task({"seed": 1})
+    scores = [{"format": 1.0}, {"format": 1.0, "answer": 0.5}]
+    for number, components in enumerate(scores):
+        metadata = {"reward_signals": components} | ({"step_rewards": [0.25, 0.5]} if number else {})
+        episode.add_turn("shown", "up", StepResult({}, reward=0.5, done=bool(number), metadata=metadata))
+    collection = Collection.open(tmp_path / "data", SETTINGS)
+    collection.add(PlayedEpisode(0, episode, [{"role": "user", "content": "shown"}], []), "stairs")
+    (line,) = collection.read()
+    assert line["reward_components"] == {"format": 2.0, "answer": 0.5}
+    assert (line["components"], line["step_rewards"]) == (scores, [0.25, 0.5])

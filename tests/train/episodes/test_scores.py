@@ -55,3 +55,14 @@ def test_the_commonest_illegal_answers_are_counted() -> None:
 def test_failed_episodes_do_not_count() -> None:
     score = Score.of([episode(error=OpenEnvError("broke")), episode(1.0)])
     assert (score.mean_reward, score.episodes, len(score.sample)) == (1.0, 1, 1)
+
+
+def test_components_are_means_over_the_episodes_that_have_them() -> None:
+    episodes = [
+        Episode(seed, turns=[Turn("shown", "done", 1.0, None, components)])
+        for seed, components in enumerate([{"format": 1.0, "answer": 0.5}, {"format": 0.0}])
+    ]
+    score = Score.of(episodes)
+    assert score.reward_components == {"format": 0.5, "answer": 0.5}
+    assert score.sample[0]["components"] == {"format": 1.0, "answer": 0.5}
+    assert "components" not in Score.of([episode(1, 1.0)]).sample[0]

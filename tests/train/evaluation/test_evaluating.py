@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.support.environments.graded import GradedWalk, ShortWalk, Spot
 from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SEEDS
 from tests.support.models.chat_models import save_chat_model
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.dataset.collection import Collection
 from openenv.train.evaluation.evaluating import Evaluation, evaluate
@@ -214,3 +216,16 @@ def test_what_cannot_be_measured_is_told(stairs_server: RunningServer, tmp_path:
 
 def test_no_evaluation_has_a_task_that_was_trained_on() -> None:
     assert set(evaluation_seeds(1, 1000)).isdisjoint(training_seeds(1, 1000))
+
+
+def test_components_have_means_and_intervals(tmp_path: Path) -> None:
+    app = create_fastapi_app(GradedWalk, ShortWalk, Spot, max_concurrent_envs=8)
+    with RunningServer(app) as server:
+        evaluation = run(random_player(server, max_turns=2), tmp_path / "e", num_tasks=3, samples=2)
+    lines = sorted(Collection(tmp_path / "e").read(), key=lambda line: int(line["index"]))
+    totals = [line["reward_components"]["stride"] for line in lines]
+    means = [fmean(totals[start : start + 2]) for start in (0, 2, 4)]
+    assert list(evaluation.reward_components) == ["stride", "arrival"]
+    assert evaluation.reward_components["stride"] == mean_estimate(means)
+    written = json.loads((tmp_path / "e" / "results.json").read_text())
+    assert written["reward_components"]["stride"]["low"] == evaluation.reward_components["stride"].low

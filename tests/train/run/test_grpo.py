@@ -173,3 +173,22 @@ def test_a_tracker_that_is_not_there_is_told(watched: Watched, tmp_path: Path) -
     for tracker in ("nonsense", "comet_ml"):
         with pytest.raises(ConfigurationError, match=f"report_to {tracker}: "):
             train(watched, tmp_path, report_to=[tracker])
+
+
+def test_components_have_means_of_their_own() -> None:
+    logged: dict[str, float] = {}
+    fields = {"training_reward": [1.0] * 3, "episode_reward": [1.0] * 3, "episode_length": [1] * 3}
+    episode_reward(
+        **fields,  # type: ignore[arg-type]
+        illegal_actions=[0] * 3,
+        log_metric=logged.__setitem__,
+        environment_name=["a", "a", "b"],
+        reward_components=[{"format": 1.0}, {"format": 0.0, "answer": 0.5}, {}],
+    )
+    named = {name: value for name, value in logged.items() if "components" in name}
+    assert named == {
+        "episode/reward_components/format": 0.5,
+        "episode/reward_components/answer": 0.5,
+        "episode/a/reward_components/format": 0.5,
+        "episode/a/reward_components/answer": 0.5,
+    }

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from openenv.train.episodes.scores import Score
 from openenv.train.run.report import AFTER, BEFORE, RANDOM, SCRIPTED, draw_curve, draw_curves, score_name, write_report
-from openenv.train.run.report_parts import reward_histogram
+from openenv.train.run.report_parts import component_table, reward_histogram
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.settings.run_start import RunStart
@@ -151,3 +151,24 @@ def test_there_is_a_curve_for_each_environment_even_one_that_was_not_played(tmp_
     picture = imread(path)
     assert picture.shape[:2] == (round(150 * (0.8 + 3.2 * len(names))), 1350)
     assert 0.5 < picture[..., :3].mean() < 0.999, "neither empty nor black"
+
+
+def test_components_have_a_curve_and_a_table(tmp_path: Path) -> None:
+    metrics = [
+        {
+            "step": step,
+            "episode/reward": 0.5,
+            "episode/illegal_actions": 0.0,
+            "episode/reward_components/format": 1.0,
+            **({"episode/reward_components/answer": 0.1 * step} if step > 2 else {}),
+        }
+        for step in range(1, 9)
+    ]
+    path = tmp_path / "curve.png"
+    draw_curve(metrics, {}, "tiny on maths", path)
+    assert imread(path).shape[:2] == (1110, 1350)
+    scores = {BEFORE: replace(score(0.0), reward_components={"<format>": 0.5}), RANDOM: score(0.2)}
+    table = component_table(scores)
+    assert "<th>&lt;format&gt;" in table
+    assert "<td>+0.500" in table
+    assert component_table({RANDOM: score(0.2)}) == ""

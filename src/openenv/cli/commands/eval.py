@@ -163,6 +163,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
     table.add_row(_reward_name(evaluation), *_cells(evaluation.mean_reward, sign="+"))
     if evaluation.greedy is not None:
         table.add_row(_reward_name(evaluation.greedy), *_cells(evaluation.greedy.mean_reward, sign="+"))
+    for name, estimate in evaluation.reward_components.items():
+        table.add_row(f"  {name}", *_cells(estimate, sign="+"), style="dim")
     for k, estimate in evaluation.pass_at.items():
         table.add_row(f"pass@{k}", *_cells(estimate))
     table.add_row("actions", f"{evaluation.mean_length:.1f}", "")

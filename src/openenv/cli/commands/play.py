@@ -154,7 +154,9 @@ class Game:
     def _show(self, result: StepResult[Any], title: str, total: float, *, first: bool = False) -> None:
         facts = [title] if result.reward is None else [title, f"reward {result.reward:g}", f"total {total:g}"]
         view = self._view(result.observation, first)
-        self._console.print(Panel(view, title=" · ".join(facts), expand=False, padding=(0, 2)))
+        components = " · ".join(f"{escape(name)} {score:g}" for name, score in result.reward_components.items())
+        panel = Panel(view, title=" · ".join(facts), subtitle=components or None, expand=False, padding=(0, 2))
+        self._console.print(panel)
 
     def _view(self, observation: Any, first: bool) -> RenderableType:
         """Show the observation and the picture.

@@ -1,7 +1,10 @@
 """What a client's ``reset`` and ``step`` return."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from openenv.core.wire.results import REWARD_SIGNALS, REWARD_WEIGHTS, STEP_REWARDS
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -23,3 +26,40 @@ class StepResult(Generic[ObsT]):
     reward: float | None = None
     done: bool = False
     metadata: dict[str, Any] | None = None
+
+    @property
+    def reward_components(self) -> dict[str, float]:
+        """Scores of the reward's components that were called in this step, by name; empty without a rubric."""
+        return _numbers(self._reported(REWARD_SIGNALS))
+
+    @property
+    def reward_weights(self) -> dict[str, float]:
+        """Weights of the components that the reward is a weighted sum of, by name."""
+        return _numbers(self._reported(REWARD_WEIGHTS))
+
+    @property
+    def step_rewards(self) -> list[float] | None:
+        """The credit of each step of the episode, at its end, where the environment has a trajectory rubric."""
+        rewards = self._reported(STEP_REWARDS)
+        if not isinstance(rewards, list) or not all(map(_is_number, rewards)):
+            return None
+        return [float(each) for each in rewards]
+
+    def _reported(self, name: str) -> Any:
+        """Return a value of the metadata; a public server sends them in the observation."""
+        metadata = self.metadata
+        if metadata is None:
+            shown = self.observation
+            metadata = shown.get("metadata") if isinstance(shown, Mapping) else getattr(shown, "metadata", None)
+        return metadata.get(name) if isinstance(metadata, Mapping) else None
+
+
+def _numbers(values: Any) -> dict[str, float]:
+    """Return the numbers among named values, which an environment may have written without a rubric."""
+    if not isinstance(values, Mapping):
+        return {}
+    return {str(name): float(value) for name, value in values.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,7 +1,6 @@
 """Episodes of a language model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -113,9 +112,9 @@ def _config_and_source(settings: PlaySettings) -> tuple[TrainConfig, str | Path]
 
 def _messages(episode: Episode) -> list[Message]:
     messages = []
-    for turn in map(asdict, episode.turns):
+    for turn in episode.turns:
         messages += [
-            {"role": "user", "content": turn["observation"]},
-            {"role": "assistant", "content": turn["action"]},
+            {"role": "user", "content": turn.observation},
+            {"role": "assistant", "content": turn.action},
         ]
     return messages

@@ -29,7 +29,9 @@ class Collection:
 
     Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
-    ``done``. Pictures are left out.
+    ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
+    and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
+    rubric gives it. Pictures are left out.
 
     Args:
         path: The folder.
@@ -89,6 +91,10 @@ class Collection:
             "illegal_actions": episode.illegal_actions,
             "done": episode.done,
         }
+        if components := episode.reward_components:
+            line |= {"reward_components": components, "components": [dict(turn.components) for turn in episode.turns]}
+        if episode.step_rewards is not None:
+            line["step_rewards"] = episode.step_rewards
         _append(self.episodes, line)
 
     def leave_out(self, played: PlayedEpisode, reason: str) -> None:

@@ -1,14 +1,14 @@
 """The record of an episode that was played for training or evaluation."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
 
-__all__ = ["Episode", "Turn", "raise_if_most_failed"]
+__all__ = ["Episode", "Turn", "component_totals", "raise_if_most_failed"]
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,19 @@ class Turn:
         action: What it answered, as text.
         reward: What the environment gave for it.
         problem: Why the answer was no legal action; ``None`` if it was one.
+        components: Scores of the reward's components by name; empty where the environment has no rubric.
     """
 
     observation: str
     action: str
     reward: float
     problem: str | None = None
+    components: Mapping[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the attributes by name; the components only where there are any."""
+        fields = {name: getattr(self, name) for name in ("observation", "action", "reward", "problem")}
+        return {**fields, "components": dict(self.components)} if self.components else fields
 
 
 @dataclass
@@ -44,6 +51,7 @@ class Episode:
         task: What its reset was passed beside the seed.
         cut_by: The limit that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
+        step_rewards: The credit of each step, where the environment gave it at the episode's end.
     """
 
     seed: int | None
@@ -57,6 +65,7 @@ class Episode:
     task: Mapping[str, Any] = field(default_factory=dict)
     cut_by: Literal["max_turns", "max_context"] | None = None
     cut_answers: int = 0
+    step_rewards: list[float] | None = None
 
     @classmethod
     def of_task(cls, parameters: Mapping[str, Any]) -> Self:
@@ -77,6 +86,11 @@ class Episode:
     def reward(self) -> float:
         """The sum of the environment's rewards."""
         return sum(turn.reward for turn in self.turns)
+
+    @property
+    def reward_components(self) -> dict[str, float]:
+        """The sum of each component's scores, as the reward is the sum of rewards; empty without a rubric."""
+        return component_totals(turn.components for turn in self.turns)
 
     @property
     def illegal_actions(self) -> int:
@@ -123,12 +137,34 @@ class Episode:
         if not math.isfinite(reward):
             self.error = OpenEnvError(f"The environment gave the reward {reward}; it must be a finite number.")
             return
-        self.turns.append(Turn(observation, action, reward, problem))
-        self.done = outcome is not None and outcome.done
+        if outcome is None:
+            self.turns.append(Turn(observation, action, reward, problem))
+            self.done = False
+            return
+        self.turns.append(Turn(observation, action, reward, problem, outcome.reward_components))
+        self.done = outcome.done
+        self.step_rewards = outcome.step_rewards
 
     def is_over(self, max_turns: int) -> bool:
         """Whether no further action is possible."""
         return self.done or self.error is not None or len(self.turns) >= max_turns
+
+
+def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of each component's scores over steps.
+
+    Args:
+        steps: The scores of each step's components, by name.
+
+    Example:
+        >>> component_totals([{"format": 1.0}, {"format": 1.0, "answer": 0.5}])
+        {'format': 2.0, 'answer': 0.5}
+    """
+    totals: dict[str, float] = {}
+    for components in steps:
+        for name, score in components.items():
+            totals[name] = totals.get(name, 0.0) + score
+    return totals
 
 
 def raise_if_most_failed(episodes: Sequence[Episode]) -> None:

@@ -1,8 +1,9 @@
 """What a player reached over many episodes."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from openenv.train.episodes.episode import Episode
@@ -16,6 +17,7 @@ __all__ = [
     "SCRIPTED",
     "WARMED_UP",
     "Score",
+    "component_means",
     "figure_name",
     "sampled",
     "score_name",
@@ -42,6 +44,8 @@ class Score:
         examples: The ``best``, the ``median`` and the ``worst`` episode, each with its ``seed``, ``reward`` and
             ``turns``; fewer where fewer were played.
         illegal_texts: The commonest answers that were no legal action, and how often each was given.
+        reward_components: Mean over the episodes of the sum of each component's scores, by name; without the episodes
+            in which the component was not called. Empty where the environment has no rubric.
     """
 
     mean_reward: float
@@ -54,6 +58,7 @@ class Score:
     rewards: list[float] = field(default_factory=list)
     examples: dict[str, dict[str, Any]] = field(default_factory=dict)
     illegal_texts: dict[str, int] = field(default_factory=dict)
+    reward_components: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], sample_seed: int | None = None) -> "Score":
@@ -76,11 +81,26 @@ class Score:
             illegal_actions=sum(episode.illegal_actions for episode in counted) / len(counted),
             episodes=len(counted),
             sample_seed=sample.seed,
-            sample=[asdict(turn) for turn in sample.turns],
+            sample=[turn.as_json() for turn in sample.turns],
             rewards=rewards,
             examples=_examples(counted),
             illegal_texts=commonest_texts(text for episode in counted for text in episode.illegal_texts),
+            reward_components=component_means([episode.reward_components for episode in counted]),
         )
+
+
+def component_means(episodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each component over the episodes in which it was called.
+
+    Args:
+        episodes: Each episode's components by name.
+
+    Example:
+        >>> component_means([{"format": 1.0}, {"format": 0.0, "answer": 0.5}])
+        {'format': 0.5, 'answer': 0.5}
+    """
+    names = dict.fromkeys(name for components in episodes for name in components)
+    return {name: fmean(each[name] for each in episodes if name in each) for name in names}
 
 
 def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
@@ -91,7 +111,7 @@ def _examples(episodes: Sequence[Episode]) -> dict[str, dict[str, Any]]:
         name: {
             "seed": ranked[place].seed,
             "reward": ranked[place].reward,
-            "turns": [asdict(turn) for turn in ranked[place].turns],
+            "turns": [turn.as_json() for turn in ranked[place].turns],
         }
         for place, name in sorted(names.items())
     }

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -68,6 +68,8 @@ class Evaluation:
         first_failure: What the first failure of the environment said; ``None`` where there was none.
         temperature: Of the model's sampling, 0 where it was greedy; ``None`` for a player without a model.
         greedy: The same with the most likely tokens, one attempt at each task, for the model of a training run.
+        reward_components: Mean of each component's scores, summed over an episode, by name; without the episodes in
+            which the component was not called.
     """
 
     environment: str
@@ -82,6 +84,7 @@ class Evaluation:
     first_failure: str | None = None
     temperature: float | None = None
     greedy: "Evaluation | None" = None
+    reward_components: dict[str, Estimate] = field(default_factory=dict)
 
     @property
     def episodes(self) -> int:
@@ -237,6 +240,7 @@ def _evaluation(
         tasks=results,
         first_failure=failures[0]["reason"] if failures else None,
         temperature=None if settings.model is None else settings.temperature,
+        reward_components=_components(lines, samples),
     )
 
 
@@ -255,6 +259,15 @@ def _task_results(
         TaskResult(task, given, sum(reward >= success_reward for reward in given), failed.count(number))
         for number, (task, given) in enumerate(zip(tasks, rewards, strict=True))
     ]
+
+
+def _components(lines: Sequence[Mapping[str, Any]], samples: int) -> dict[str, Estimate]:
+    """Estimate the mean of each component, from one value for each task: the mean over its attempts."""
+    by_task: dict[str, dict[int, list[float]]] = {}
+    for line in sorted(lines, key=lambda line: int(line["index"])):
+        for name, total in line.get("reward_components", {}).items():
+            by_task.setdefault(name, {}).setdefault(line["index"] // samples, []).append(total)
+    return {name: mean_estimate([fmean(totals) for totals in tasks.values()]) for name, tasks in by_task.items()}
 
 
 def _passes(results: Sequence[TaskResult], ks: Sequence[int]) -> dict[int, Estimate]:

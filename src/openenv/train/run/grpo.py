@@ -17,6 +17,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.illegal_texts import IllegalTexts
+from openenv.train.episodes.scores import component_means
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
@@ -72,6 +73,7 @@ def episode_reward(
     prompts: Sequence[Any] = (),
     cut_by: Sequence[str] = (),
     cut_answers: Sequence[int] = (),
+    reward_components: Sequence[Mapping[str, float]] = (),
     **_: Any,
 ) -> list[float | None]:
     """TRL's reward function: what the rollout found, with its means logged.
@@ -86,6 +88,7 @@ def episode_reward(
         prompts: The episodes' prompts; those of a group are the same, and stand together.
         cut_by: The limit that cut each episode off; empty for none.
         cut_answers: Answers in each episode that were cut off.
+        reward_components: The sums of each episode's components, by name.
         **_: What TRL passes to every reward function.
 
     Returns:
@@ -109,6 +112,8 @@ def episode_reward(
         for metric, values in measured.items():
             if values:
                 log_metric(f"{prefix}/{metric}", sum(values[place] for place in own) / len(own))
+        for metric, value in component_means([reward_components[place] for place in own if reward_components]).items():
+            log_metric(f"{prefix}/reward_components/{metric}", value)
         log_metric(f"{prefix}/best_reward", max(episode_reward[place] for place in own))
         log_metric(f"{prefix}/worst_reward", min(episode_reward[place] for place in own))
     return list(training_reward)

@@ -26,6 +26,7 @@ from openenv.train.episodes.scores import (
 from openenv.train.run.diagnosis import diagnose
 from openenv.train.run.report_parts import (
     cell,
+    component_table,
     example_details,
     reward_histogram,
     row,
@@ -54,6 +55,7 @@ _LINE, _FAINT, _INK, _GRID = "#2457d6", "#9db4ee", "#20242c", "#e4e7ee"
 _PLAYER_COLOURS = {RANDOM: "#b4541a", SCRIPTED: "#1f8a4c"}
 _MODEL_COLOURS = {BEFORE: "#8a93a5", WARMED_UP: "#7d3fb0", AFTER: _INK}
 SMOOTHED_OVER = 0.04
+_COMPONENT = "episode/reward_components/"
 
 
 def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score], title: str, path: Path) -> None:
@@ -66,18 +68,22 @@ def draw_curve(metrics: Sequence[Mapping[str, Any]], scores: Mapping[str, Score]
         title: Heading of the picture.
         path: Where the PNG goes.
     """
-    figure = Figure(figsize=(9, 5.4), dpi=150, layout="constrained")
+    components = _components(metrics)
+    heights = (3.4, 2.0, 1) if components else (3.4, 1)
+    figure = Figure(figsize=(9, 7.4 if components else 5.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.4, 1))
+    upper, *middle, lower = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     steps = [row["step"] for row in metrics]
     _draw_rewards(upper, steps, [row["episode/reward"] for row in metrics], scores, max(steps, default=0))
     _draw_series(lower, steps, [row["episode/illegal_actions"] for row in metrics])
+    for axes in middle:
+        _draw_components(axes, metrics, components)
     upper.set_title(title, loc="left", fontsize=13, fontweight="bold", color=_INK, pad=12)
     upper.set_ylabel("mean reward of an episode")
     lower.set_ylabel("illegal actions")
     lower.set_ylim(bottom=0)
     lower.set_xlabel("optimiser step")
-    for axes in (upper, lower):
+    for axes in (upper, *middle, lower):
         _tidy(axes)
     figure.align_ylabels()
     figure.savefig(path)
@@ -159,6 +165,22 @@ def _draw_rewards(
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
 
 
+def _components(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the reward's components in the lines of ``metrics.jsonl``."""
+    names = dict.fromkeys(name for row in metrics for name in row if name.startswith(_COMPONENT))
+    return [name.removeprefix(_COMPONENT) for name in names]
+
+
+def _draw_components(axes: Any, metrics: Sequence[Mapping[str, Any]], components: Sequence[str]) -> None:
+    """Draw a line for each component of the reward, over the steps in which it was called."""
+    for number, name in enumerate(components):
+        rows = [row for row in metrics if f"{_COMPONENT}{name}" in row]
+        values = _smoothed([row[f"{_COMPONENT}{name}"] for row in rows])
+        axes.plot([row["step"] for row in rows], values, color=f"C{number % 10}", linewidth=1.6, label=name, zorder=3)
+    axes.set_ylabel("components")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9, labelcolor=_INK)
+
+
 def _draw_dot(axes: Any, step: int, level: float, name: str, colour: str, inside: str) -> None:
     style = {"color": colour, "markerfacecolor": inside, "markersize": 7, "zorder": 4, "clip_on": False}
     axes.plot(step, level, "o", linestyle="none", label=f"{name} {level:.2f}", **style)
@@ -209,6 +231,7 @@ def write_report(folder: RunFolder, config: TrainConfig, title: str) -> None:
         "warnings": warning_section(warnings),
         "curve": base64.b64encode(folder.curve.read_bytes()).decode(),
         "scores": "".join(_score_row(player, score) for player, score in scores.items()),
+        "components": component_table(scores),
         "histograms": "".join(_histogram(name, scores) for name in names),
         "examples": "".join(
             example_details(scores[key].examples, name) for name in names if (key := score_name(AFTER, name)) in scores

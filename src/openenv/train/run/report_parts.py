@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openenv.train.episodes.scores import Score, figure_name
 from openenv.train.run.diagnosis import TrainingWarning
 from openenv.train.settings.run_start import RunStart
 
 __all__ = [
     "cell",
+    "component_table",
     "example_details",
     "reward_histogram",
     "row",
@@ -31,6 +33,30 @@ def cell(value: Any) -> str:
 def row(*cells: Any) -> str:
     """Return a table's row."""
     return "<tr>" + "".join(f"<td>{cell(value)}" for value in cells) + "</tr>"
+
+
+def component_table(scores: Mapping[str, Score]) -> str:
+    """Return the mean of each component of the reward, a column for each; nothing where there are none.
+
+    Args:
+        scores: The scores by player.
+    """
+    names = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
+    if not names:
+        return ""
+    head = "".join(f"<th>{cell(name)}" for name in names)
+    rows = "".join(
+        row(figure_name(player), *(_mean_cell(score.reward_components.get(name)) for name in names))
+        for player, score in scores.items()
+    )
+    return (
+        "<h2>Components of the reward</h2><p>Mean over the episodes of a component's scores, summed over the steps.</p>"
+        f'<div class="card"><table><tr><th>player{head}</tr>{rows}</table></div>'
+    )
+
+
+def _mean_cell(mean: float | None) -> str | None:
+    return None if mean is None else f"{mean:+.3f}"
 
 
 def warning_section(warnings: Sequence[TrainingWarning]) -> str:
@@ -100,7 +126,11 @@ def _turn_row(number: int, turn: Mapping[str, Any]) -> str:
     answer = cell(turn["action"] or "(nothing)")
     if turn["problem"]:
         answer = f'<span class="illegal" title="{html.escape(turn["problem"])}">{answer}</span>'
-    return f"<tr><td>{number}<td>{cell(turn['observation'])}<td>{answer}<td>{turn['reward']:+.2f}</tr>"
+    reward = f"{turn['reward']:+.2f}"
+    if components := turn.get("components"):
+        named = ", ".join(f"{name} {score:.3g}" for name, score in components.items())
+        reward = f'<span title="{html.escape(named)}">{reward}</span>'
+    return f"<tr><td>{number}<td>{cell(turn['observation'])}<td>{answer}<td>{reward}</tr>"
 
 
 def example_details(examples: Mapping[str, Mapping[str, Any]], environment: str) -> str:

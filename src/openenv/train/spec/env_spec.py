@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -22,7 +23,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.reset_check import check_reset_parameters, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
-from openenv.train.spec.environment_reward import EnvironmentReward
+from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
 from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
 from openenv.train.spec.tool_environment import ToolEnvironment, tool_environment_class
 from openenv.train.tasks.task_rows import task_rows
@@ -69,6 +70,8 @@ class EnvSpec:
             default 1024 where the environment allows many.
         gives_reward: Whether the environments give TRL their reward by ``get_reward``, which it counts beside any
             reward function; ``reward_funcs`` is then empty.
+        reward_components: Components of the environment's reward to train on, with a weight for each; ``reward_funcs``
+            then has a function for each, and ``reward_weights`` the weights. By default the reward is one function.
         client_options: Passed to the client, such as ``message_timeout_s`` and ``token``.
         reset: Passed to every ``reset``, beside the task, such as ``{"difficulty": "hard"}``.
         warns_of_hidden_text: Whether to log a warning where the text of first observations is only in their metadata,
@@ -82,7 +85,8 @@ class EnvSpec:
         max_turns: As above.
 
     Raises:
-        ConfigurationError: ``max_turns`` or ``sessions`` is below 1, or there is no such option.
+        ConfigurationError: ``max_turns`` or ``sessions`` is below 1, ``reward_components`` has a weight that is no
+            finite number or stands beside ``gives_reward``, or there is no such option.
 
     Example::
 
@@ -108,6 +112,7 @@ class EnvSpec:
         max_turns: int | None = None,
         sessions: int | None = None,
         gives_reward: bool = False,
+        reward_components: Mapping[str, float] | None = None,
         client_options: Mapping[str, Any] | None = None,
         reset: Mapping[str, Any] | None = None,
         warns_of_hidden_text: bool = True,
@@ -116,6 +121,7 @@ class EnvSpec:
         _check_known(unknown)
         _check_least("max_turns", max_turns)
         _check_least("sessions", sessions)
+        _check_components(reward_components, gives_reward=gives_reward)
         self.name = target.name if isinstance(target, Sessions) else _short_name(target)
         self.system_prompt = system_prompt
         self.instructions = instructions
@@ -126,6 +132,7 @@ class EnvSpec:
         self._seed = seed
         self._sessions = sessions
         self._gives_reward = gives_reward
+        self._components = dict(reward_components or {})
         self._client_options = {"capacity_wait_s": CAPACITY_WAIT_S, **(client_options or {})}
         self._reset = dict(reset or {})
         self._was_checked = not warns_of_hidden_text
@@ -192,8 +199,29 @@ class EnvSpec:
 
     @cached_property
     def reward_funcs(self) -> list[Any]:
-        """One reward function, an ``EnvironmentReward``: the sum of the environment's rewards."""
-        return [] if self._gives_reward else [EnvironmentReward()]
+        """One reward function, an ``EnvironmentReward``: the sum of the environment's rewards.
+
+        With ``reward_components``, a ``ComponentReward`` for each.
+        """
+        return self._rewards_of(None)
+
+    @cached_property
+    def reward_weights(self) -> list[float] | None:
+        """The weights of ``reward_funcs``, for ``GRPOConfig``; ``None`` without ``reward_components``."""
+        return list(self._components.values()) or None
+
+    def _rewards_of(self, environment: str | None) -> list[Any]:
+        """Return the reward functions, for an environment of the given name among several."""
+        if self._gives_reward:
+            return []
+        whole = EnvironmentReward(environment)
+        if not self._components:
+            return [whole]
+        # The first of them logs how the episodes went.
+        return [
+            ComponentReward(name, environment, whole if number == 0 else None)
+            for number, name in enumerate(self._components)
+        ]
 
     def environment_of(self, prompt: Sequence[Mapping[str, Any]] | str) -> str:
         """Name the environment of a prompt, as `environments` does; there is one only."""
@@ -426,8 +454,19 @@ class EnvSpecs:
 
     @cached_property
     def reward_funcs(self) -> list[Any]:
-        """One ``EnvironmentReward`` for each environment, which gives ``None`` where another one was played."""
-        return [EnvironmentReward(name) for name, spec in self.specs.items() if not spec._gives_reward]
+        """The reward functions of each environment, which give ``None`` where another one was played."""
+        return [function for name, spec in self.specs.items() for function in spec._rewards_of(name)]
+
+    @cached_property
+    def reward_weights(self) -> list[float] | None:
+        """The weights of ``reward_funcs``, for ``GRPOConfig``; ``None`` where no spec has ``reward_components``."""
+        if not any(spec.reward_weights for spec in self.specs.values()):
+            return None
+        return [
+            weight
+            for name, spec in self.specs.items()
+            for weight in spec.reward_weights or [1.0] * len(spec._rewards_of(name))
+        ]
 
     def _interleaved(self) -> list[str]:
         places = sorted(
@@ -474,6 +513,14 @@ def _check_known(unknown: Mapping[str, Any]) -> None:
 def _check_least(name: str, value: int | None) -> None:
     if value is not None and value < 1:
         raise ConfigurationError(f"Expected {name} to be 1 or more, got {value}.")
+
+
+def _check_components(components: Mapping[str, float] | None, *, gives_reward: bool) -> None:
+    if components and gives_reward:
+        raise ConfigurationError("Expected reward_components or gives_reward, got both: TRL would count rewards twice.")
+    for name, weight in (components or {}).items():
+        if not math.isfinite(weight):
+            raise ConfigurationError(f"Expected a finite number as the weight of {name!r}, got {weight!r}.")
 
 
 def _short_name(target: str | Path) -> str:

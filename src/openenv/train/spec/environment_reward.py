@@ -1,12 +1,16 @@
-"""The environment's own reward, as a reward function of TRL."""
+"""The environment's own reward, whole or by component, as reward functions of TRL."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.train.episodes.scores import component_means
 from openenv.train.spec.tool_environment import ToolEnvironment
 
-__all__ = ["EnvironmentReward"]
+__all__ = ["ComponentReward", "EnvironmentReward"]
+
+logger = logging.getLogger(__name__)
 
 
 class EnvironmentReward:
@@ -39,6 +43,7 @@ class EnvironmentReward:
         training_reward: Sequence[float | None] | None = None,
         episode_length: Sequence[int] | None = None,
         illegal_actions: Sequence[int] | None = None,
+        reward_components: Sequence[Mapping[str, float]] | None = None,
         log_metric: Any = None,
         **_: Any,
     ) -> list[float | None]:
@@ -51,6 +56,7 @@ class EnvironmentReward:
             training_reward: From there: the same less a penalty for illegal actions; it is what the model learns from.
             episode_length: From there: the actions of each episode.
             illegal_actions: From there: how many of these were none.
+            reward_components: From there: the sum of each component's scores, by name.
             log_metric: TRL's logger of scalars.
             **_: What TRL passes to every reward function.
 
@@ -65,19 +71,23 @@ class EnvironmentReward:
             environment_reward = [each.reward for each in environments]
             episode_length = [len(each.trajectory) for each in environments]
             illegal_actions = [each.illegal_actions for each in environments]
+            reward_components = [each.reward_components for each in environments]
         if environment_reward is None:
-            raise ConfigurationError(
-                "Expected episodes of an EnvSpec's environment_factory or rollout_func; the trainer has neither."
-            )
-        mine = [self._environment is None or each == self._environment for each in environment or ()]
-        mine = mine or [True] * len(environment_reward)
+            raise _no_episodes()
+        mine = _is_own(self._environment, environment, len(environment_reward))
         played = [index for index, is_mine in enumerate(mine) if is_mine]
         if environments is not None:
             _raise_if_most_failed([environments[index].error for index in played])
         if log_metric is not None and played:
             self._log(log_metric, played, environment_reward, episode_length, illegal_actions)
+            if reward_components is not None:
+                self._log_components(log_metric, [reward_components[index] for index in played])
         rewards = environment_reward if training_reward is None else training_reward
         return [reward if is_mine else None for reward, is_mine in zip(rewards, mine, strict=True)]
+
+    @property
+    def _folder(self) -> str:
+        return "episode" if self._environment is None else f"{self._environment}/episode"
 
     def _log(
         self,
@@ -87,14 +97,117 @@ class EnvironmentReward:
         lengths: Sequence[int] | None,
         illegal: Sequence[int] | None,
     ) -> None:
-        folder = "episode" if self._environment is None else f"{self._environment}/episode"
         scored = [reward for index in played if (reward := rewards[index]) is not None]
         if scored:
-            log_metric(f"{folder}/reward", sum(scored) / len(scored))
-        log_metric(f"{folder}/failed", 1 - len(scored) / len(played))
+            log_metric(f"{self._folder}/reward", sum(scored) / len(scored))
+        log_metric(f"{self._folder}/failed", 1 - len(scored) / len(played))
         for name, values in (("length", lengths), ("illegal_actions", illegal)):
             if values is not None:
-                log_metric(f"{folder}/{name}", sum(values[index] for index in played) / len(played))
+                log_metric(f"{self._folder}/{name}", sum(values[index] for index in played) / len(played))
+
+    def _log_components(self, log_metric: Any, components: Sequence[Mapping[str, float]]) -> None:
+        for name, mean in component_means(components).items():
+            log_metric(f"{self._folder}/reward_components/{name}", mean)
+
+
+class ComponentReward:
+    """Gives each episode the score of one component of its environment's reward, summed over the steps.
+
+    A trainer that normalises each reward function over the group, such as TRL with
+    ``multi_objective_aggregation="normalize_then_sum"``, then sees a rare component beside a frequent one.
+
+    Args:
+        component: Name of the component.
+        environment: Name of one of several environments, whose episodes alone it scores.
+        episodes: Logs how the episodes went, once for all components; ``None`` where another function does.
+
+    Attributes:
+        __name__: What TRL calls it in its metrics: the component's name.
+
+    Example:
+        >>> reward = ComponentReward("format")
+        >>> reward(environment_reward=[1.5, None], reward_components=[{"format": 1.0, "answer": 0.5}, {}])
+        [1.0, None]
+    """
+
+    def __init__(
+        self, component: str, environment: str | None = None, episodes: EnvironmentReward | None = None
+    ) -> None:
+        self._component = component
+        self._environment = environment
+        self._episodes = episodes
+        self._has_warned = False
+        self.__name__ = component if environment is None else f"{environment}_{component}"
+
+    def __call__(
+        self,
+        *,
+        environments: Sequence[ToolEnvironment] | None = None,
+        environment: Sequence[str] | None = None,
+        environment_reward: Sequence[float | None] | None = None,
+        reward_components: Sequence[Mapping[str, float]] | None = None,
+        **others: Any,
+    ) -> list[float | None]:
+        """Score the episodes of a batch.
+
+        Args:
+            environments: As for `EnvironmentReward`.
+            environment: As there.
+            environment_reward: As there.
+            reward_components: As there.
+            **others: What else TRL passes to every reward function.
+
+        Returns:
+            The sums of the component's scores; ``None`` where it was not called, the environment failed, or is
+            another one.
+
+        Raises:
+            ConfigurationError: The episodes were not played in an ``EnvSpec``.
+            OpenEnvError: The environment failed in more than half of the episodes.
+        """
+        if self._episodes is not None:
+            self._episodes(
+                environments=environments,
+                environment=environment,
+                environment_reward=environment_reward,
+                reward_components=reward_components,
+                **others,
+            )
+        if environments is not None:
+            environment_reward = [each.reward for each in environments]
+            reward_components = [each.reward_components for each in environments]
+        if environment_reward is None or reward_components is None:
+            raise _no_episodes()
+        mine = _is_own(self._environment, environment, len(environment_reward))
+        played = [
+            components if is_mine and reward is not None else {}
+            for reward, components, is_mine in zip(environment_reward, reward_components, mine, strict=True)
+        ]
+        self._warn_of_unknown(played)
+        return [components.get(self._component) for components in played]
+
+    def _warn_of_unknown(self, episodes: Sequence[Mapping[str, float]]) -> None:
+        """Log, once, that no episode has the component: it is misspelt, or none has come as far as it."""
+        names = dict.fromkeys(name for components in episodes for name in components)
+        if self._component in names or self._has_warned:
+            return
+        self._has_warned = True
+        logger.warning(
+            "No episode of the batch has a score of the reward's component %r; it has scores of: %s.",
+            self._component,
+            ", ".join(names) or "none, so the environment may have no rubric",
+        )
+
+
+def _is_own(own: str | None, names: Sequence[str] | None, count: int) -> list[bool]:
+    """Return of each episode whether it was played in the environment of a reward function."""
+    return [own is None or name == own for name in names or ()] or [True] * count
+
+
+def _no_episodes() -> ConfigurationError:
+    return ConfigurationError(
+        "Expected episodes of an EnvSpec's environment_factory or rollout_func; the trainer has neither."
+    )
 
 
 def _raise_if_most_failed(errors: Sequence[OpenEnvError | None]) -> None:

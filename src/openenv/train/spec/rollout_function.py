@@ -104,6 +104,8 @@ class RolloutFunction:
             - ``episode_done``: whether the environment ended the episode, rather than a limit or the model;
             - ``cut_by``: the limit that did, ``max_turns`` or ``max_context``, or nothing; ``cut_answers``: how many
               answers ended at ``max_action_tokens``;
+            - ``reward_components``: the sum of each component's scores, by name; empty where there is no rubric;
+            - ``step_rewards``: the credit of each action, where the environment has a trajectory rubric, else ``None``;
             - ``trajectory``: an `EpisodeStep` for each action, as the environments of ``environment_factory`` have it;
               where actions are texts, the tool is empty and the argument is ``text``;
             - ``environment_name``: of several environments, the name of the episode's.
@@ -241,6 +243,8 @@ class _EnvironmentRollout:
             "episode_done": episode.done,
             "cut_by": episode.cut_by or "",
             "cut_answers": episode.cut_answers,
+            "reward_components": episode.reward_components,
+            "step_rewards": episode.step_rewards,
             "trajectory": trajectory,
         }
 

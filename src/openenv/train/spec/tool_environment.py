@@ -6,7 +6,7 @@ for each environment, and nothing else that is public is a function of it.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerCapacityError,
 )
+from openenv.train.episodes.episode import component_totals
 from openenv.train.rollout.play import MoveResult
 from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
 from openenv.train.spec.interfaces import Spec
@@ -44,6 +45,7 @@ class EpisodeStep:
         reward: The reward of this step; ``None`` where the environment gave none.
         done: Whether the episode ended with it.
         problem: Why it was no legal action; ``None`` if it was one.
+        components: Scores of the reward's components by name; empty where the environment has no rubric.
     """
 
     tool: str
@@ -52,6 +54,7 @@ class EpisodeStep:
     reward: float | None = None
     done: bool = False
     problem: str | None = None
+    components: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, result: MoveResult, arguments: Mapping[str, Any], shown: Content) -> Self:
@@ -65,7 +68,8 @@ class EpisodeStep:
         answered = result.result
         reward = None if answered is None or answered.reward is None else float(answered.reward)
         done = answered is not None and answered.done
-        return cls(result.move.tool, arguments, shown, reward, done, result.problem)
+        components = {} if answered is None else answered.reward_components
+        return cls(result.move.tool, arguments, shown, reward, done, result.problem, components)
 
 
 class ToolEnvironment:
@@ -116,6 +120,16 @@ class ToolEnvironment:
     def reward(self) -> float | None:
         """The sum of the rewards; ``None`` where the environment failed."""
         return None if self.error is not None else sum(self.rewards)
+
+    @property
+    def reward_components(self) -> dict[str, float]:
+        """The sum of each component's scores over the tool calls, by name; empty where there is no rubric."""
+        return component_totals(step.components for step in self._trajectory)
+
+    @property
+    def step_rewards(self) -> list[float] | None:
+        """The credit of each tool call, once the episode is over, where the environment has a trajectory rubric."""
+        return None if self._play is None else self._play.episode.step_rewards
 
     @property
     def done(self) -> bool:

@@ -23,6 +23,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.wire.errors import error_data, error_json
 from openenv.core.wire.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, ListedTool, McpMethod, Tool
+from openenv.core.wire.results import REWARD_SIGNALS
 
 CREATE_SESSION = "openenv/session/create"
 CLOSE_SESSION = "openenv/session/close"
@@ -32,6 +33,9 @@ REWARD = "openenv/reward"
 
 DONE = "openenv/done"
 """Key of the done flag in the metadata of a tool's result."""
+
+REWARD_COMPONENTS = "openenv/reward_components"
+"""Key of the scores of the reward's components in the metadata of a tool's result, where there are any."""
 
 _LONGEST_ECHO = 100
 # As on the public server, the data of these errors has no code.
@@ -230,9 +234,15 @@ def blocks(answer: ToolCallResult) -> list[dict[str, Any]]:
 
 
 def meta(answer: ToolCallResult) -> dict[str, Any] | None:
-    """Return the reward and the done flag of a tool call as metadata; ``None`` if there is neither."""
-    has_outcome = answer.reward is not None or answer.done
-    return {REWARD: answer.reward, DONE: answer.done} if has_outcome else None
+    """Return the reward, its components and the done flag of a tool call as metadata; ``None`` if there are none.
+
+    What scores rest on is left out: the prompt of a judge may hold the solution, and the caller may be the agent.
+    """
+    components = answer.metadata.get(REWARD_SIGNALS)
+    if answer.reward is None and not answer.done and not components:
+        return None
+    outcome = {REWARD: answer.reward, DONE: answer.done}
+    return {**outcome, REWARD_COMPONENTS: components} if components else outcome
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
