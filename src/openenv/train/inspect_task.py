@@ -30,6 +30,7 @@ from inspect_ai.tool import ToolInfo, ToolParams
 from inspect_ai.util import registry_info
 
 from openenv.auto.making import make
+from openenv.core.client.blocking import wait_for
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.api_agent import to_openai
 from openenv.train.rollout.tool_play import ToolPlay
@@ -37,7 +38,7 @@ from openenv.train.spec.sessions import CAPACITY_WAIT_S
 from openenv.train.tasks.seeds import evaluation_seeds
 from openenv.train.tasks.task_choice import check_number, named_tasks
 from openenv.train.tools.contents import Content as ShownContent
-from openenv.train.tools.contents import call_content
+from openenv.train.tools.contents import call_content, observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 __all__ = ["play"]
@@ -95,7 +96,11 @@ if not registry_info(play).name.startswith("openenv/"):
 
 
 class _Arena:
-    """One server of an environment for all samples, started when it is needed and ended with the process."""
+    """One server of an environment for all samples, started when it is needed and ended with the process.
+
+    Attributes:
+        pixels: The fields of observations that are declared as the pixels of a picture; known with the tools.
+    """
 
     def __init__(self, environment: str, sessions: int) -> None:
         self._environment = environment
@@ -103,6 +108,7 @@ class _Arena:
         self._sessions = sessions + 1
         self._client: Client | None = None
         self._tools: EnvironmentTools | None = None
+        self.pixels: frozenset[str] = frozenset()
         self._lock = Lock()
 
     def client(self) -> Client:
@@ -122,7 +128,9 @@ class _Arena:
         return self._tools
 
     def _ask(self) -> EnvironmentTools:
-        return EnvironmentTools.of(self.client())
+        client = self.client()
+        self.pixels = wait_for(observed_pixels, client.async_client)
+        return EnvironmentTools.of(client)
 
 
 @solver
@@ -141,7 +149,8 @@ class _Play:
         tools = await self._arena.tools()
         session = await run_sync(self._arena.client().new_session)
         try:
-            play = ToolPlay(state.metadata["task"], session, tools, max_turns=self._max_turns)
+            pixels = self._arena.pixels
+            play = ToolPlay(state.metadata["task"], session, tools, max_turns=self._max_turns, pixels=pixels)
             await self._play(play, state, [_tool_info(schema) for schema in tools.schemas()])
         finally:
             await run_sync(session.close)
@@ -157,7 +166,7 @@ class _Play:
         return state
 
     async def _play(self, play: ToolPlay, state: TaskState, tools: list[ToolInfo]) -> None:
-        opening = _content(call_content(await run_sync(play.reset)))
+        opening = _content(call_content(await run_sync(play.reset), self._arena.pixels))
         system = [] if self._system_prompt is None else [ChatMessageSystem(content=self._system_prompt)]
         messages: list[ChatMessage] = [*system, ChatMessageUser(content=opening)]
         state.messages = messages

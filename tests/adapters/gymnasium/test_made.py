@@ -18,6 +18,8 @@ from openenv.adapters.gymnasium import GymnasiumEnv, environment_class
 from openenv.adapters.gymnasium.made import environment_class as made_class
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, EnvironmentNotFoundError
+from openenv.core.schema.reader import pixel_fields
+from openenv.core.wire.array_fields import pixel_fields_of
 
 
 class NestedEnv(gymnasium.Env[Any, Any]):
@@ -48,6 +50,17 @@ class OddEnv(gymnasium.Env[Any, Any]):
     observation_space = spaces.Discrete(1)
 
 
+class CellsEnv(gymnasium.Env[Any, Any]):
+    """Shows a map of cells, whose space is that of a picture."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 9, (7, 7, 3)).astype(np.uint8), {}
+
+
 class PickledAnewEnv(NestedEnv, EzPickle):
     """One whose copies, as those of MuJoCo's and Box2D's, are new ones that were never reset."""
 
@@ -58,6 +71,7 @@ class PickledAnewEnv(NestedEnv, EzPickle):
 
 gymnasium.register("Tests/PickledAnew-v0", entry_point=f"{__name__}:PickledAnewEnv")
 gymnasium.register("Tests/Nested-v0", entry_point=f"{__name__}:NestedEnv")
+gymnasium.register("Tests/Cells-v0", entry_point=f"{__name__}:CellsEnv")
 gymnasium.register("Tests/Odd-v0", entry_point=f"{__name__}:OddEnv")
 
 
@@ -173,3 +187,27 @@ async def test_each_session_has_a_process_of_its_own() -> None:
                 if result.done:
                     break
     theirs.close()
+
+
+def test_a_box_is_a_picture_only_where_its_id_says_so() -> None:
+    cells, screen = (environment_class(f"Tests/Cells-v0{more}") for more in ("", "?picture=true"))
+    schemas = [environment_types(made).observation.model_json_schema() for made in (cells, screen)]
+    assert [pixel_fields(schema) for schema in schemas] == [frozenset(), {"observation"}]
+    assert pixel_fields_of(environment_types(screen).observation) == {"observation"}
+    with RunningServer(create_app(screen)) as server, GymnasiumEnv(server.url) as env:
+        assert env.observation_space == CellsEnv.observation_space
+        shown, _ = env.reset(seed=1)
+        assert shown.tolist() == CellsEnv().reset(seed=1)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "sentence"),
+    [
+        ("CliffWalking-v1?picture=true", "Expected a Box of uint8"),
+        ("Pendulum-v1?picture=true", "Expected a picture of uint8"),
+        ("Tests/Cells-v0?picture=yes", "expected picture=true or picture=false, got 'yes'"),
+    ],
+)
+def test_what_can_be_no_picture_is_refused(env_id: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        environment_class(env_id)

@@ -1,16 +1,19 @@
 """Pictures in the terminal."""
 
+import base64
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.support.servers import RunningServer
 
-from openenv import Action, Environment, GenericEnvClient, Observation, State
+from openenv import Action, Environment, GenericEnvClient, MediaType, NDArray, Observation, State
 from openenv.cli.views.observation import observation_line
-from openenv.cli.views.picture import Pictures
+from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.env_server.app import create_fastapi_app
 
 
@@ -39,6 +42,12 @@ class Gallery(Environment[Show, Observation, State]):
     @property
     def state(self) -> State:
         return State()
+
+
+class Screen(Observation):
+    screen: Annotated[np.ndarray[Any, Any] | None, NDArray("uint8", (None, None, 3), picture=True)] = None
+    cells: Annotated[np.ndarray[Any, Any] | None, NDArray("uint8", (None, None, 3))] = None
+    page: Annotated[bytes, MediaType("image/jpeg")] | None = None
 
 
 @pytest.fixture
@@ -70,6 +79,21 @@ def test_what_no_terminal_shows_is_kept_in_files_that_are_named(pictures: tuple[
         named.append(Path(gallery.view(picture).plain.removeprefix("picture: ")))
     assert [file.name for file in named] == ["001.svg", "002.svg"]
     assert {file.read_text() for file in named} == {"<svg/>"}
+
+
+def test_fields_are_pictures_where_the_schema_says_so(pictures: tuple[Pictures, Any]) -> None:
+    gallery, _ = pictures
+    cells = [[[8, 5, 2]] * 16] * 16
+    file = base64.b64encode(b"a file").decode()
+    fields = PictureFields(Screen.model_json_schema())
+
+    found = fields.pictures({"screen": cells, "cells": cells, "page": file, "text": file})
+    assert found.keys() == {"screen", "page"}
+    named = Path(gallery.view(found["screen"]).plain.removeprefix("picture: "))
+    with Image.open(named) as image:
+        assert (image.format, image.size, image.getpixel((0, 0))) == ("PNG", (16, 16), (8, 5, 2))
+    assert (found["page"].media_type, found["page"].image) == ("image/jpeg", b"a file")
+    assert fields.pictures({"screen": None, "page": None}) == {}
 
 
 def test_nothing_is_shown_where_there_is_nothing(pictures: tuple[Pictures, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from pydantic import BaseModel, Field
 
@@ -11,11 +12,14 @@ from openenv.core.schema.reader import (
     concerns_tools,
     constants,
     finite_values,
+    image_fields,
     members,
+    pixel_fields,
     resolved,
     target,
 )
 from openenv.core.wire.actions import action_model
+from openenv.core.wire.array_fields import MediaType, NDArray, pixel_fields_of
 from openenv.core.wire.mcp_types import CallToolAction, ListToolsAction
 
 
@@ -151,3 +155,20 @@ def test_finite_values(field: dict[str, Any], values: list[Any] | None) -> None:
 )
 def test_null_is_allowed(schema: Any, allowed: bool) -> None:
     assert allows_null(schema) is allowed
+
+
+class Shown(BaseModel):
+    screen: Annotated[np.ndarray[Any, Any], NDArray("uint8", (2, 2, 3), picture=True)]
+    last: Annotated[np.ndarray[Any, Any], NDArray("uint8", (None, None, 4), picture=True)] | None = None
+    cells: Annotated[np.ndarray[Any, Any], NDArray("uint8", (16, 16, 3))]
+    board: list[list[tuple[int, int, int]]] = []
+    page: Annotated[bytes, MediaType("image/png")] | None = None
+    sound: Annotated[bytes, MediaType("audio/wav")] = b""
+    several: list[Annotated[np.ndarray[Any, Any], NDArray("uint8", (2, 2, 3), picture=True)]] = []
+
+
+def test_only_what_is_declared_as_a_picture_is_one() -> None:
+    schema = Shown.model_json_schema()
+    assert pixel_fields(schema) == pixel_fields_of(Shown) == {"screen", "last"}
+    assert image_fields(schema) == {"page": "image/png"}
+    assert (pixel_fields({}), image_fields({"type": "string"})) == (frozenset(), {})

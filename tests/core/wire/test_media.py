@@ -29,9 +29,8 @@ def opened(block: dict[str, Any]) -> Any:
         PNG,
         f"data:image/png;base64,{PNG}",
         {"media_type": "image/png", "content": PNG},
-        PIXELS.tolist(),
     ],
-    ids=["block", "base64", "data URL", "Picture", "pixels"],
+    ids=["block", "base64", "data URL", "Picture"],
 )
 def test_pictures_in_json(value: Any) -> None:
     parts = split({"a": 1, "view": value})
@@ -49,6 +48,7 @@ def test_pictures_in_json(value: Any) -> None:
         "UklGR" + "A" * 60,
         {"media_type": "image/svg+xml", "content": "<svg/>"},
         {"type": "image"},
+        PIXELS.tolist(),
         [[1, 2, 3]] * 9,
         [[[0, 0, 256]] * 8] * 9,
         [[[0, 0, 0]] * 8] * 8 + [[[0, 0, 0]] * 7],
@@ -59,6 +59,21 @@ def test_pictures_in_json(value: Any) -> None:
 def test_what_is_no_picture_stays_what_it_is(value: Any) -> None:
     parts = split({"value": value})
     assert (parts.value, parts.blocks) == ({"value": value}, [])
+
+
+def test_rows_of_numbers_are_a_picture_only_where_they_are_declared() -> None:
+    cells = PIXELS.tolist()
+    parts = split({"map": cells, "screen": cells, "text": "red"}, {"screen", "other"})
+    assert parts.value == {"map": cells, "screen": "(image/png 1)", "text": "red"}
+    (block,) = parts.blocks
+    assert (opened(block) == PIXELS).all()
+
+
+@pytest.mark.parametrize(
+    "value", [None, "left", [], [[]], [[[0, 0, 256]]], [[[0, 0, 0]] * 2, [[0, 0, 0]]], [[[0] * 5]]]
+)
+def test_a_declared_picture_may_be_missing_or_wrong(value: Any) -> None:
+    assert split({"screen": value}, {"screen"}).value == {"screen": value}
 
 
 @given(

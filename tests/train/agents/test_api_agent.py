@@ -1,12 +1,11 @@
 """Episodes that a model plays behind an OpenAI-compatible address, against real servers on both sides."""
 
-import base64
 import json
 import threading
 from collections.abc import Iterator
-from io import BytesIO
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import openai
 import pytest
 from PIL import Image
@@ -15,6 +14,7 @@ from tests.support.models.model_server import Message, ModelServer
 from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
 
+from openenv import NDArray
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
@@ -253,7 +253,8 @@ class View(Observation):
     """What is seen there."""
 
     side: str
-    screenshot: str
+    screenshot: Annotated[np.ndarray[Any, Any], NDArray("uint8", (32, 32, 3), picture=True)]
+    cells: list[list[list[int]]] = [[[8, 5, 2]] * 64] * 64
 
 
 class ViewEnvironment(Environment[Look, View, State]):
@@ -276,17 +277,11 @@ class ViewEnvironment(Environment[Look, View, State]):
         return self._seen(action.side)
 
     def _seen(self, side: str) -> View:
-        return View(side=side, screenshot=_picture(), done=self._steps == 2, reward=0.5)
+        return View(side=side, screenshot=np.full((32, 32, 3), 9, np.uint8), done=self._steps == 2, reward=0.5)
 
     @property
     def state(self) -> State:
         return State(step_count=self._steps)
-
-
-def _picture() -> str:
-    buffer = BytesIO()
-    Image.new("RGB", (32, 32), "red").save(buffer, format="PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 @pytest.mark.parametrize("actions", ["tools", "text"])
@@ -312,7 +307,9 @@ def test_pictures_are_passed_on(actions: Literal["tools", "text"]) -> None:
     texts = json.dumps([first[0], second[-2:]])
     assert "ahead" in texts
     assert "left" in texts
-    assert [turn.observation for turn in played.episode.turns] == ["side ahead", "side left"]
+    assert [turn.observation.partition("\n")[0] for turn in played.episode.turns] == ["side ahead", "side left"]
+    assert "screenshot" not in texts
+    assert "cells [[[8, 5, 2]" in texts
 
 
 class TestToOpenai:

@@ -61,6 +61,10 @@ def test_pictures_are_refused() -> None:
         text_of(result)
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         chat(CHATML).shown(result)
+    rows = StepResult({"text": "look", "screen": [[[1, 2, 3]] * 64] * 64})
+    with pytest.raises(ConfigurationError, match="Train with environment_factory"):
+        chat(CHATML, pixels={"screen"}).shown(rows)
+    assert chat(CHATML).shown(rows) == "look"
     assert text_of(StepResult({"text": "look"})) == chat(CHATML).shown(StepResult({"text": "look"})) == "look"
 
 

@@ -208,3 +208,9 @@ def test_pictures_are_refused_with_what_to_do() -> None:
     )
     with pytest.raises(ConfigurationError, match="Train with environment_factory"):
         renderer_of("qwen3").shown(StepResult(observation={"text": "look", "screenshot": picture}))
+    rows = StepResult({"text": "look", "screen": [[[1, 2, 3]] * 64] * 64})
+    tokenizer = tokenizer_of("qwen3")
+    stops = frozenset({tokenizer.eos_token_id})
+    with pytest.raises(ConfigurationError, match="Train with environment_factory"):
+        ToolRenderer(tokenizer, TOOLS, messages_of, stops, pixels={"screen"}).shown(rows)
+    assert renderer_of("qwen3").shown(rows) == "look"

@@ -89,13 +89,19 @@ def test_a_split_of_the_environment_is_played() -> None:
         assert game.reset(**spec.train_dataset[2]) == "total 3"
 
 
-def test_a_conversation_begins_as_trl_has_it() -> None:
+def test_a_conversation_begins_as_trl_has_it(stairs_server: RunningServer) -> None:
+    with EnvSpec(stairs_server.url, num_tasks=1, instructions="Go.") as spec:
+        prompt = spec.train_dataset[0]["prompt"]
+        whole = [{"role": "user", "content": "Go.\n\nLook."}]
+        assert spec.messages_of(prompt, StepResult({"text": "Look."})) == whole
+
+
+def test_a_conversation_begins_with_what_is_shown_without_a_server() -> None:
     spec = EnvSpec(NOWHERE, num_tasks=1, instructions="Go.")
     prompt = spec.train_dataset[0]["prompt"]
     picture = {"type": "image", "image": object()}
 
     assert spec.messages_of(prompt, "Look.") == [{"role": "user", "content": "Go.\n\nLook."}]
-    assert spec.messages_of(prompt, StepResult({"text": "Look."})) == [{"role": "user", "content": "Go.\n\nLook."}]
     assert spec.messages_of(prompt, [picture]) == [
         {"role": "user", "content": [{"type": "text", "text": "Go.\n\n"}, picture]}
     ]

@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import pytest
 import torch
 import trl
@@ -18,6 +19,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from openenv import Action, Environment, NDArray, Observation, State
+from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
@@ -470,3 +473,58 @@ def test_a_training_learns_from_the_rewards(make_spec: Any, tmp_path: Path) -> N
     assert sum(row["episode/illegal_actions"] for row in rows[-3:]) < sum(
         row["episode/illegal_actions"] for row in rows[:3]
     )
+
+
+class Walk(Action):
+    move: Literal["up", "wait"]
+
+
+class Map(Observation):
+    text: str
+    cells: list[list[list[int]]]
+
+
+class Screen(Observation):
+    text: str
+    cells: Annotated[np.ndarray[Any, Any], NDArray("uint8", (64, 64, 3), picture=True)]
+
+
+class MapEnvironment(Environment[Walk, Map, State]):
+    """Shows a map of cells, each with its kind, colour and state."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+    CELLS: ClassVar = [[[2, 5, 0]] * 64] * 64
+
+    def reset(self, seed: int | None = None) -> Any:
+        return Map(text="step of 1", cells=self.CELLS)
+
+    def step(self, action: Walk) -> Any:
+        return Map(text="step of 2", cells=self.CELLS, reward=1.0, done=True)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class ScreenEnvironment(MapEnvironment):
+    """Shows the same as pixels."""
+
+    def reset(self, seed: int | None = None) -> Any:
+        return Screen(text="step of 1", cells=np.array(self.CELLS, np.uint8))
+
+
+@pytest.mark.parametrize(("environment", "observation"), [(MapEnvironment, Map), (ScreenEnvironment, Screen)])
+def test_only_declared_pictures_are_refused(
+    environment: type[MapEnvironment], observation: type[Observation], forced: Any, tmp_path: Path
+) -> None:
+    app = create_fastapi_app(environment, Walk, observation)
+    with RunningServer(app) as server, EnvSpec(server.url, tasks=[{"seed": 1}], max_turns=2) as spec:
+        model, tokenizer = tool_setting(spec)
+        forced(tokenizer, [call("up", "walk") + END])
+        trainer = make_trainer(tmp_path, spec, model, tokenizer)
+        if observation is Screen:
+            with pytest.raises(ConfigurationError, match="shows pictures, and TRL takes none"):
+                spec.rollout_func(prompts_of(spec), trainer)
+        else:
+            assert spec.rollout_func(prompts_of(spec), trainer)["environment_reward"] == [1.0]

@@ -2,14 +2,16 @@
 
 import base64
 import io
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from openenv import Observation
+from openenv import NDArray, Observation
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import CallToolObservation, ToolError, ToolErrorType
+from openenv.core.schema.reader import pixel_fields
 from openenv.train.tools.contents import call_content, call_problem
 
 
@@ -52,7 +54,6 @@ def test_an_error_of_a_tool_is_shown_and_counts_as_a_problem() -> None:
         {"text": "Look.", "picture": f"data:image/png;base64,{png()}"},
         {"text": "Look.", "images": [png()]},
         {"text": "Look.", "picture": {"media_type": "image/png", "content": png()}},
-        {"text": "Look.", "screenshot": [[[255, 0, 0]] * 80] * 64},
     ],
 )
 def test_pictures_are_blocks_behind_the_text(shown: dict[str, Any]) -> None:
@@ -61,7 +62,7 @@ def test_pictures_are_blocks_behind_the_text(shown: dict[str, Any]) -> None:
     assert isinstance(content, list)
     assert content[0] == {"type": "text", "text": "Look."}
     assert content[1]["type"] == "image"
-    assert content[1]["image"].size in ((20, 16), (80, 64))
+    assert content[1]["image"].size == (20, 16)
     assert content[1]["image"].convert("RGB").getpixel((0, 0)) == (255, 0, 0)
 
 
@@ -74,8 +75,41 @@ def test_a_tool_s_pictures_are_blocks_too() -> None:
 
 def test_boards_and_broken_pictures_stay_text() -> None:
     board = [[[0, 1, 2]] * 3] * 3
-    cells = [[[8, 5, 2]] * 25] * 25  # kind, colour and state: a map of MiniGrid's
-    rows = [[[0.5, 0, 0]] * 80] * 64
 
-    for value in (board, cells, rows, "iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo=", [png(), "and text"]):
+    for value in (board, "iVBORw0KGgo=", "data:image/png;base64,iVBORw0KGgo=", [png(), "and text"]):
         assert isinstance(call_content(StepResult({"value": value})), str)
+
+
+class Screen(Observation):
+    screen: Annotated[np.ndarray[Any, Any] | None, NDArray("uint8", (None, None, 3), picture=True)] = None
+    cells: Annotated[np.ndarray[Any, Any], NDArray("uint8", (None, None, 3))]
+
+
+@pytest.mark.parametrize("size", [16, 100])
+def test_rows_of_numbers_are_a_picture_only_where_the_schema_says_so(size: int) -> None:
+    cells = [[[8, 5, 2]] * size] * size  # kind, colour and state of a cell: a map of MiniGrid's
+    result = StepResult({"screen": cells, "cells": cells})
+    pixels = pixel_fields(Screen.model_json_schema())
+
+    assert isinstance(call_content(result), str)
+    content = call_content(result, pixels)
+    assert isinstance(content, list)
+    text, picture = content
+    assert (picture["image"].size, picture["image"].getpixel((0, 0))) == ((size, size), (8, 5, 2))
+    assert text["text"].startswith("cells [[[8, 5, 2]")
+    assert "screen" not in text["text"]
+
+
+def test_a_model_s_own_declaration_is_read() -> None:
+    array = np.full((16, 20, 3), 7, np.uint8)
+
+    content = call_content(StepResult(Screen(screen=array, cells=array[:1, :1])))
+    assert isinstance(content, list)
+    assert [block["type"] for block in content] == ["text", "image"]
+    assert (content[1]["image"].size, content[1]["image"].getpixel((0, 0))) == ((20, 16), (7, 7, 7))
+    assert isinstance(call_content(StepResult(Screen(cells=array[:1, :1]))), str)
+
+
+@pytest.mark.parametrize("value", [None, [], [[]], [[[0, 0, 256]] * 2] * 2, [[[0.5, 0, 0]]], [[[0, 0, 0]], []], "left"])
+def test_what_is_declared_as_a_picture_and_is_none_stays_text(value: Any) -> None:
+    assert isinstance(call_content(StepResult({"screen": value}), {"screen"}), str)

@@ -22,6 +22,8 @@ __all__ = ["environment_class"]
 # Their steps take some microseconds each.
 _QUICK = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text")
 _RENDER_MODES = ("ansi", "rgb_array")
+# Parameter of an id that says that observations are pictures, which no space does: a map of cells has the same space.
+_PICTURE = "picture"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ def environment_class(env_id: str) -> type[GymnasiumEnvironment[Any, Any]]:
     Args:
         env_id: Gymnasium's id, as in ``CartPole-v1``. ``module:Id-v0`` imports a module first that registers it.
             ``FrozenLake-v1?map_name=8x8&is_slippery=false`` gives ``gymnasium.make`` further arguments; each is JSON,
-            or else text.
+            or else text. ``picture=true`` is none of these: it declares the observation, a ``Box`` of ``uint8`` of the
+            shape ``(height, width, 3)`` or ``(height, width, 4)``, as the pixels of a picture.
 
     Raises:
         EnvironmentNotFoundError: Gymnasium has no such environment; the message lists those with a similar id.
@@ -65,11 +68,14 @@ def __getattr__(name: str) -> type:
 def _made(env_id: str) -> _Made:
     named = read_id(env_id)
     spec = _find(named.name)
-    arguments = named.parameters
+    arguments = dict(named.parameters)
+    picture = arguments.pop(_PICTURE, False)
+    if not isinstance(picture, bool):
+        raise ConfigurationError(f"gymnasium:{env_id}: expected picture=true or picture=false, got {picture!r}.")
     env = _make(env_id, spec, arguments)
     try:
         arguments = {**_rendering(env.metadata.get("render_modes", ())), **arguments}
-        made = _classes(env_id, spec, arguments, env)
+        made = _classes(env_id, spec, arguments, env, picture=picture)
     finally:
         env.close()
     for role, each in vars(made).items():
@@ -103,13 +109,15 @@ def _rendering(modes: Any) -> dict[str, str]:
     return {} if mode is None else {"render_mode": mode}
 
 
-def _classes(env_id: str, spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any]) -> _Made:
+def _classes(
+    env_id: str, spec: EnvSpec, arguments: dict[str, Any], env: gymnasium.Env[Any, Any], *, picture: bool
+) -> _Made:
     doc = inspect.getdoc(type(env.unwrapped)) or ""
     about = section(doc, "Description") or first_paragraph(doc)
     name = class_name(spec.id)
     action = action_model(f"{name}Action", env.action_space, section(doc, "Action Space"), about)
     seen = section(doc, "Observation Space")
-    observation = observation_model(f"{name}Observation", env.observation_space, seen, about)
+    observation = observation_model(f"{name}Observation", env.observation_space, seen, about, picture=picture)
     members = {
         "__doc__": about or f"Gymnasium's {spec.id}.",
         "id": spec.id,

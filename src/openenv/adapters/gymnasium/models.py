@@ -4,12 +4,15 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from gymnasium import Space
 from gymnasium.error import InvalidAction
+from gymnasium.spaces import Box
 from pydantic import Field, PlainValidator, WithJsonSchema, create_model
 
 from openenv.adapters.gymnasium.codecs import Codec, codec_for_space
 from openenv.adapters.gymnasium.space_schemas import describe_space, space_schema
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.wire.array_fields import ArraysInside
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.reader import ARRAY_KEYWORD
+from openenv.core.wire.array_fields import ArraysInside, NDArray
 
 __all__ = ["GymnasiumAction", "GymnasiumObservation", "SpaceValue", "action_model", "observation_model"]
 
@@ -93,28 +96,50 @@ def action_model(name: str, space: Space[Any], meaning: str = "", doc: str = "")
 
 
 def observation_model(
-    name: str, space: Space[Any], meaning: str = "", doc: str = ""
+    name: str, space: Space[Any], meaning: str = "", doc: str = "", *, picture: bool = False
 ) -> type[GymnasiumObservation[Any]]:
-    """Make the class of a space's observations; the arguments are ``action_model``'s.
+    """Make the class of a space's observations; the arguments are ``action_model``'s, and one more.
+
+    Args:
+        name: As above.
+        space: As above.
+        meaning: As above.
+        doc: As above.
+        picture: Whether its numbers are the pixels of a picture, as the schema then says.
 
     Raises:
-        ConfigurationError: The space is of a kind whose values have no form in JSON here.
+        ConfigurationError: The space is of a kind whose values have no form in JSON here, or of another than pictures.
     """
-    field = _field(space, meaning)
+    field = _field(space, meaning, picture=picture)
     made = create_model(name, __base__=GymnasiumObservation[Any], __doc__=doc, observation=(field, ...))
     return cast("type[GymnasiumObservation[Any]]", made)
 
 
-def _field(space: Space[Any], meaning: str) -> Any:
+def _field(space: Space[Any], meaning: str, *, picture: bool = False) -> Any:
     expected = describe_space(space)
     description = f"{expected[0].upper()}{expected[1:]}."
     if meaning:
         description += f"\n\n{meaning}"
     value = SpaceValue(space)
-    schema, about = WithJsonSchema(space_schema(space)), Field(description=description)
-    if value.has_arrays:
-        return Annotated[Any, PlainValidator(value), ArraysInside(), schema, about]
+    written = space_schema(space) | (_picture_schema(space) if picture else {})
+    schema, about = WithJsonSchema(written), Field(description=description)
+    if value.has_arrays or picture:
+        return Annotated[Any, PlainValidator(value), ArraysInside(picture), schema, about]
     return Annotated[Any, PlainValidator(value), schema, about]
+
+
+def _picture_schema(space: Space[Any]) -> dict[str, Any]:
+    """Return what a schema says of a picture.
+
+    Raises:
+        ConfigurationError: The space is of another kind.
+    """
+    if not isinstance(space, Box):
+        raise ConfigurationError(
+            "Expected a Box of uint8 with the shape (height, width, 3) or (height, width, 4) as a picture, "
+            f"got {space}."
+        )
+    return {ARRAY_KEYWORD: NDArray(space.dtype.name, space.shape, picture=True).keyword}
 
 
 def _is_value(codec: Codec, json: Any) -> bool:

@@ -45,7 +45,7 @@ from openenv.adapters.gymnasium.codecs import (
 )
 from openenv.adapters.gymnasium.space_schemas import HINT, space_from_schema
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.wire.array_fields import ARRAY_KEYWORD
+from openenv.core.schema.reader import ARRAY_KEYWORD
 
 __all__ = ["action_codec", "action_fields", "observation_codec", "observation_fields"]
 

@@ -20,7 +20,7 @@ from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_ar
 from openenv.cli.views.action_choice import LIST_TOOLS, Kind, action_kinds, form_of, refuses_listing, tool_kinds
 from openenv.cli.views.action_form import ActionForm, QuitGameError
 from openenv.cli.views.observation import observation_line, observation_view, unsaid_fields, unsaid_lines
-from openenv.cli.views.picture import Pictures
+from openenv.cli.views.picture import PictureFields, Pictures
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
@@ -87,6 +87,7 @@ class Game:
         self._observation_schema = schemas["observation"]
         self._console = console
         self._pictures = Pictures(client)
+        self._picture_fields = PictureFields(schemas["observation"])
         self._has_warned = False
 
     def play(self, seed: int) -> None:
@@ -158,8 +159,16 @@ class Game:
         panel = Panel(view, title=" · ".join(facts), subtitle=components or None, expand=False, padding=(0, 2))
         self._console.print(panel)
 
-    def _view(self, observation: Any, first: bool) -> RenderableType:
-        """Show the observation and the picture.
+    def _view(self, observation: Mapping[str, Any], first: bool) -> RenderableType:
+        """Show the observation, and below it the pictures in its fields."""
+        pictures = self._picture_fields.pictures(observation)
+        if not pictures:
+            return self._rendered_view(observation, first)
+        rest = {name: value for name, value in observation.items() if name not in pictures}
+        return Group(self._rendered_view(rest, first), "", *map(self._pictures.view, pictures.values()))
+
+    def _rendered_view(self, observation: Mapping[str, Any], first: bool) -> RenderableType:
+        """Show the observation and what the environment renders.
 
         Where the picture is text, it stands for the observation's text, which is for models: of that the first picture
         is shown with what it does not say itself, such as the task. What other observations have beside it goes below.

@@ -1,6 +1,8 @@
 """Show a picture of an environment in the terminal, or keep it in a file where a terminal can't show it."""
 
+import base64
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,10 @@ from rich.text import Text
 
 from openenv.core.env_server.pictures import TEXT, Picture
 from openenv.core.exceptions import ServerError
+from openenv.core.schema.reader import image_fields, pixel_fields
 from openenv.core.sync_client import SyncEnvClient
+from openenv.core.wire.media import pixels_of_rows
+from openenv.core.wire.results import PNG, png_of
 
 SUFFIXES = {
     "text/html": ".html",
@@ -18,6 +23,34 @@ SUFFIXES = {
     "image/gif": ".gif",
     "image/webp": ".webp",
 }
+
+
+class PictureFields:
+    """The fields of an observation that are pictures, as the schema declares them.
+
+    Args:
+        schema: JSON Schema of the observation.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._pixels = pixel_fields(schema)
+        self._images = image_fields(schema)
+
+    def pictures(self, observation: Mapping[str, Any]) -> dict[str, Picture]:
+        """Return the pictures in an observation by the names of their fields.
+
+        Args:
+            observation: The observation's fields, with nested lists in place of arrays and base64 in place of files.
+        """
+        found: dict[str, Picture] = {}
+        for name in self._pixels & observation.keys():
+            pixels = pixels_of_rows(observation[name])
+            if pixels is not None:
+                found[name] = Picture(media_type=PNG, content=base64.b64encode(png_of(pixels)).decode())
+        for name, kind in self._images.items():
+            if isinstance(observation.get(name), str):
+                found[name] = Picture(media_type=kind, content=observation[name])
+        return found
 
 
 class Pictures:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 Schema = Mapping[str, Any]
 
+ARRAY_KEYWORD = "x-array"
+"""Keyword with the type and the shape of an array, and whether it is a picture."""
+
 _CALL_TOOL, _LIST_TOOLS = "call_tool", "list_tools"
 
 
@@ -177,6 +180,40 @@ def finite_values(field: Schema, most: int) -> list[Any] | None:
     if bounds is None or bounds[1] - bounds[0] >= most:
         return None
     return list(range(bounds[0], bounds[1] + 1))
+
+
+def pixel_fields(schema: Schema) -> frozenset[str]:
+    """Return the fields of an object whose numbers are the pixels of a picture, which only the schema can say.
+
+    Args:
+        schema: A whole document.
+
+    Example:
+        >>> screen = {"type": "array", "x-array": {"dtype": "uint8", "shape": [84, 84, 3], "picture": True}}
+        >>> sorted(pixel_fields({"properties": {"screen": screen, "map": {"type": "array"}}}))
+        ['screen']
+    """
+    fields = _resolved_fields(schema)
+    return frozenset(name for name, field in fields.items() if field.get(ARRAY_KEYWORD, {}).get("picture") is True)
+
+
+def image_fields(schema: Schema) -> dict[str, str]:
+    """Return the fields of an object that hold the file of an image in base64, with its media type.
+
+    Args:
+        schema: A whole document.
+
+    Example:
+        >>> page = {"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
+        >>> image_fields({"properties": {"page": page, "title": {"type": "string"}}})
+        {'page': 'image/png'}
+    """
+    kinds = {name: str(field.get("contentMediaType", "")) for name, field in _resolved_fields(schema).items()}
+    return {name: kind for name, kind in kinds.items() if kind.startswith("image/")}
+
+
+def _resolved_fields(schema: Schema) -> dict[str, Schema]:
+    return {name: resolved(field, schema) for name, field in schema.get("properties", {}).items()}
 
 
 def _integer_bounds(field: Schema) -> tuple[int, int] | None:

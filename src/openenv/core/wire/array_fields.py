@@ -2,19 +2,19 @@
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import Any, cast, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, SerializationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.reader import ARRAY_KEYWORD
 from openenv.core.wire.arrays import DTYPES, FILE, ArrayWriter, array_bytes
-
-ARRAY_KEYWORD = "x-array"
-"""Keyword of a JSON Schema with the type and the shape of an array, and whether it is a picture."""
 
 # Numbers of colours of a pixel: RGB, RGBA.
 _COLOURS = (3, 4)
@@ -154,11 +154,17 @@ class MediaType:
         return base64.b64encode(value).decode()
 
 
+@dataclass(frozen=True)
 class ArraysInside:
     """Mark of a field whose value is an array of NumPy, or has arrays in dicts, lists and tuples, for ``Annotated``.
 
     The arrays travel as those of ``NDArray``. A field without this mark, or ``NDArray``, is written as JSON.
+
+    Args:
+        picture: Whether the value is one array, whose numbers are the pixels of a picture.
     """
+
+    picture: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
@@ -169,6 +175,25 @@ class ArraysInside:
 def holds_arrays(model: type[BaseModel]) -> bool:
     """Return whether a field of a model is declared as an array or a file, or a field of a model in it."""
     return _declares_arrays(model, set())
+
+
+@cache
+def pixel_fields_of(model: type[BaseModel]) -> frozenset[str]:
+    """Return the fields of a model that are declared as the pixels of a picture."""
+    return frozenset(
+        name
+        for name, field in model.model_fields.items()
+        if any(declared.picture for declared in _declared_arrays(field.annotation, *field.metadata))
+    )
+
+
+def _declared_arrays(*annotations: Any) -> Iterator[NDArray | ArraysInside]:
+    """Yield the declarations of a field's own value: not of what is in a list, a dict or a model."""
+    for annotation in annotations:
+        if isinstance(annotation, NDArray | ArraysInside):
+            yield annotation
+        elif get_origin(annotation) in (Annotated, Union, UnionType):
+            yield from _declared_arrays(*get_args(annotation), *getattr(annotation, "__metadata__", ()))
 
 
 def _declares_arrays(annotation: Any, seen: set[Any]) -> bool:

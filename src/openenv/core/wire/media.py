@@ -1,11 +1,12 @@
 """Pictures and bytes in values of an environment, as MCP's blocks of content.
 
-Pictures are found in JSON, independent of the environment's process and of its classes.
+Pictures are found in JSON, independent of the environment's process.
 A picture is
 
 - a `Picture`, or MCP's own block of content: ``{"type": "image", "data": ..., "mimeType": ...}``;
 - a text that is an image file in base64, with or without ``data:image/png;base64,`` before it;
-- rows of pixels: a list of lists of three or four numbers from 0 to 255, the JSON of a NumPy array.
+- rows of pixels in a field of an observation that is declared as such: lists of lists of three or four numbers from 0
+  to 255, the JSON of a NumPy array. Other rows of such numbers are boards, maps and the like.
 
 SVG stays a text: models read it, and few clients of MCP show it.
 """
@@ -14,7 +15,7 @@ import base64
 import binascii
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,6 @@ _DATA_URL = re.compile(r"data:(image/[a-z.+-]+);base64,")
 # First bytes of image files, in base64.
 _BASE64_STARTS = ("iVBORw0KGgo", "/9j/", "R0lGODlh", "R0lGODdh", "UklGR")
 _SHORTEST_BASE64 = 48
-_FEWEST_PIXELS = 8
 _PIXEL_DEPTHS = (3, 4)
 # Bounds of the search for pictures, which would otherwise cost more than the rest of a call.
 _DEEPEST = 4
@@ -52,17 +52,20 @@ class Split:
     blocks: list[Block] = field(default_factory=list)
 
 
-def split(value: Any) -> Split:
+def split(value: Any, pixel_fields: Collection[str] = ()) -> Split:
     """Split a JSON value into text and pictures.
 
     Args:
         value: The value; it is not changed.
+        pixel_fields: Of an observation, the fields that are declared as the pixels of a picture.
 
     Example:
         >>> split({"text": "red", "view": {"type": "image", "data": "AAAA", "mimeType": "image/png"}}).value
         {'text': 'red', 'view': '(image/png 1)'}
     """
     found = Split(None)
+    if pixel_fields and isinstance(value, dict):
+        value = {name: _as_block(each) if name in pixel_fields else each for name, each in value.items()}
     found.value = _without_media(value, found.blocks, 0)
     return found
 
@@ -79,6 +82,32 @@ def portable(value: Any) -> Any:
     if isinstance(value, list | tuple) and any(map(_is_media, value)):
         return [_block_of(each) if _is_media(each) else each for each in value]
     return _block_of(value) if _is_media(value) else value
+
+
+def pixels_of_rows(rows: Any) -> memoryview | None:
+    """Return rows of pixels as an array of bytes.
+
+    Args:
+        rows: Lists of lists of three or four numbers, from JSON.
+
+    Returns:
+        The bytes, of the shape ``(height, width, 3)`` or ``(height, width, 4)``; ``None`` for rows of different
+        lengths, other numbers than those of bytes, and other values.
+    """
+    width, depth = _length(rows), _length(rows, 1)
+    if not width or depth not in _PIXEL_DEPTHS:
+        return None
+    try:
+        pixels = b"".join(bytes(pixel) for row in rows for pixel in row)
+        return memoryview(pixels).cast("B", (len(rows), width, depth))
+    except (TypeError, ValueError):  # invalid numbers for a pixel, or rows of different lengths
+        return None
+
+
+def _as_block(rows: Any) -> Any:
+    """Return rows of pixels as an image; any other value, such as ``None``, unchanged."""
+    pixels = pixels_of_rows(rows)
+    return rows if pixels is None else _image("image/png", base64.b64encode(png_of(pixels)).decode())
 
 
 def _without_media(value: Any, blocks: list[Block], depth: int) -> Any:
@@ -103,9 +132,7 @@ def _found_block(value: Any) -> Block | None:
     """Return the block of a JSON value; ``None`` for a value that is no picture."""
     if isinstance(value, str):
         return _block_of_text(value)
-    if isinstance(value, dict):
-        return _block_of_fields(value)
-    return _block_of_pixels(value) if isinstance(value, list) else None
+    return _block_of_fields(value) if isinstance(value, dict) else None
 
 
 def _block_of_text(text: str) -> Block | None:
@@ -130,19 +157,6 @@ def _block_of_fields(fields: Mapping[str, Any]) -> Block | None:
         case {"media_type": str() as kind, "content": str() as data} if kind.startswith("image/") and kind != SVG:
             return _image(kind, data)
     return None
-
-
-def _block_of_pixels(rows: Sequence[Any]) -> Block | None:
-    """Return rows of pixels as an image, if all rows have the same length."""
-    width, depth = _length(rows), _length(rows, 1)
-    if len(rows) < _FEWEST_PIXELS or width < _FEWEST_PIXELS or depth not in _PIXEL_DEPTHS:
-        return None
-    try:
-        pixels = b"".join(bytes(pixel) for row in rows for pixel in row)
-        view = memoryview(pixels).cast("B", (len(rows), width, depth))
-    except (TypeError, ValueError):  # invalid numbers for a pixel, or rows of different lengths
-        return None
-    return _image("image/png", base64.b64encode(png_of(view)).decode())
 
 
 def _length(rows: Any, level: int = 0) -> int:

@@ -150,7 +150,7 @@ class PlayerEpisodes:
 
     def _action_form(self) -> ActionForm:
         if self._sessions.tools is not None:
-            return ToolForm(self._sessions.tools)
+            return ToolForm(self._sessions.tools, self._sessions.pixels)
         actions = ActionText(self._sessions.action)
         return TextForm(actions, self._sessions.instructions(actions))
 

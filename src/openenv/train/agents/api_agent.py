@@ -8,7 +8,8 @@ import base64
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,7 @@ from openenv.train.rollout.loop import play_episodes
 from openenv.train.rollout.play import Move, Play, text_move, tool_move
 from openenv.train.rollout.renderer import first_content, next_content
 from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, result_content
-from openenv.train.tools.contents import call_content
+from openenv.train.tools.contents import call_content, observed_pixels
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
@@ -154,11 +155,11 @@ class ApiAgent:
         todo = iter(enumerate(tasks))
         ended: asyncio.Queue[PlayedEpisode | BaseException] = asyncio.Queue()
         count = min(self.concurrency, len(tasks))
+        await client._started()
+        contents = _Contents(await observed_pixels(client))
         async with AsyncOpenAI(**self._address) as api:
-            model = _Model(api, self.model, self._settings)
-            workers = [
-                asyncio.create_task(self._work(number, client, model, offered, todo, ended)) for number in range(count)
-            ]
+            begin = partial(self._conversation, _Model(api, self.model, self._settings), offered, contents)
+            workers = [asyncio.create_task(self._work(number, client, begin, todo, ended)) for number in range(count)]
             try:
                 for _ in tasks:
                     played = await ended.get()
@@ -174,8 +175,7 @@ class ApiAgent:
         self,
         number: int,
         client: "EnvClient[Any, Any, Any]",
-        model: "_Model",
-        offered: EnvironmentTools | ActionText,
+        begin: "Callable[[], _Conversation]",
         todo: Iterator[tuple[int, Mapping[str, Any]]],
         ended: "asyncio.Queue[PlayedEpisode | BaseException]",
     ) -> None:
@@ -184,8 +184,8 @@ class ApiAgent:
             session = client if number == 0 else await client.new_session()
             try:
                 for index, task in todo:
-                    conversation = self._conversation(model, offered)
-                    play = Play(task, max_turns=self.max_turns, shown=_text)
+                    conversation = begin()
+                    play = Play(task, max_turns=self.max_turns, shown=conversation.contents.text)
                     await play_episodes(conversation, [play], _PatientSession(session))
                     ended.put_nowait(PlayedEpisode(index, play.episode, conversation.messages, conversation.tools))
             finally:
@@ -193,14 +193,16 @@ class ApiAgent:
         except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
             ended.put_nowait(error)
 
-    def _conversation(self, model: "_Model", offered: EnvironmentTools | ActionText) -> "_Conversation":
+    def _conversation(
+        self, model: "_Model", offered: EnvironmentTools | ActionText, contents: "_Contents"
+    ) -> "_Conversation":
         system: list[Message] = []
         if self.system_prompt is not None:
             system = [{"role": "system", "content": self.system_prompt}]
         if isinstance(offered, EnvironmentTools):
-            return _ToolConversation(model, system, offered)
+            return _ToolConversation(model, contents, system, offered)
         instructions = offered.instructions() if self.instructions is None else self.instructions
-        return _TextConversation(model, system, offered, instructions)
+        return _TextConversation(model, contents, system, offered, instructions)
 
 
 class _Model:
@@ -265,16 +267,47 @@ class _PatientSession:
             reminder.cancel()
 
 
+class _Contents:
+    """What the model is shown of an environment's results.
+
+    Attributes:
+        pixels: The fields of observations that are declared as the pixels of a picture.
+    """
+
+    def __init__(self, pixels: Collection[str]) -> None:
+        self.pixels = pixels
+
+    def whole(self, result: StepResult[Any]) -> Content:
+        """Return the text and the pictures."""
+        return call_content(result, self.pixels)
+
+    def text(self, result: StepResult[Any]) -> str:
+        """Return the observation's text, without its pictures."""
+        content = self.whole(result)
+        if isinstance(content, str):
+            return observation_text(result.observation)
+        return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+    def pictures(self, result: StepResult[Any]) -> list[dict[str, Any]]:
+        """Return the pictures, as blocks."""
+        content = self.whole(result)
+        return [] if isinstance(content, str) else [block for block in content if block["type"] == "image"]
+
+
 class _Conversation(ABC):
     """A model as an agent in one episode.
 
     Attributes:
+        contents: What the model is shown of results.
         messages: The conversation so far.
         tools: The tools that are offered; empty where actions are texts.
     """
 
-    def __init__(self, model: _Model, messages: list[Message], tools: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, model: _Model, contents: "_Contents", messages: list[Message], tools: list[dict[str, Any]]
+    ) -> None:
         self._model = model
+        self.contents = contents
         self.messages = messages
         self.tools = tools
 
@@ -310,13 +343,13 @@ class _Conversation(ABC):
 class _ToolConversation(_Conversation):
     """The model calls tools; an answer without a call ends the episode, as it does in TRL's own loop."""
 
-    def __init__(self, model: _Model, messages: list[Message], tools: EnvironmentTools) -> None:
-        super().__init__(model, messages, tools.schemas())
+    def __init__(self, model: _Model, contents: "_Contents", messages: list[Message], tools: EnvironmentTools) -> None:
+        super().__init__(model, contents, messages, tools.schemas())
         self._offered = tools
         self._calls: list[tuple[str, str]] = []
 
     def _opening(self, play: Play, result: StepResult[Any]) -> Content:
-        return call_content(result)
+        return self.contents.whole(result)
 
     def _read(self, message: "ChatCompletionMessage") -> list[Move]:
         calls = [call for call in message.tool_calls or [] if call.type == "function"]
@@ -332,7 +365,7 @@ class _ToolConversation(_Conversation):
         return [tool_move(self._offered, name, arguments) for _, name, arguments in read]
 
     def _write(self, play: Play) -> None:
-        contents: list[Content] = [result_content(result) for result in play.answered]
+        contents: list[Content] = [result_content(result, self.contents.pixels) for result in play.answered]
         if play.episode.error is not None:
             contents.append(EPISODE_FAILED)
         # Calls behind the one that ended the episode are not done.
@@ -345,14 +378,16 @@ class _ToolConversation(_Conversation):
 class _TextConversation(_Conversation):
     """The model writes its actions as text."""
 
-    def __init__(self, model: _Model, messages: list[Message], actions: ActionText, instructions: str) -> None:
-        super().__init__(model, messages, [])
+    def __init__(
+        self, model: _Model, contents: "_Contents", messages: list[Message], actions: ActionText, instructions: str
+    ) -> None:
+        super().__init__(model, contents, messages, [])
         self._actions = actions
         self._instructions = instructions
         self._pictures: list[dict[str, Any]] = []
 
     def _opening(self, play: Play, result: StepResult[Any]) -> Content:
-        self._pictures = _pictures(result)
+        self._pictures = self.contents.pictures(result)
         return _joined(self._pictures, first_content(self._instructions, play.observation))
 
     def _read(self, message: "ChatCompletionMessage") -> list[Move]:
@@ -363,7 +398,7 @@ class _TextConversation(_Conversation):
     def _write(self, play: Play) -> None:
         for result in play.answered:
             if result.result is not None:
-                self._pictures = _pictures(result.result)
+                self._pictures = self.contents.pictures(result.result)
             content = _joined(self._pictures, next_content(result.observation, result.problem))
             self.messages.append({"role": "user", "content": content})
 
@@ -437,19 +472,6 @@ def _arguments(text: str | None) -> Any:
 
 def _as_object(arguments: Any) -> Mapping[str, Any]:
     return arguments if isinstance(arguments, Mapping) else {}
-
-
-def _text(result: StepResult[Any]) -> str:
-    """Return an observation's text, without its pictures."""
-    content = call_content(result)
-    if isinstance(content, str):
-        return observation_text(result.observation)
-    return "\n".join(block["text"] for block in content if block["type"] == "text")
-
-
-def _pictures(result: StepResult[Any]) -> list[dict[str, Any]]:
-    content = call_content(result)
-    return [] if isinstance(content, str) else [block for block in content if block["type"] == "image"]
 
 
 def _joined(pictures: list[dict[str, Any]], text: str) -> Content:

@@ -216,7 +216,13 @@ def _policy(config: TrainConfig, sessions: Sessions, model: Any, tokenizer: Any)
     else:
         instructions = sessions.instructions(actions)
         renderer = ChatRenderer(
-            tokenizer, model, actions, instructions, config.max_action_tokens, thinking=config.thinking
+            tokenizer,
+            model,
+            actions,
+            instructions,
+            config.max_action_tokens,
+            thinking=config.thinking,
+            pixels=sessions.pixels,
         )
     return Policy(model, tokenizer, renderer, actions)
 
@@ -260,6 +266,7 @@ def _call_renderer(
         instructions="" if config.is_tiny else sessions.introduction(),
         max_action_tokens=tokens,
         thinking=config.thinking,
+        pixels=sessions.pixels,
     )
 
 

@@ -4,7 +4,7 @@ There are two forms of them. In the form of tools an action is a call of a tool;
 that `ActionText` reads. Pictures are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
@@ -54,15 +54,17 @@ class ToolForm:
 
     Args:
         tools: The environment's tools.
+        pixels: The fields of observations that are declared as the pixels of a picture.
     """
 
-    def __init__(self, tools: EnvironmentTools) -> None:
+    def __init__(self, tools: EnvironmentTools, pixels: Collection[str] = ()) -> None:
         self._tools = tools
+        self._pixels = pixels
         self.tools = tools.schemas()
 
     def shown(self, result: StepResult[Any]) -> str:
         """Return what a tool gives, or the first observation."""
-        return text_of(call_content(result))
+        return text_of(call_content(result, self._pixels))
 
     def move(self, action: Any) -> Move:
         """Return a call, whose text is the tool's name and the arguments in JSON."""
@@ -224,7 +226,7 @@ def play_tasks(
         OpenEnvError: The environment failed in more than half of the episodes.
     """
     tools = sessions.tools
-    form = TextForm(ActionText(sessions.action), "") if tools is None else ToolForm(tools)
+    form = TextForm(ActionText(sessions.action), "") if tools is None else ToolForm(tools, sessions.pixels)
     return [play.episode for play in _play(sessions, players, tasks, form, max_turns)]
 
 

@@ -4,7 +4,7 @@ An action's text is a tool's name and its arguments as JSON; the tokens are thos
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ def call_renderer(
     instructions: str,
     max_action_tokens: int,
     thinking: bool,
+    pixels: Collection[str] = (),
 ) -> ToolRenderer:
     """Make the renderer of a model's calls of tools, for playing and for writing examples.
 
@@ -39,6 +40,7 @@ def call_renderer(
         instructions: What the user says before the first observation; empty for nothing.
         max_action_tokens: How many tokens an answer may have.
         thinking: Passed to the template as ``enable_thinking``.
+        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Raises:
         ConfigurationError: The chat template does not know tools.
@@ -52,6 +54,7 @@ def call_renderer(
         max_action_tokens=max_action_tokens,
         # As in TRL's loop: after errors about broken calls, small policies write ever longer ones.
         unreadable="end",
+        pixels=pixels,
     )
 
 

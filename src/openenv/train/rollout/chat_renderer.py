@@ -1,7 +1,7 @@
 """Episodes as conversations in which an answer is the text of one action, in the model's own chat template."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ class ChatRenderer:
         thinking: Passed to the template as ``enable_thinking``.
         settings: What else is passed to the template.
         messages_of: Makes the conversation up to the first answer; by default one message of the user.
+        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Raises:
         ConfigurationError: The tokenizer has no chat template, or one that leaves out the messages.
@@ -58,6 +59,7 @@ class ChatRenderer:
         thinking: bool = False,
         settings: Mapping[str, Any] | None = None,
         messages_of: MessagesOf = user_message,
+        pixels: Collection[str] = (),
     ) -> None:
         if not tokenizer.chat_template:
             raise ConfigurationError(
@@ -68,6 +70,7 @@ class ChatRenderer:
         self._settings: dict[str, Any] = {"enable_thinking": thinking, **(settings or {})}
         self._instructions = instructions
         self._messages_of = messages_of
+        self._pixels = pixels
         # Small policies say the same things again and again.
         self._move = lru_cache(CACHE_SIZE)(partial(text_move, actions))
         self.max_action_tokens = max_action_tokens
@@ -81,7 +84,7 @@ class ChatRenderer:
         Raises:
             ConfigurationError: It has pictures.
         """
-        text_of(result)
+        text_of(result, self._pixels)
         return observation_text(result.observation)
 
     def opening(self, prompt: Any, observation: str) -> list[int]:

@@ -4,7 +4,7 @@ The tokens that a model wrote are never decoded and tokenised again: an episode'
 and what it wrote, so that training sees what sampling saw.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from openenv.core.client_types import StepResult
@@ -95,13 +95,17 @@ def user_message(prompt: Any, content: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": content}]
 
 
-def text_of(result: StepResult[Any]) -> str:
+def text_of(result: StepResult[Any], pixels: Collection[str] = ()) -> str:
     """Return what a model is shown of a result, which must be text.
+
+    Args:
+        result: The result.
+        pixels: The fields of an observation that are declared as the pixels of a picture.
 
     Raises:
         ConfigurationError: It has pictures, which TRL's rollout functions cannot hand on.
     """
-    content = call_content(result)
+    content = call_content(result, pixels)
     if isinstance(content, str):
         return content
     raise ConfigurationError(

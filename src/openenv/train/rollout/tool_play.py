@@ -1,6 +1,6 @@
 """An episode in a session of its own, whose caller owns the loop and calls tools: TRL's, or Inspect's."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from openenv.core.client.tools import EPISODE_OVER
@@ -25,6 +25,7 @@ class ToolPlay(Play):
         tools: The environment's tools.
         max_turns: Calls after which it is cut off; ``None`` for no limit.
         parameters: What the reset is sent in place of all of the task.
+        pixels: The fields of observations that are declared as the pixels of a picture.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class ToolPlay(Play):
         *,
         max_turns: int | None = None,
         parameters: Mapping[str, Any] | None = None,
+        pixels: Collection[str] = (),
     ) -> None:
         super().__init__(task, max_turns=max_turns, parameters=parameters)
+        self._pixels = pixels
         self._session = session
         self._tools = tools
 
@@ -76,7 +79,7 @@ class ToolPlay(Play):
         move = tool_move(self._tools, name, arguments) if problem is None else unreadable
         self.act([move])
         self.note(None if move.action is None else self._step(move.action))
-        return result_content(self.answered[0]) if self.answered else EPISODE_FAILED
+        return result_content(self.answered[0], self._pixels) if self.answered else EPISODE_FAILED
 
     def _step(self, action: Any) -> StepResult[Any] | OpenEnvError:
         try:
@@ -85,6 +88,11 @@ class ToolPlay(Play):
             return error
 
 
-def result_content(result: MoveResult) -> Content:
-    """Return what a tool answers, with pictures: what the call gave, or why it was refused."""
-    return result.text if result.result is None else call_content(result.result)
+def result_content(result: MoveResult, pixels: Collection[str] = ()) -> Content:
+    """Return what a tool answers, with pictures: what the call gave, or why it was refused.
+
+    Args:
+        result: What came of the call.
+        pixels: The fields of observations that are declared as the pixels of a picture.
+    """
+    return result.text if result.result is None else call_content(result.result, pixels)

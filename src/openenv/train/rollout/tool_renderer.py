@@ -8,7 +8,7 @@ again; only what the template puts after it is.
 import copy
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.client_types import StepResult
@@ -43,6 +43,7 @@ class ToolRenderer:
         settings: What else is passed to the template.
         max_action_tokens: How many tokens an answer may have; ``None`` for what there is room for.
         unreadable: Whether the model reads an error after a call that cannot be parsed, or the episode ends with it.
+        pixels: The fields of observations that are declared as the pixels of a picture.
 
     Attributes:
         stop_ids: As above.
@@ -63,11 +64,13 @@ class ToolRenderer:
         settings: Mapping[str, Any] | None = None,
         max_action_tokens: int | None = None,
         unreadable: Unreadable = "tell",
+        pixels: Collection[str] = (),
     ) -> None:
         self._tools = tools
         self._unreadable = unreadable
         self._schemas = tools.schemas()
         self._messages_of = messages_of
+        self._pixels = pixels
         self.stop_ids = stop_ids
         self.max_action_tokens = sys.maxsize if max_action_tokens is None else max_action_tokens
         pad_id = tokenizer.pad_token_id
@@ -89,7 +92,7 @@ class ToolRenderer:
         Raises:
             ConfigurationError: It has pictures.
         """
-        return text_of(result)
+        return text_of(result, self._pixels)
 
     def opening(self, prompt: Any, observation: str) -> list[int]:
         """Return the tokens of the tools, the dataset's prompt and the first observation."""

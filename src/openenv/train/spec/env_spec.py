@@ -276,7 +276,7 @@ class EnvSpec:
             prompt: A prompt of the dataset.
             observation: What the model is shown of the reset, or the reset's result.
         """
-        shown = call_content(observation) if isinstance(observation, StepResult) else observation
+        shown = call_content(observation, self.pool.pixels) if isinstance(observation, StepResult) else observation
         own = (_TASK, _ENVIRONMENT)
         *before, last = ({key: value for key, value in message.items() if key not in own} for message in prompt)
         return [*before, {**last, "content": _joined(last.get("content") or "", shown)}]

@@ -207,6 +207,7 @@ class _EnvironmentRollout:
                 settings=template,
                 max_action_tokens=settings.max_action_tokens,
                 unreadable=settings.unreadable,
+                pixels=self._spec.pool.pixels,
             )
         actions = ActionText(self._spec.pool.action, settings.fallback)
         longest = 1 if settings.actions == "token" else settings.max_action_tokens or sys.maxsize
@@ -222,6 +223,7 @@ class _EnvironmentRollout:
             longest,
             settings=template,
             messages_of=self._spec.messages_of,
+            pixels=self._spec.pool.pixels,
         )
 
     def _fields(self, play: Play) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from threading import Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -18,9 +18,11 @@ from openenv.core.client.blocking import wait_for
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.schema.reader import pixel_fields
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.vector_client import SyncVectorEnv
+from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.train.settings.config import STEP_TIMEOUT_S
 from openenv.train.tasks.task_choice import named_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
@@ -112,15 +114,31 @@ class Sessions:
         sessions.tools = tools
         return sessions
 
-    @cached_property
+    @property
     def reset_schema(self) -> Mapping[str, Any] | None:
         """JSON Schema of what ``reset`` takes; ``None`` where the server has none. Read once from the server.
 
         Raises:
             ConnectionFailedError: The server can't be reached.
         """
-        schema: Mapping[str, Any] | None = self.client.schemas().get("reset")
-        return schema
+        return self._schemas.get("reset")
+
+    @cached_property
+    def pixels(self) -> frozenset[str]:
+        """The fields of observations that are declared as the pixels of a picture.
+
+        Raises:
+            ConnectionFailedError: The server can't be reached.
+        """
+        own = self.client.async_client
+        if self.package is not None:
+            return pixel_fields_of(self.package.observation_class())
+        typed = isinstance(own, TypedEnvClient)
+        return pixel_fields_of(own.observation_class) if typed else pixel_fields(self._schemas["observation"])
+
+    @cached_property
+    def _schemas(self) -> Mapping[str, Mapping[str, Any]]:
+        return cast("Mapping[str, Mapping[str, Any]]", self.client.schemas())
 
     @classmethod
     def _of(cls, environment: str, client: Client) -> Self:
@@ -136,7 +154,7 @@ class Sessions:
             return self.package.action_class()
         own = self.client.async_client
         action: type[BaseModel] | Mapping[str, Any] = (
-            own.action_class if isinstance(own, TypedEnvClient) else self.client.schemas()["action"]
+            own.action_class if isinstance(own, TypedEnvClient) else self._schemas["action"]
         )
         return action
 

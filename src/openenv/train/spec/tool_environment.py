@@ -183,7 +183,8 @@ class ToolEnvironment:
         task = self._spec.task_of_row(row)
         limit = self._spec.max_turns
         parameters = self._spec.taken(task)
-        play = ToolPlay(task, self._client, self._tools, max_turns=limit, parameters=parameters)
+        pixels = self._spec.pool.pixels
+        play = ToolPlay(task, self._client, self._tools, max_turns=limit, parameters=parameters, pixels=pixels)
         self._play, self._trajectory = play, []
         try:
             result = play.reset()
@@ -199,7 +200,7 @@ class ToolEnvironment:
         except OpenEnvError as error:
             return self._failed(error)
         self._spec.check_shown(result.observation)
-        return call_content(result)
+        return call_content(result, pixels)
 
     def _get_reward(self) -> float | None:
         """Return the sum of the environment's rewards; ``None`` where it failed."""

@@ -4,7 +4,7 @@ import base64
 import binascii
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -13,12 +13,17 @@ from pydantic_core import to_json
 from openenv.adapters.text import observation_text
 from openenv.core.client.tools import refusal_text
 from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.schema.reader import pixel_fields
+from openenv.core.typed_client import TypedEnvClient
+from openenv.core.wire.array_fields import pixel_fields_of
+from openenv.core.wire.media import pixels_of_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Content", "call_content", "call_problem", "refusal_text"]
+__all__ = ["Content", "call_content", "call_problem", "observed_pixels", "refusal_text"]
 
 # Fields of an observation that say how a call went, not what it gave.
 _OF_CALLS = frozenset({"tool_name", "result", "error"})
@@ -26,18 +31,32 @@ _NOT_SHOWN = frozenset({"done", "reward", "metadata"})
 _DATA_URL = re.compile(r"data:image/[\w.+-]+;base64,")
 # How base64 of a PNG, JPEG, GIF or WebP image begins.
 _IMAGE_STARTS = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-# Screens have more (the smallest in use are 64 pixels wide), boards and maps of cells fewer: MiniGrid's largest is 25
-# cells wide, each of three small numbers.
-_LEAST_PIXELS_ASIDE = 64
+_PIXEL_MODES = {3: "RGB", 4: "RGBA"}
 
 Content = str | list[dict[str, Any]]
 
 
-def call_content(result: StepResult[Any]) -> Content:
+async def observed_pixels(client: EnvClient[Any, Any, Any]) -> frozenset[str]:
+    """Return the fields of an environment's observations that are declared as the pixels of a picture.
+
+    Args:
+        client: A client of the environment.
+
+    Raises:
+        ConnectionFailedError: The server can't be reached, or has no schemas.
+    """
+    if isinstance(client, TypedEnvClient):
+        return pixel_fields_of(client.observation_class)
+    return pixel_fields((await client.schemas())["observation"])
+
+
+def call_content(result: StepResult[Any], pixels: Collection[str] = ()) -> Content:
     """Write a result for a model: of a tool's call, of any other step, or of a reset.
 
     Args:
         result: The result.
+        pixels: The fields of an observation that are the pixels of a picture, as the schema declares; a model says so
+            itself.
 
     Returns:
         Text; or blocks as TRL takes them where there are pictures: ``{"type": "text", "text": ...}`` and
@@ -46,12 +65,15 @@ def call_content(result: StepResult[Any]) -> Content:
     Raises:
         ConfigurationError: There are pictures, and Pillow is not installed.
     """
-    fields = _fields(result.observation)
+    observation = result.observation
+    fields = _fields(observation)
     if fields.get("tool_name") and "result" in fields:
         return _result_content(fields)
+    pixels = pixel_fields_of(type(observation)) if isinstance(observation, BaseModel) else pixels
     if "tool_name" in fields:  # of a reset, of an environment whose observations are all of tools
         fields = {name: value for name, value in fields.items() if name not in _OF_CALLS}
-    pictures = {name: found for name, value in fields.items() if (found := _pictures(value))}
+    read = {name: _pixels_picture(value) if name in pixels else _pictures(value) for name, value in fields.items()}
+    pictures = {name: found for name, found in read.items() if found}
     shown = {name: value for name, value in fields.items() if name not in pictures}
     prompt = shown.get("prompt")
     only_prompt = isinstance(prompt, str) and not shown.keys() - _NOT_SHOWN - {"prompt"}
@@ -74,7 +96,9 @@ def call_problem(result: StepResult[Any]) -> str | None:
 
 def _fields(observation: Any) -> Mapping[str, Any]:
     if isinstance(observation, BaseModel):
-        return observation.model_dump(mode="json")
+        pixels = pixel_fields_of(type(observation))
+        arrays = {name: getattr(observation, name) for name in pixels}
+        return {**observation.model_dump(mode="json", exclude=set(pixels)), **arrays}
     return observation if isinstance(observation, Mapping) else {"text": str(observation)}
 
 
@@ -130,10 +154,8 @@ def _pictures(value: Any) -> list["Image"]:
         return _encoded_picture(str(content)) if is_image else []
     if not isinstance(value, list) or not value:
         return []
-    if all(isinstance(each, str) for each in value):
-        found = [_encoded_picture(each) for each in value]
-        return [*_all(found)] if all(found) else []
-    return _pixels_picture(value)
+    found = [_encoded_picture(each) if isinstance(each, str) else [] for each in value]
+    return [*_all(found)] if all(found) else []
 
 
 def _encoded_picture(text: str) -> list["Image"]:
@@ -149,22 +171,22 @@ def _encoded_picture(text: str) -> list["Image"]:
     return [picture if picture.mode in ("RGB", "RGBA", "L") else picture.convert("RGB")]
 
 
-def _pixels_picture(rows: list[Any]) -> list["Image"]:
-    """Read rows of pixels, each a list of three or four colours from 0 to 255."""
-    if len(rows) < _LEAST_PIXELS_ASIDE or not all(isinstance(row, list) for row in rows):
+def _pixels_picture(pixels: Any) -> list["Image"]:
+    """Read pixels: an array of NumPy, or rows of them as lists; nothing where there are none."""
+    array = _pixel_array(pixels)
+    if array is None or array.ndim != len("hwc"):
         return []
-    width = len(rows[0])
-    first = rows[0][0] if width >= _LEAST_PIXELS_ASIDE else None
-    if not isinstance(first, list) or len(first) not in (3, 4) or any(len(row) != width for row in rows):
-        return []
+    height, width, depth = array.shape or ()
+    return [_pillow().frombytes(_PIXEL_MODES[depth], (width, height), array.tobytes())]
+
+
+def _pixel_array(pixels: Any) -> memoryview | None:
+    if isinstance(pixels, list):
+        return pixels_of_rows(pixels)
     try:
-        colours = bytes(colour for row in rows for pixel in row for colour in pixel)
-    except (TypeError, ValueError):  # other values than bytes
-        return []
-    if len(colours) != len(rows) * width * len(first):
-        return []
-    mode = "RGB" if len(first) == 3 else "RGBA"
-    return [_pillow().frombytes(mode, (width, len(rows)), colours)]
+        return memoryview(pixels)
+    except TypeError:  # no array: a picture may be missing
+        return None
 
 
 def _pillow() -> Any:

@@ -2,18 +2,19 @@
 
 import base64
 from functools import partial
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
 from mcp.shared.exceptions import McpError
 from numpy import array
 from pydantic import AnyUrl, BaseModel, model_serializer
+from pydantic_core import to_json
 from tests.conftest import Serve
 from tests.support.environments.common import CounterEnvironment, Gate
 from tests.support.mcp_agents import Notes, NotesEnvironment, agent, resource, run, text_of
 from tests.support.servers import RunningServer
 
-from openenv import Action, Environment, Observation, State, tool
+from openenv import Action, Environment, NDArray, Observation, State, tool
 from openenv.core.env_server.pictures import Picture, picture_of, png_of
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.environment_types import environment_types
@@ -81,6 +82,7 @@ def test_no_state_is_shown_to_agents_unless_the_author_says_so(serve: Serve) -> 
 
 
 PIXELS = [[[row, column, 0] for column in range(9)] for row in range(8)]
+CELLS = [[[8, 5, 2]] * 9] * 8
 
 
 class Painted(Observation):
@@ -88,6 +90,8 @@ class Painted(Observation):
 
     text: str = "a view"
     view: Picture | None = None
+    screen: Annotated[Any, NDArray("uint8", (8, 9, 3), picture=True)] = array(PIXELS, "uint8")
+    cells: list[list[list[int]]] = CELLS
 
 
 class Brush(Action):
@@ -142,15 +146,17 @@ def test_pictures_and_bytes_arrive_as_such(serve: Serve, isolation: dict[str, An
     png = base64.b64encode(png_of(array(PIXELS, "uint8"))).decode()
     image = ("image", "image/png", png)
 
-    assert [block.type for block in task] == ["text", "image"]
-    assert task[0].text.startswith('{"text":"a view","view":"(image/png 1)"}\n\nAct with these tools: ')
-    assert [(one.mimeType, getattr(one, "blob", None)) for one in read] == [("text/plain", None), ("image/png", png)]
+    assert [block.type for block in task] == ["text", "image", "image"]
+    seen = {"text": "a view", "view": "(image/png 1)", "screen": "(image/png 2)", "cells": CELLS}
+    assert task[0].text.startswith(f"{to_json(seen).decode()}\n\nAct with these tools: ")
+    files = [(one.mimeType, getattr(one, "blob", None)) for one in read]
+    assert files == [("text/plain", None), ("image/png", png), ("image/png", png)]
     assert [(block.type, block.mimeType, block.data) for block in screenshot.content] == [image]
     assert album.content[0].text == '["two","(image/png 1)"]'
     assert [(block.type, block.mimeType, block.data) for block in album.content[1:]] == [image]
     assert archive.content[-1].resource.blob == base64.b64encode(b"PK\x03\x04\xff").decode()
-    assert brush.structuredContent == {"text": "red", "view": "(image/png 1)", "done": False}
-    assert [(block.type, block.mimeType, block.data) for block in brush.content[1:]] == [image]
+    assert brush.structuredContent == {**seen, "text": "red", "done": False}
+    assert [(block.type, block.mimeType, block.data) for block in brush.content[1:]] == [image, image]
     assert brush.meta == {"openenv/reward": 0.5, "openenv/done": False}
 
 

@@ -467,7 +467,7 @@ class TestOddActions:
             word: str
 
         tools = action_tools(Loose, frozenset())
-        answer = await Toolbox(_never, Loose, offers_tools=False, class_tools=frozenset()).call(
+        answer = await Toolbox(_never, Loose, Observation, offers_tools=False, class_tools=frozenset()).call(
             "loose", {"word": "a", "extra": 1}
         )
         assert answer.error is not None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.metrics import Ending, Transport
@@ -14,6 +14,7 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import EnvironmentFailedError, InvalidRequestError, SessionNotFoundError
 from openenv.core.wire.answers import observation_json
+from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.core.wire.media import Block, split
 from openenv.core.wire.results import Outcome
 from openenv.core.wire.types import ResetRequest
@@ -117,7 +118,7 @@ class Agent:
             RequestError: As ``session`` does.
         """
         await self.session()
-        return Observed() if self._first is None else _readable(self._first)
+        return Observed() if self._first is None else _readable(self._first, self._sessions.types.observation)
 
     def keep(self) -> None:
         """Record activity of the agent, so that its session is not evicted."""
@@ -186,7 +187,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _readable(outcome: Outcome) -> Observed:
+def _readable(outcome: Outcome, observation_class: type[BaseModel]) -> Observed:
     """Return an observation for a model: a single text as it is, other fields as JSON, pictures as blocks."""
     try:
         text = observation_json(outcome.observation)
@@ -197,7 +198,7 @@ def _readable(outcome: Outcome) -> Observed:
         return Observed(text)
     if len(fields) > 1:  # metadata that is the only field may hold the task
         fields.pop("metadata", None)
-    parts = split(fields)
+    parts = split(fields, pixel_fields_of(observation_class))
     shown = {name: value for name, value in parts.value.items() if value not in (None, {}, [], "")}
     only = next(iter(shown.values()), None)
     text = only if len(shown) == 1 and isinstance(only, str) else to_json(shown or parts.value).decode()

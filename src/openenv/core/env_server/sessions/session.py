@@ -140,6 +140,7 @@ class Session:
         self._limits = limits
         self._metrics = metrics
         self._action_class = types.action
+        self._observation_class = types.observation
         self._takes_tool_actions = runner.offers_tools or takes_tool_actions(types.action)
         # A client of ORS can neither reset nor step after the end of an episode.
         self._enforces_order = (runner.requires_reset or transport is Transport.ORS) and not is_temporary
@@ -186,7 +187,13 @@ class Session:
     def tools(self) -> Toolbox:
         """Tools of the session, for agents."""
         runner = self._runner
-        return Toolbox(self.step, self._action_class, offers_tools=runner.offers_tools, class_tools=runner.tool_names)
+        return Toolbox(
+            self.step,
+            self._action_class,
+            self._observation_class,
+            offers_tools=runner.offers_tools,
+            class_tools=runner.tool_names,
+        )
 
     @property
     def supports_others(self) -> bool:

@@ -24,6 +24,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.schema.generator import faults_text
 from openenv.core.wire.actions import takes_tool_actions
 from openenv.core.wire.answers import observation_json
+from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.core.wire.mcp_types import (
     CallToolAction,
     CallToolObservation,
@@ -98,15 +99,23 @@ class Toolbox:
     Args:
         perform: Performs an action in the session.
         action_class: The environment's action class.
+        observation_class: The environment's observation class, which declares pictures.
         offers_tools: Whether the environment's class declares that ``step`` accepts ``ListToolsAction`` and
             ``CallToolAction``.
         class_tools: Names of the tools marked in the environment's class.
     """
 
     def __init__(
-        self, perform: Perform, action_class: type[BaseModel], *, offers_tools: bool, class_tools: frozenset[str]
+        self,
+        perform: Perform,
+        action_class: type[BaseModel],
+        observation_class: type[BaseModel],
+        *,
+        offers_tools: bool,
+        class_tools: frozenset[str],
     ) -> None:
         self._perform = perform
+        self._pixel_fields = pixel_fields_of(observation_class)
         self._has_own = offers_tools or _is_for_tools(action_class)
         # Neither these two actions nor ``Action``, which stands for any action of an environment with tools, is a tool.
         only_own = self._has_own and takes_tool_actions(action_class)
@@ -150,7 +159,7 @@ class Toolbox:
             raise
         except EnvironmentFailedError as error:
             return _failed(ToolErrorType.EXECUTION_ERROR, error.message)
-        return _result(outcome)
+        return _result(outcome, self._pixel_fields)
 
     async def _own_tools(self) -> Sequence[Tool]:
         observation = (await self._perform(ListToolsAction())).observation
@@ -197,7 +206,7 @@ def _joined(own: Sequence[Tool], of_actions: Mapping[str, ActionTool]) -> list[T
     return listed + [tool.described for tool in of_actions.values()]
 
 
-def _result(outcome: Outcome) -> ToolCallResult:
+def _result(outcome: Outcome, pixel_fields: frozenset[str]) -> ToolCallResult:
     reward = None if outcome.reward is None else float(outcome.reward)
     about = ToolCallResult(None, "", reward=reward, done=outcome.done, metadata=outcome.metadata)
     try:
@@ -210,7 +219,7 @@ def _result(outcome: Outcome) -> ToolCallResult:
     if isinstance(outcome.observation, CallToolObservation | WrittenToolResult):
         return _own_result(about, shown)
     shown.pop("metadata", None)  # it has a field of its own
-    return _with_value(about, {**shown, "done": outcome.done})
+    return _with_value(about, {**shown, "done": outcome.done}, pixel_fields)
 
 
 def _own_result(about: ToolCallResult, shown: Mapping[str, Any]) -> ToolCallResult:
@@ -224,9 +233,9 @@ def _own_result(about: ToolCallResult, shown: Mapping[str, Any]) -> ToolCallResu
     return _with_value(about, value)
 
 
-def _with_value(about: ToolCallResult, value: Any) -> ToolCallResult:
+def _with_value(about: ToolCallResult, value: Any, pixel_fields: frozenset[str] = frozenset()) -> ToolCallResult:
     """Add a value, its text, and its pictures as content blocks."""
-    parts = split(value)
+    parts = split(value, pixel_fields)
     text = _text(parts.value)
     if not parts.blocks:
         return replace(about, value=value, text=text)
