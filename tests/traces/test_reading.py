@@ -4,43 +4,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.stored_episodes import PICTURE, entries, episode
 
 from openenv import traces
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces import Conversation, Entry, Episode, Filter, Score, TraceFile
-
-PICTURE = "QUJD" * 1000
-
-
-def episode(number: int = 0, **changes: Any) -> Episode:
-    known: dict[str, Any] = {
-        "id": "",
-        "environment": "counter",
-        "version": "1",
-        "session": f"s{number}",
-        "transport": "v1",
-        "started_at": 1000.0 + number // 2,  # two at a time
-        "ended_at": 2000.0,
-        "episode_id": f"e{number}",
-        "seed": str(number),
-        "split": None,
-        "index": None,
-        "steps": 1,
-        "reward": float(number),
-        "ending": "done",
-        "error": None,
-        "parent": None,
-    }
-    return Episode(**{**known, **changes})
-
-
-def entries(count: int = 2, observation: Any = 0) -> list[Entry]:
-    kinds = ["reset", *["step"] * (count - 1)]
-    answer = {"observation": observation, "reward": 1.0, "done": False}
-    return [Entry(kind, 1.0, 0.5, {"number": number}, answer, False) for number, kind in enumerate(kinds)]
+from openenv.traces import Conversation, Entry, Filter, Score, TraceFile
 
 
 @pytest.fixture
@@ -104,7 +74,7 @@ def test_the_same_picture_is_stored_once_and_goes_with_its_last_episode(file: Tr
 
 
 def test_a_conversation_is_joined_to_its_episode_whichever_came_first(file: TraceFile) -> None:
-    known = {"model": "m", "completion_ids": [1, 2], "logprobs": [-0.5, 0.0], "completion_mask": [1, 0]}
+    known = {"model": "m", "completion_ids": [1, 2], "logprobs": [-0.5, 0.0], "env_mask": [1, 0]}
     early, late = (Conversation(name, messages=[{"role": "user", "content": name}], **known) for name in ("e1", "e2"))
     file.add_conversation(early)
     names = [file.add(episode(number), entries()) for number in range(3)]

@@ -59,12 +59,13 @@ class AddedEpisodes:
 
 
 def write_conversation(connection: sqlite3.Connection, conversation: Conversation) -> None:
-    """Write a conversation, without the secrets that this process knows."""
+    """Write a conversation, without the secrets that this process knows; the same conversation is written once."""
     known = asdict(conversation)
     del known["episode_id"]
     fields = {name: value for name, value in known.items() if value not in (None, (), [], {})}
     connection.execute(
-        "INSERT INTO conversation (episode_id, at, model, content) VALUES (?, ?, ?, ?)",
+        "INSERT INTO conversation (episode_id, at, model, content) SELECT ?1, ?2, ?3, ?4 "
+        "WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = ?1 AND content = ?4)",
         (conversation.episode_id, time.time(), conversation.model, _without_secrets(fields)),
     )
 

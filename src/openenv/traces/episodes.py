@@ -6,6 +6,9 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+RESET, STEP = "reset", "step"
+"""Kinds of entries."""
+
 RUNNING, INTERRUPTED = "running", "interrupted"
 """How an episode ended that has not, and one whose server died."""
 
@@ -141,7 +144,7 @@ class Conversation:
         prompt_ids: Tokens up to the first action.
         completion_ids: Tokens after these: written, and fed between.
         logprobs: Log-probability of each token of ``completion_ids`` when it was sampled; 0 if it was fed.
-        completion_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
+        env_mask: For each token of ``completion_ids`` 1 if the model wrote it, 0 if it was fed.
         input_tokens: Tokens that were read, as the model's server counts them.
         output_tokens: Tokens that were written.
         cost_usd: What they cost.
@@ -158,12 +161,48 @@ class Conversation:
     prompt_ids: Sequence[int] = ()
     completion_ids: Sequence[int] = ()
     logprobs: Sequence[float] = ()
-    completion_mask: Sequence[int] = ()
+    env_mask: Sequence[int] = ()
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     took_s: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """Episode with all that is on record of it.
+
+    Attributes:
+        episode: The episode.
+        entries: Its entries.
+        conversations: What the model's side added.
+        scores: The scores of other rubrics.
+    """
+
+    episode: Episode
+    entries: Sequence[Entry]
+    conversations: Sequence[Conversation] = ()
+    scores: Sequence[Score] = ()
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The latest conversation; ``None`` without any."""
+        return self.conversations[-1] if self.conversations else None
+
+    @property
+    def steps(self) -> list[Entry]:
+        """The steps that the environment answered, without errors."""
+        return [entry for entry in self.entries if entry.kind == STEP and not entry.failed]
+
+    @property
+    def components(self) -> Mapping[str, float]:
+        """The sum over the steps of each named part of the reward; empty without any."""
+        sums: dict[str, float] = {}
+        for entry in self.steps:
+            for name, value in entry.components.items():
+                sums[name] = sums.get(name, 0.0) + value
+        return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from openenv.core.env_server.traces.blobs import put_back
 from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, number_of, prepare, prune, remove, upgrade
-from openenv.core.exceptions import ConfigurationError
+from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces.additions import AddedEpisodes, conversation_of, score_of, write_conversation, write_score
-from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Group, Score
+from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
 from openenv.traces.queries import Query
 
 # Forks of forks that are followed to the first episode.
@@ -165,7 +165,8 @@ class TraceFile:
             stop: Number of the entry to stop before; ``None`` for the end.
 
         Raises:
-            ConfigurationError: There is no such episode, some of its entries are not on record, or the file is damaged.
+            IncompleteTraceError: Some of its entries are not on record.
+            ConfigurationError: There is no such episode, or the file is damaged.
         """
         self.episode(name)
         number = number_of(name)
@@ -203,6 +204,34 @@ class TraceFile:
         query = "SELECT name, at, content FROM score WHERE episode = ? ORDER BY at"
         with self._usable():
             return [score_of(*row) for row in self._connection.execute(query, (number_of(name),))]
+
+    def record(self, name: str) -> EpisodeRecord:
+        """Return an episode with all that is on record of it.
+
+        Args:
+            name: Id of the episode.
+
+        Raises:
+            ConfigurationError: As for ``entries``.
+        """
+        episode = self.episode(name)
+        return EpisodeRecord(episode, list(self.entries(name)), self.conversations(name), self.scores(name))
+
+    def records(self, where: Filter | None = None, limit: int | None = None) -> Iterator[EpisodeRecord]:
+        """Iterate over episodes with all that is on record of them, newest first, reading one after another.
+
+        Episodes whose entries are not all on record are left out.
+
+        Args:
+            where: Filter; by default all.
+            limit: Maximum number of episodes to read.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        for episode in self.episodes(where, limit):
+            with suppress(IncompleteTraceError):
+                yield self.record(episode.id)
 
     def add(self, episode: Episode, entries: Iterable[Entry], conversations: Iterable[Conversation] = ()) -> str:
         """Add an episode that was played elsewhere.
@@ -283,7 +312,7 @@ class TraceFile:
                     "SELECT parent, parent_entries FROM episode WHERE number = ?", (lineage[0][0],)
                 ).fetchone()
             if found is None:
-                raise ConfigurationError(
+                raise IncompleteTraceError(
                     f"The episode {name_of(number)} continues the episode {name_of(lineage[0][0])}, which is not on "
                     "record any more."
                 )
@@ -314,7 +343,7 @@ class TraceFile:
             ).fetchall()
         for expected, (part, count) in enumerate(parts, 1):
             if part != expected:
-                raise ConfigurationError(
+                raise IncompleteTraceError(
                     f"Some entries of the episode {name_of(number)} are not on record, since the traces could not be "
                     "written then."
                 )

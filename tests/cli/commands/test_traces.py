@@ -61,6 +61,10 @@ def test_replay_and_diff_say_what_is_the_same(openenv_here: Any, file: str) -> N
         (["list", "FILE", "--since", "soon"], 1, "Expected --since to be a time"),
         (["list", "no-such-file"], 1, "Expected a file of traces at no-such-file"),
         (["prune", "FILE"], 2, "--older-than or --max-size-mb"),
+        (["export", "FILE", "FILE", "--to", "jsonl"], 1, "exists. Give another path, or remove it"),
+        (["export", "FILE", "new", "--to", "jsonl", "--env", "none"], 1, "that pass the filter, found none"),
+        (["import", "new.db", "no-such.json"], 1, "Expected a file or a folder to import at no-such.json"),
+        (["rescore", "FILE", "no.such:rubric"], 1, "no.such:rubric"),
     ],
 )
 def test_mistakes_are_said(openenv: Any, file: str, arguments: list[str], status: int, message: str) -> None:
@@ -76,3 +80,22 @@ def test_prune_removes_old_episodes(openenv_here: Any, file: str, tmp_path: Path
     assert openenv_here("traces", "prune", str(copy), "--older-than", "7d").stdout == "Removed 0 episodes.\n"
     assert openenv_here("traces", "prune", str(copy), "--older-than", "0s").stdout == "Removed 2 episodes.\n"
     assert openenv_here("traces", "list", str(copy)).stdout == ""
+
+
+def test_export_import_and_rescore_a_file(openenv_here: Any, file: str, tmp_path: Path) -> None:
+    exported = openenv_here("traces", "export", file, str(tmp_path / "log.eval"), "--to", "inspect", "--env", "catch")
+    assert exported.stdout == f"Exported 2 episodes to {tmp_path / 'log.eval'}.\n"
+    other = str(tmp_path / "other.db")
+    imported = openenv_here("traces", "import", other, str(tmp_path / "log.eval"))
+    assert imported.stdout == f"Imported 2 episodes into {other}: 1-1 to 1-2.\n"
+    assert openenv_here("traces", "replay", other, "1-1").stdout.splitlines()[-1] == "10 of 10 are the same."
+    (tmp_path / "rules.py").write_text(
+        "from openenv.core.rubrics import Rubric\n"
+        "class Stays(Rubric):\n"
+        "    def forward(self, action, observation):\n"
+        "        return float(action.move == 'stay')\n"
+    )
+    scored = openenv_here("traces", "rescore", other, f"{tmp_path / 'rules.py'}:Stays", "--limit", "1")
+    assert "  Stays +" in scored.stdout
+    name = scored.stdout.split()[0]
+    assert "score Stays: +" in openenv_here("traces", "show", other, name).stdout

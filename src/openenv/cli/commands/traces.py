@@ -2,17 +2,35 @@
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
+from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.targets import find_target
+from openenv.cli.trace_filters import (
+    Ending,
+    EpisodeId,
+    File,
+    Index,
+    Limit,
+    MaxReward,
+    MinReward,
+    OfEnvironment,
+    OfModel,
+    OfTransport,
+    Seed,
+    Session,
+    Since,
+    Split,
+    Text,
+    Until,
+    time_of,
+)
 from openenv.core.env_server.settings import SETTINGS
-from openenv.core.exceptions import ConfigurationError
 from openenv.traces.comparing import Difference, differences
-from openenv.traces.episodes import Entry, Episode, Filter
+from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
 
@@ -25,30 +43,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File of traces.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list shows it.")]
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-Limit = Annotated[int, typer.Option(min=0, help="Most episodes to show; 0 for all.")]
-OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
-Split = Annotated[str | None, typer.Option(help="Split of the task.")]
-Index = Annotated[str | None, typer.Option(help="Index of the task.")]
-Seed = Annotated[str | None, typer.Option(help="Seed of the reset.")]
-EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
-Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
-MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
-MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
-Since = Annotated[
-    str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
-]
-Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
-Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
-Text = Annotated[str | None, typer.Option(help="Text in a request or an answer.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
 OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_SHOWN = 300
 
 
@@ -61,6 +62,8 @@ def list_episodes(
     seed: Seed = None,
     episode_id: EpisodeId = None,
     session: Session = None,
+    transport: OfTransport = None,
+    model: OfModel = None,
     min_reward: MinReward = None,
     max_reward: MaxReward = None,
     since: Since = None,
@@ -78,10 +81,12 @@ def list_episodes(
         seed=seed,
         episode_id=episode_id,
         session=session,
+        transport=transport,
+        model=model,
         min_reward=min_reward,
         max_reward=max_reward,
-        since=_time_of(since, "--since"),
-        until=_time_of(until, "--until"),
+        since=time_of(since, "--since"),
+        until=time_of(until, "--until"),
         ending=ending,
         text=text,
     )
@@ -96,6 +101,10 @@ def show(file: File, episode: Id, as_json: AsJson = False) -> None:
     with TraceFile(file) as traces:
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
+        for score in traces.scores(episode):
+            typer.echo(json.dumps({"score": _fields(score)}) if as_json else _score(score))
+        for conversation in traces.conversations(episode):
+            typer.echo(json.dumps({"conversation": _fields(conversation)}) if as_json else _summary(conversation))
         for number, entry in enumerate(traces.entries(episode)):
             typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
 
@@ -125,8 +134,13 @@ def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = Non
         raise typer.BadParameter("Expected --older-than or --max-size-mb, which say what to remove.")
     with TraceFile(file) as traces:
         max_bytes = None if max_size_mb is None else max_size_mb * 1024 * 1024
-        removed = traces.prune(before=_time_of(older_than, "--older-than"), max_bytes=max_bytes)
+        removed = traces.prune(before=time_of(older_than, "--older-than"), max_bytes=max_bytes)
     typer.echo(f"Removed {removed} episodes.")
+
+
+app.command()(export)
+app.command("import")(import_)
+app.command()(rescore)
 
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
@@ -140,7 +154,18 @@ def _report(compared: list[Difference], first: str, second: str) -> None:
         raise typer.Exit(1)
 
 
-def _fields(of: Episode | Entry) -> dict[str, Any]:
+def _score(score: Score) -> str:
+    components = "".join(f" {name}={value:g}" for name, value in score.components.items())
+    return f"score {score.name}: {score.reward:+.3f}{components}"
+
+
+def _summary(conversation: Conversation) -> str:
+    read, written = conversation.input_tokens, conversation.output_tokens
+    tokens = "" if read is None and written is None else f", {read} tokens read, {written} written"
+    return f"conversation: {conversation.model}, {len(conversation.messages)} messages{tokens}"
+
+
+def _fields(of: Episode | Entry | Score | Conversation) -> dict[str, Any]:
     return {name: getattr(of, name) for name in of.__dataclass_fields__}
 
 
@@ -183,17 +208,3 @@ def _short(text: str) -> str:
 
 def _clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _time_of(text: str | None, option: str) -> float | None:
-    """Read a time: a date, or how long ago."""
-    if text is None:
-        return None
-    try:
-        if text[-1:] in _UNITS and text[:-1].isdigit():
-            return (datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])).timestamp()
-        return datetime.fromisoformat(text).astimezone().timestamp()
-    except (ValueError, OverflowError):
-        raise ConfigurationError(
-            f"Expected {option} to be a time such as 2026-11-24, 2026-11-24T08:30, 90m, 6h or 7d, got {text!r}."
-        ) from None

@@ -4,7 +4,8 @@
 
     OpenEnvError
     ├── ConfigurationError (ValueError)         settings that contradict each other
-    │   └── ConcurrencyConfigurationError       many sessions for a class that allows one
+    │   ├── ConcurrencyConfigurationError       many sessions for a class that allows one
+    │   └── IncompleteTraceError                entries of an episode are not on record
     ├── RequestError                            raised on the server, sent as an error frame
     │   ├── InvalidRequestError                 INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR: nothing happened
     │   │   ├── IllegalActionError (ValueError) VALIDATION_ERROR: raised by an environment that rejects an action
@@ -73,6 +74,7 @@ from openenv.core.exceptions.base import (
     ConfigurationError,
     EnvironmentNotFoundError,
     HubError,
+    IncompleteTraceError,
     OpenEnvError,
     ProviderError,
     RemoteTracebackError,
@@ -157,6 +159,7 @@ __all__ = [
     "HandleUsedError",
     "HubError",
     "IllegalActionError",
+    "IncompleteTraceError",
     "InvalidAnswerError",
     "InvalidRequestError",
     "JournalError",

@@ -25,6 +25,10 @@ class ConfigurationError(OpenEnvError, ValueError):
     """Settings that contradict each other, or that no value can satisfy."""
 
 
+class IncompleteTraceError(ConfigurationError):
+    """Entries of an episode are not on record: they could not be written, or what it was forked from is removed."""
+
+
 class ConcurrencyConfigurationError(ConfigurationError):
     """More than one session was configured for an environment class that does not declare support for them.
 

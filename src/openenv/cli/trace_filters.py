@@ -1,0 +1,52 @@
+"""What the commands of traces share: the file, and options that choose episodes."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openenv.core.exceptions import ConfigurationError
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="File of traces.")]
+Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
+OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
+Split = Annotated[str | None, typer.Option(help="Split of the task.")]
+Index = Annotated[str | None, typer.Option(help="Index of the task.")]
+Seed = Annotated[str | None, typer.Option(help="Seed of the reset.")]
+EpisodeId = Annotated[str | None, typer.Option(help="Id that the reset named.")]
+Session = Annotated[str | None, typer.Option(help="Beginning of the session's name.")]
+OfTransport = Annotated[str | None, typer.Option("--transport", help="Transport: v1, legacy, http, mcp, ors.")]
+OfModel = Annotated[str | None, typer.Option("--model", help="Model or player.")]
+MinReward = Annotated[float | None, typer.Option(help="Lowest sum of rewards.")]
+MaxReward = Annotated[float | None, typer.Option(help="Highest sum of rewards.")]
+Since = Annotated[
+    str | None, typer.Option(help="Earliest beginning: 2026-11-24, 2026-11-24T08:30, or 90m, 6h, 7d ago.")
+]
+Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
+Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
+Text = Annotated[str | None, typer.Option(help="Text in a request or an answer.")]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def time_of(text: str | None, option: str) -> float | None:
+    """Read a time, given as a date or as how long ago, in seconds since 1970.
+
+    Args:
+        text: The time; ``None`` for none.
+        option: The option that it was given by.
+
+    Raises:
+        ConfigurationError: It is no time.
+    """
+    if text is None:
+        return None
+    try:
+        if text[-1:] in _UNITS and text[:-1].isdigit():
+            return (datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])).timestamp()
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        raise ConfigurationError(
+            f"Expected {option} to be a time such as 2026-11-24, 2026-11-24T08:30, 90m, 6h or 7d, got {text!r}."
+        ) from None

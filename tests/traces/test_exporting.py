@@ -1,0 +1,170 @@
+"""Episodes in the files of other programs, read by those programs, and back."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import read_eval_log
+from tests.support.services.harbor_models import check_trajectories
+from tests.support.stored_episodes import CALLS, of_a_failure, of_a_model, of_an_environment
+
+from openenv import traces
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces import EpisodeRecord, Filter, TraceFile
+
+RECORDS = (of_an_environment(), of_a_model(), of_a_failure())
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "traces.db"
+    with traces.open(path, create=True) as opened:
+        for record in RECORDS:
+            name = opened.add(record.episode, record.entries, record.conversations)
+            for score in record.scores:
+                opened.add_score(name, score)
+    return path
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[TraceFile]:
+    with traces.open(tmp_path / "other.db", create=True) as opened:
+        yield opened
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def by_name(records: list[EpisodeRecord]) -> list[EpisodeRecord]:
+    return sorted((replace(each, episode=replace(each.episode, id="")) for each in records), key=str)
+
+
+def test_messages_have_what_a_trainer_takes(file: Path, tmp_path: Path) -> None:
+    assert traces.export(file, tmp_path / "rows.jsonl", "messages") == 3
+    failed, model, alone = rows(tmp_path / "rows.jsonl")
+    assert model["messages"][1]["tool_calls"] == CALLS
+    assert (model["model"], model["completion_ids"], model["env_mask"]) == ("tiny", [7, 8, 9], [1, 1, 0])
+    assert alone["messages"] == [
+        {"role": "user", "content": "ball 3\npng [4000 characters left out]"},
+        {"role": "assistant", "content": '{"move": "left"}'},
+    ]
+    assert (alone["components"], alone["scores"]) == ({"right": 1.0, "short": 0.5}, {"brief": 0.25})
+    assert (failed["reward"], failed["messages"][-1]["role"]) == (None, "assistant")
+
+
+def test_filters_choose_what_is_exported(file: Path, tmp_path: Path) -> None:
+    assert traces.export(file, tmp_path / "a.jsonl", "messages", Filter(environment="wordle")) == 1
+    assert traces.export(file, tmp_path / "b.jsonl", "jsonl", limit=2) == 2
+    assert [row["episode"]["episode_id"] for row in rows(tmp_path / "b.jsonl")] == ["e2", "e1"]
+
+
+@pytest.mark.parametrize(("to", "name"), [("jsonl", "all.jsonl"), ("atif", "folder"), ("inspect", "log.eval")])
+def test_what_is_exported_comes_back_as_it_was(
+    file: Path, other: TraceFile, tmp_path: Path, to: traces.ExportFormat, name: str
+) -> None:
+    assert traces.export(file, tmp_path / name, to) == 3
+    assert len(traces.import_episodes(other, tmp_path / name)) == 3
+    with traces.open(file) as opened:
+        assert by_name(list(other.records())) == by_name(list(opened.records()))
+    traces.import_episodes(other, tmp_path / name)
+    assert [len(record.conversations) for record in other.records(Filter(environment="wordle"))] == [1, 1]
+
+
+def test_harbors_models_accept_the_trajectories(file: Path, tmp_path: Path) -> None:
+    traces.export(file, tmp_path / "atif", "atif")
+    files = sorted((tmp_path / "atif").iterdir())
+    assert [path.name for path in files] == ["1-1.json", "1-2.json", "1-3.json"]
+    check_trajectories(files)
+    alone, model, _ = (json.loads(path.read_text()) for path in files)
+    assert [step["source"] for step in alone["steps"]] == ["user", "agent"]
+    assert alone["steps"][1]["llm_call_count"] == 0
+    assert model["steps"][1]["metrics"] == {"completion_token_ids": [7, 8], "logprobs": [-0.5, -0.25]}
+    assert model["final_metrics"]["total_cost_usd"] == 0.5
+
+
+def test_inspect_reads_the_log(file: Path, tmp_path: Path) -> None:
+    traces.export(file, tmp_path / "log.eval", "inspect")
+    log = read_eval_log(str(tmp_path / "log.eval"))
+    assert (log.status, log.eval.dataset.samples) == ("success", 3)
+    assert log.results is not None
+    assert log.results.scores[0].metrics["mean"].value == 1.0
+    assert log.samples is not None
+    (model,) = [sample for sample in log.samples if sample.id == "1-2"]
+    assert [message.role for message in model.messages] == ["user", "assistant", "tool"]
+    assert model.scores is not None
+    assert model.scores["reward"].value == 1.0
+    headers = read_eval_log(str(tmp_path / "log.eval"), header_only=True)
+    assert headers.results == log.results
+
+
+def test_a_trajectory_of_another_agent_is_imported(other: TraceFile, tmp_path: Path) -> None:
+    call = {"tool_call_id": "a", "function_name": "ls", "arguments": {"path": "."}}
+    picture = {"type": "image", "source": {"media_type": "image/png", "path": "x.png"}}
+    steps: list[dict[str, Any]] = [
+        {"step_id": 1, "timestamp": "2026-11-24T08:00:00Z", "source": "user", "message": "List the files."},
+        {
+            "step_id": 2,
+            "timestamp": "2026-11-24T08:00:02Z",
+            "source": "agent",
+            "message": "",
+            "tool_calls": [call],
+            "observation": {"results": [{"source_call_id": "a", "content": [{"type": "text", "text": "x"}, picture]}]},
+        },
+        {"step_id": 3, "source": "agent", "message": "x is there."},
+    ]
+    agent = {"name": "coder", "version": "2", "model_name": "large"}
+    document = {"schema_version": "ATIF-v1.5", "session_id": "s", "agent": agent, "steps": steps}
+    path = tmp_path / "trajectory.json"
+    path.write_text(json.dumps(document))
+    check_trajectories([path])
+    (name,) = traces.import_episodes(other, path)
+    record = other.record(name)
+    assert (record.episode.steps, record.episode.environment, record.episode.transport) == (2, "atif", "import")
+    assert record.conversation is not None
+    assert (record.conversation.model, record.conversation.messages[2]["content"]) == ("large", "x\n[image: x.png]")
+    assert record.entries[1].request["tool_calls"][0]["function"]["name"] == "ls"
+    assert other.episode(name).ended_at == record.episode.started_at + 2.0
+
+
+def test_an_output_that_exists_is_not_written_over(file: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    for to in traces.EXPORT_FORMATS:
+        with pytest.raises(ConfigurationError, match="taken exists"):
+            traces.export(file, taken, to)
+    assert taken.read_text() == "mine"
+
+
+def test_an_export_that_fails_leaves_nothing(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="that pass the filter, found none"):
+        traces.export(file, tmp_path / "x.jsonl", "messages", Filter(environment="none"))
+    with pytest.raises(ConfigurationError, match="that pass the filter, found none"):
+        traces.export(file, tmp_path / "x.parquet", "parquet", Filter(environment="none"))
+    with pytest.raises(ConfigurationError, match="can't be written"):
+        traces.export(file, tmp_path / "no" / "such" / "folder.jsonl", "messages")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.json", "{}", "Expected a trajectory of ATIF 1"),
+        ("x.json", "{", "to be a trajectory of ATIF, but"),
+        ("x.json", '{"schema_version": "ATIF-v1.8", "agent": {}, "steps": 3}', "not as ATIF has it"),
+        ("x.eval", "no zip", "to be a log of Inspect's"),
+        ("x.jsonl", '{"episode": {}}', "Expected line 1 of"),
+    ],
+)
+def test_what_can_not_be_imported_is_said(
+    other: TraceFile, tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ConfigurationError, match=message):
+        traces.import_episodes(other, tmp_path / name)
+    with pytest.raises(ConfigurationError, match="found none"):
+        traces.import_episodes(other, tmp_path / "nothing")
+    assert other.count() == 0
