@@ -55,7 +55,7 @@ def test_both_have_the_same_version_and_extras() -> None:
     core, other = project(ROOT), project(FOLDER)
     pinned = f"=={core['version']}"
     assert other["version"] == core["version"]
-    assert other["dependencies"] == [f"openenv-core{pinned}"]
+    assert other["dependencies"] == [f"openenv-core[core]{pinned}"]
     extras = {name: [f"openenv-core[{name}]{pinned}"] for name in core["optional-dependencies"]}
     assert other["optional-dependencies"] == extras
 
@@ -70,7 +70,7 @@ def test_pip_finds_everything_too(wheels: Path) -> None:
     finished = subprocess.run([*command, "their-env"], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     installed = {entry["metadata"]["name"] for entry in json.loads(finished.stdout)["install"]}
-    assert {"their-env", "openenv", "openenv-core", "pydantic"} <= installed
+    assert {"their-env", "openenv", "openenv-core", "fastmcp"} <= installed
 
 
 @pytest.mark.parametrize("order", ["ours first", "theirs first"])

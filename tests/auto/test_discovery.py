@@ -71,6 +71,25 @@ def test_public_packages_register_nothing_and_are_found_all_the_same(site: SiteP
     assert "without_a_manifest" not in {package.module for package in list_environments()}
 
 
+@pytest.mark.parametrize("distribution", ["openenv-tally-env", "openenv-tally", "OpenEnv_Tally_Env"])
+def test_public_packages_without_a_manifest_in_their_wheel_are_found(site: SitePackages, distribution: str) -> None:
+    folder = public_environment(site.folder, "tally_env")
+    (folder / "openenv.yaml").unlink()
+    site.install(distribution)
+    write_files(site.folder / "tally", {"__init__.py": "", "client.py": "raise SystemExit('a library')\n"})
+    package = find_environment("tally")
+    assert (package.folder, package.manifest.app) == (folder, "server.app:app")
+    assert (package.client_class().__name__, package.action_class().__name__) == ("TallyGameEnv", "AddAction")
+
+
+def test_a_public_package_with_a_name_of_its_own_is_found_by_what_it_installed(site: SitePackages) -> None:
+    folder = public_environment(site.folder, "counting_game")
+    (folder / "openenv.yaml").unlink()
+    site.install("openenv-tally")
+    write_files(site.folder / "openenv_tally-1.0.dist-info", {"top_level.txt": "no-module\ncounting_game\n"})
+    assert find_environment("counting_game").folder == folder
+
+
 def test_a_registered_package_is_not_listed_twice(site: SitePackages) -> None:
     scaffold(site.folder, "zebra_env")
     site.install("openenv-zebra-env", {"zebra": "zebra_env"})

@@ -7,8 +7,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.environment_folders import write_files
 
 from openenv.auto import Manifest, load_manifest
+from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -65,6 +67,12 @@ def test_each_fault_names_file_key_and_remedy(tmp_path: Path, text: str, expecte
     message = fault(written(tmp_path, text))
     assert expected in message
     assert str(tmp_path / "openenv.yaml") in message
+
+
+@pytest.mark.parametrize("app", ["server.app:app", "my_env.server.app:app", "envs.my_env.server.app:app"])
+def test_the_application_may_be_named_from_above_the_folder(tmp_path: Path, app: str) -> None:
+    folder = write_files(tmp_path / "my_env", {"openenv.yaml": f"name: my\napp: {app}\n", "__init__.py": ""})
+    assert EnvironmentPackage.from_folder(folder).manifest.app == "server.app:app"
 
 
 def test_every_fault_is_told(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from tests.support.environment_folders import write_files
 from openenv.doctor import packages
 from openenv.doctor.finding import Status
 
-OF_THE_PUBLIC_PACKAGE = {"cli", "core"}  # which bring nothing here
+EMPTY = {"cli"}
 
 
 def test_every_extra_is_known() -> None:
     provided = set(metadata(packages.DISTRIBUTION).get_all("Provides-Extra") or ())
-    assert packages.extras() == sorted(provided - OF_THE_PUBLIC_PACKAGE)
+    assert packages.extras() == sorted(provided - EMPTY)
     assert set(packages.extras()) == set(packages._USED_FOR)
 
 

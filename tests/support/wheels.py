@@ -82,7 +82,7 @@ def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheels of all that OpenEnv needs, and of what builds a package."""
     house = tmp_path_factory.mktemp("wheelhouse")
-    pack_what_is_needed(house, "openenv-core[docker]")
+    pack_what_is_needed(house, "openenv-core[core,docker]")
     pack(distribution("setuptools"), house)
     return house
 

@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import distributions, entry_points
+from importlib.metadata import Distribution, distributions, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from openenv.auto.catalog import catalog_entry, load_catalog
 from openenv.auto.files import find_file, is_file
@@ -36,10 +38,13 @@ class Registration:
     Attributes:
         name: The environment's name.
         module: Import path of its package.
+        is_manifest_needed: Whether it is an error if its wheel has no ``openenv.yaml``, as for those that register
+            themselves. Many of those that were made for the public package leave it out.
     """
 
     name: str
     module: str
+    is_manifest_needed: bool = True
 
     def locate(self) -> EnvironmentPackage:
         """Find the package's folder and read its manifest, importing nothing.
@@ -48,14 +53,14 @@ class Registration:
             ConfigurationError: The package is not there, or its manifest is not as it must be.
         """
         top, *below = self.module.split(".")
-        spec = find_spec(top)
-        homes = [] if spec is None else [Path(home) for home in spec.submodule_search_locations or ()]
-        folders = [home.joinpath(*below) for home in homes if home.joinpath(*below).is_dir()]
+        folders = [home.joinpath(*below) for home in _folders_of(top) if home.joinpath(*below).is_dir()]
         if not folders:
             raise ConfigurationError(
                 f"The environment {self.name!r} is registered as {self.module}, which can't be found; "
                 "reinstall the package that registers it."
             )
+        if not self.is_manifest_needed and not (folders[0] / MANIFEST_FILE).is_file():
+            return EnvironmentPackage.without_manifest(folders[0], self.name)
         return EnvironmentPackage.from_folder(folders[0], self.name)
 
 
@@ -149,18 +154,30 @@ def _registrations() -> list[Registration]:
 
 
 def _public_registrations() -> Iterator[Registration]:
-    """Environments made for the public OpenEnv: ``openenv-my_env`` holds ``my_env`` with its manifest."""
+    """Environments made for the public OpenEnv, whose distributions' names begin alike."""
     for distribution in distributions():
-        name = str(distribution.name).lower()
-        module = name.removeprefix(PUBLIC_PREFIX).replace("-", "_")
-        if name.startswith(PUBLIC_PREFIX) and _has_manifest(module):
-            yield Registration(module, module)
+        if canonicalize_name(distribution.name).startswith(PUBLIC_PREFIX):
+            module = next((name for name in _modules_of(distribution) if _is_environment(name)), None)
+            if module is not None:
+                yield Registration(module, module, is_manifest_needed=False)
 
 
-def _has_manifest(module: str) -> bool:
-    spec = find_spec(module)
-    homes = [] if spec is None else spec.submodule_search_locations or ()
-    return any(Path(home, MANIFEST_FILE).is_file() for home in homes)
+def _modules_of(distribution: Distribution) -> Iterator[str]:
+    """Where it may be: ``my_env`` of ``openenv-my_env`` and ``openenv-my``, or what setuptools wrote down."""
+    name = canonicalize_name(distribution.name).removeprefix(PUBLIC_PREFIX).replace("-", "_")
+    yield f"{name.removesuffix('_env')}_env"  # before ``name``: openenv-textarena is not the library textarena
+    yield name
+    yield from (distribution.read_text("top_level.txt") or "").split()
+
+
+def _is_environment(module: str) -> bool:
+    """Whether a package has what shows an environment: its manifest or, if the wheel left that out, its client."""
+    return any((folder / file).is_file() for folder in _folders_of(module) for file in (MANIFEST_FILE, "client.py"))
+
+
+def _folders_of(module: str) -> list[Path]:
+    spec = find_spec(module) if module.isidentifier() else None
+    return [] if spec is None else [Path(home) for home in spec.submodule_search_locations or ()]
 
 
 def _missing_folder(folder: Path) -> str:

@@ -53,6 +53,17 @@ class Manifest(BaseModel):
         default={}, description="names and values of a Space's environment variables, as in {LEVEL: easy}"
     )
 
+    def seen_from(self, package: str) -> "Manifest":
+        """Return the manifest with an ``app`` that is named from the folder.
+
+        Public manifests also name it from a folder above, as in ``envs.my_env.server.app:app``.
+
+        Args:
+            package: The name of the package that the folder is, without the packages that it is in.
+        """
+        _, found, module = f".{self.app}".rpartition(f".{package}.")
+        return self.model_copy(update={"app": module}) if found else self
+
 
 def load_manifest(folder: Path) -> Manifest:
     """Read a folder's ``openenv.yaml``.

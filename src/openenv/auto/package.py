@@ -60,8 +60,22 @@ class EnvironmentPackage:
             ConfigurationError: The manifest is not as it must be, or the folder can't be a package.
         """
         folder = folder.resolve()
-        manifest = load_manifest(folder)
-        return cls(name or manifest.name, module_path(folder)[0], folder, manifest)
+        return cls._with_manifest(folder, load_manifest(folder), name)
+
+    @classmethod
+    def without_manifest(cls, folder: Path, name: str) -> "EnvironmentPackage":
+        """Describe an installed environment whose wheel left ``openenv.yaml`` out.
+
+        Args:
+            folder: The folder of its package.
+            name: The name that it goes by.
+        """
+        return cls._with_manifest(folder.resolve(), Manifest(name=name), name)
+
+    @classmethod
+    def _with_manifest(cls, folder: Path, manifest: Manifest, name: str | None) -> "EnvironmentPackage":
+        module = module_path(folder)[0]
+        return cls(name or manifest.name, module, folder, manifest.seen_from(module.rpartition(".")[2]))
 
     @classmethod
     def from_app(cls, folder: Path, app: str) -> "EnvironmentPackage":

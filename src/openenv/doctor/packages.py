@@ -15,6 +15,7 @@ OTHER_NAME = "openenv"
 """The distribution without code that requires ours; the public package has the same name."""
 _USED_FOR_OTHER_NAME = "packages that were written for the public OpenEnv"
 _USED_FOR = {
+    "core": "environments that were written for the public OpenEnv",
     "docker": "containers from Python",
     "eval": "openenv collect and eval",
     "fastmcp": "environments written with FastMCP",

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -225,6 +227,22 @@ class TestServer:
             assert wire.step(amount=1)["data"]["observation"]["total"] == 1
             status = server.get_capacity_status()
             assert (status.active_sessions, status.available_slots, status.is_at_capacity) == (1, 1, False)
+
+    def test_routes_that_an_application_registers_as_it_starts(self) -> None:
+        server = HTTPEnvServer(CounterEnvironment, Add, Total, max_message_size_mb=0.001)
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            app.post("/reset")(lambda: {"own": server._env_factory().reset().total})  # as calendar_env has it
+            server.register_routes(app)
+            yield
+
+        with RunningServer(FastAPI(lifespan=lifespan)) as running, running.wire() as wire, running.http() as http:
+            wire.reset()
+            assert wire.step(amount=1)["data"]["observation"]["total"] == 1
+            assert http.post("/reset").json() == {"own": 0}
+            assert http.post("/step", content=b"x" * 2000).status_code == 413
+            assert http.get("/schema", headers={"Host": "evil.example"}).status_code == 403
 
     def test_what_it_says_of_itself(self) -> None:
         server = HTTPEnvServer(CounterEnvironment, Add, Total, max_concurrent_envs=2)

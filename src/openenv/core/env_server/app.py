@@ -174,6 +174,9 @@ class HTTPEnvServer:
             mode: Production serves agents only: no HTTP route resets or steps, and the socket accepts MCP alone.
         """
         mode = check_mode(mode)
+        # An application may register the routes in its lifespan, when Starlette has put its middleware together and
+        # would refuse more; without that stack it does so once more at the next request.
+        app.middleware_stack = None
         app.state.server = self
         app.state.sessions = self._sessions  # a worker reads it, to share counts with the others
         app.state.operations = Operations(self._sessions, self.env_name)  # the same

@@ -60,7 +60,19 @@ def test_a_list_is_read_where_there_is_no_project(tmp_path: Path) -> None:
         f"-e {folder}/../library",
         "git+https://example.invalid/x@main",
     )
-    assert found.extras == {"train", "ors"}
+    assert found.extras == {"train", "ors", "core"}  # the latter as it names openenv, the public package
+
+
+def test_who_requires_the_public_package_gets_what_came_with_it(tmp_path: Path) -> None:
+    assert read_requirements(project(tmp_path / "theirs", "openenv>=0.2")).extras == {"core"}
+    assert read_requirements(project(tmp_path / "ours", "openenv-core")).extras == set()
+
+
+def test_the_command_that_installs_them_leaves_openenv_out(tmp_path: Path) -> None:
+    folder = project(tmp_path, "openenv[core]", "numpy>=2", "scipy; python_version > '3'")
+    assert read_requirements(folder).install_command() == (
+        """pip install 'numpy>=2' 'scipy; python_version > '"'"'3'"'"''"""
+    )
 
 
 def test_the_server_s_list_will_do(tmp_path: Path) -> None:

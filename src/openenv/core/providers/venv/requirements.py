@@ -18,6 +18,8 @@ LOCK_FILE = "uv.lock"
 OURS = frozenset({"openenv", "openenv-core"})
 """Distributions that bring the package ``openenv``: the one that runs here takes the place of each."""
 
+# Who requires the distribution of this name was written for the public package, and gets what came with that.
+_IMPLIED = {"openenv": frozenset({"core"})}
 _LISTS = ("requirements.txt", "server/requirements.txt")
 # Options of a list that name files, which are meant from the list's own folder.
 _OF_FILE = re.compile(r"(?P<option>-r|-c|-e|--requirement|--constraint|--editable)[ =]\s*(?P<path>[^\s:]+)")
@@ -136,7 +138,7 @@ def _without_ours(listed: Iterable[str]) -> tuple[tuple[str, ...], frozenset[str
         if ours is None:
             others.append(line)
         else:
-            extras |= ours.extras
+            extras |= ours.extras | _IMPLIED.get(canonicalize_name(ours.name), frozenset())
     return tuple(others), frozenset(extras)
 
 
