@@ -7,7 +7,6 @@ place. Mounts end with the command; the folder stays, and ``--again`` goes on wi
 """
 
 import argparse
-import ast
 import os
 import shlex
 import shutil
@@ -16,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from tests.support.install import pip_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".cache" / "bare"
@@ -87,7 +88,7 @@ def _clone(clone: Path) -> None:
 
 
 def _enter(folder: Path, command: str) -> int:
-    settings = _pip_settings()
+    settings = _pip_variables()
     certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     proxies = {name: os.environ[name] for name in _PROXIES if name in os.environ}
     usual = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "HOME": "/root", "LANG": "C.UTF-8"}
@@ -97,12 +98,8 @@ def _enter(folder: Path, command: str) -> int:
     return subprocess.run([*inside, *map(str, paths)], env=environment).returncode
 
 
-def _pip_settings() -> dict[str, str]:
-    """Return pip's settings as variables; those that are variables already win, as with pip itself."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
-    pairs = [line.partition("=")[::2] for line in listed.stdout.splitlines()]
-    ranked = sorted(pairs, key=lambda pair: pair[0].startswith(":env:"))
-    return {f"PIP_{key.rpartition('.')[2].upper().replace('-', '_')}": ast.literal_eval(text) for key, text in ranked}
+def _pip_variables() -> dict[str, str]:
+    return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in pip_settings().items()}
 
 
 def _files(value: str) -> Iterator[Path]:
