@@ -29,7 +29,7 @@ demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random wei
 
 test: $(VENV)/.ready-dev $(VENV)/.compiled ## Run every test, several files at once
 	-@$(BIN)/python -m benchmarks.public_package
-	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=loadfile $(ARGS)
+	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-bare: $(VENV)/.ready ## Make a machine with Python and make only, and run make test there (root, an hour)
 	@$(BIN)/python -m tests.support.bare_machine $(ARGS)

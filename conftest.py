@@ -1,10 +1,10 @@
-"""For the tests of the house and of its environments: what they need, and how many examples property tests try."""
+"""For the tests of the house and of its environments: needs, order, and how many examples property tests try."""
 
 import signal
 
 from hypothesis import settings
 
-pytest_plugins = ["tests.support.needs"]
+pytest_plugins = ["tests.support.needs", "tests.support.order"]
 
 # A shell starts what it runs in the background with Ctrl-C ignored, ``nohup`` with the terminal's end ignored, and so
 # would be every program that a test starts.

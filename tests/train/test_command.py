@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.support.environment_folders import fresh_scaffold
 from transformers import AutoModelForCausalLM
 from typer.testing import CliRunner, Result
 
@@ -157,19 +156,3 @@ def test_the_next_command_keeps_what_the_run_was_made_of(tmp_path: Path, capsys:
             name = parsed[parsed.index("--name") + 1] if "--name" in parsed else None
             again = load_config(Path(parsed[3]), name=name, seed=config.seed + 1)
             assert again == config.model_copy(update={"seed": config.seed + 1, "name": name})
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_catch_is_solved_from_random_weights(tmp_path: Path) -> None:
-    result = train(load_config(environment="catch", output_dir=tmp_path))
-    assert result.scores["before training"].mean_reward < 0
-    assert result.scores["after training"].mean_reward >= 0.97
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_scaffold_is_solved_from_random_weights(tmp_path: Path) -> None:
-    result = train(load_config(environment=str(fresh_scaffold(tmp_path, "only_here_env")), output_dir=tmp_path))
-    assert result.scores["before training"].mean_reward < 0.3
-    assert result.scores["after training"].mean_reward >= 0.95
