@@ -19,7 +19,7 @@ ARGS ?=
 RUNNER ?= pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bare chaos lint docs bench clean clean-all
+.PHONY: help demo test test-bare chaos lint docs bench vendor clean clean-all
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ docs: $(VENV)/.ready-dev $(VENV)/.compiled ## Build the site into docs/_build/ht
 
 bench: $(VENV)/.ready-dev ## Measure ours beside the public package and a bare echo server
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+vendor: $(VENV)/.ready-dev ## Fetch the libraries of the page from npm again; status 1 if any of them changed
+	@$(BIN)/python -m tests.support.vendored
 
 clean: ## Remove what builds, checks and tests leave behind; keep .venv and runs/
 	@rm -rf build dist docs/_build .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

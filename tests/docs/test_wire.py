@@ -51,7 +51,7 @@ def with_sessions(text: str, names: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "subprotocols", "count"), [("wire.md", None, 6), ("wire-v1.md", [Subprotocol("openenv.v1")], 12)]
+    ("page", "subprotocols", "count"), [("wire.md", None, 6), ("wire-v1.md", [Subprotocol("openenv.v1")], 13)]
 )
 def test_the_echo_server_answers_as_the_page_says(
     page: str, subprotocols: list[Subprotocol] | None, count: int

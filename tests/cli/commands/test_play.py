@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.support.environment_folders import public_environment, scaffold, write_files
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, eventually
 
 STUBBORN = """
 from typing import Literal
@@ -375,3 +376,29 @@ def test_another_worlds_environment_is_played(openenv: Any) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "observation 36" in " ".join(ended.stdout.split())
     assert "observation 24" in " ".join(ended.stdout.split())
+
+
+def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
+    opened, script = tmp_path / "opened", tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" >{opened}.new; mv {opened}.new {opened}\n')
+    script.chmod(0o755)
+    environment = {**os.environ, "BROWSER": str(script)}
+    command = [sys.executable, "-m", "openenv.cli", "play", "echo", "--web"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        eventually(opened.exists, "the browser was opened")
+        address = opened.read_text().strip()
+        with httpx.Client(trust_env=False) as http:
+            assert http.get(address).status_code == 200
+            assert http.get(f"{address}config").json()["play"] is True
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert f"The page is at {address}" in said
+    assert "Bye." in said
+    assert process.returncode == 0
+
+
+def test_the_page_has_fields_for_seed_and_parameters() -> None:
+    command = [sys.executable, "-m", "openenv.cli", "play", "echo", "--web", "--seed", "1"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 2
+    assert "leave them out" in finished.stderr

@@ -1,7 +1,9 @@
-"""``openenv play``: a person plays in the terminal."""
+"""``openenv play``: a person plays, in the terminal or in a browser."""
 
 import os
 import secrets
+import threading
+import webbrowser
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -25,6 +27,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_server.pictures import TEXT
 from openenv.core.exceptions import EpisodeOrderError, RequestRejectedError, ServerError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.providers.base import RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
 
@@ -35,6 +38,8 @@ InProcess = Annotated[
     bool, typer.Option("--in-process", help="Run the environment in this process, where its breakpoint() works.")
 ]
 
+Web = Annotated[bool, typer.Option("--web", help="Play in a browser instead, until Ctrl-C.")]
+
 
 def play(
     environment: Target = ".",
@@ -42,13 +47,19 @@ def play(
     reset: ResetParameters = None,
     url: Url = None,
     in_process: InProcess = False,
+    web: Web = False,
     trust_remote_code: TrustRemoteCode = False,
 ) -> None:
-    """Play an environment yourself, in the terminal."""
+    """Play an environment yourself, in the terminal or a browser."""
     parameters = read_reset(reset or ())
     console = Console(highlight=False)
+    if web and (parameters or seed is not None):
+        raise typer.BadParameter("The page of --web has fields for the seed and the parameters; leave them out.")
     if url is None:
         environment = local_target(environment, trusted=trust_remote_code)
+    if web:
+        _play_in_browser(environment, url, console, in_process=in_process)
+        return
     client = _client(environment, url, console, in_process=in_process).sync()
     try:
         with console.status("Connecting"):
@@ -197,17 +208,47 @@ class Game:
         self._console.print(Text.from_ansi(text, style="yellow" if refused else "red"))
 
 
+def _play_in_browser(environment: str, url: str | None, console: Console, *, in_process: bool) -> None:
+    """Open the page of a server, which is started here unless an address is given, and wait for Ctrl-C."""
+    server = _server(environment, url, console, in_process=in_process)
+    if isinstance(server, str):
+        _open_page(server, console)
+        return
+    try:
+        with console.status("Starting the server"):
+            address = server.launch()
+        _open_page(address, console)
+        console.print("Ctrl-C ends it.", style="dim")
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        console.print("Bye.", style="dim")
+    finally:
+        server.shut_down()
+
+
+def _open_page(address: str, console: Console) -> None:
+    page = f"{address.rstrip('/')}/web/"
+    console.print(f"The page is at {page}", soft_wrap=True)
+    webbrowser.open(page)
+
+
 def _client(environment: str, url: str | None, console: Console, *, in_process: bool) -> GenericEnvClient:
     """Make a client that speaks dicts, and say what is played, where a manifest says so."""
+    server = _server(environment, url, console, in_process=in_process)
+    if isinstance(server, str):
+        return GenericEnvClient(base_url=server)
+    return GenericEnvClient(provider=server, **(IN_PROCESS_OPTIONS if in_process else {}))
+
+
+def _server(environment: str, url: str | None, console: Console, *, in_process: bool) -> str | RuntimeProvider:
+    """Return the address of a server or what starts one, and say what is played, where a manifest says so."""
     if url is not None or is_url(environment):
         if in_process:
             raise typer.BadParameter("--in-process runs the environment here; leave out the server's address.")
-        return GenericEnvClient(base_url=url or environment)
+        return url or environment
     if not is_adapted(environment):
         package = find_environment(environment)
         if package.description:
             console.print(f"[bold]{escape(package.name)}[/]  {escape(package.description)}")
         environment = package.target
-    if in_process:
-        return GenericEnvClient(provider=in_process_provider(environment), **IN_PROCESS_OPTIONS)
-    return GenericEnvClient(provider=LocalProcessProvider(environment))
+    return in_process_provider(environment) if in_process else LocalProcessProvider(environment)

@@ -31,7 +31,7 @@ from openenv.core.env_server.mcp.endpoint import McpEndpoint
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
-from openenv.core.env_server.pages.docs import PUBLIC_PATHS, docs_routes
+from openenv.core.env_server.pages import docs
 from openenv.core.env_server.pages.start import StartPage
 from openenv.core.env_server.serving import DEFAULT_PORT, RunOptions
 from openenv.core.env_server.serving import listen as listen
@@ -43,6 +43,7 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, ServerSettings, check_mode
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.traces import TraceRecorder
+from openenv.core.env_server.web import page
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -63,6 +64,7 @@ logger = logging.getLogger(__name__)
 ActionClass: TypeAlias = type[BaseModel] | UnionType | None
 """Class of actions, union of such classes, or ``None`` for the type that the environment's class declares."""
 
+_OPEN_PAGES = docs.PUBLIC_PATHS | page.PUBLIC_PATHS
 SERVED_SESSIONS = 64
 """Sessions at once of a class that supports several and sets no default, where no program builds the application."""
 _SECURITY_SCHEMES = {
@@ -90,7 +92,7 @@ class EnvironmentApp(FastAPI):
             redoc_url=None,
             lifespan=_lifespan,
         )
-        self.router.routes.extend(docs_routes())
+        self.router.routes.extend(docs.docs_routes())
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document, with the token that the API may require."""
@@ -195,7 +197,7 @@ class HTTPEnvServer:
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)
         if self._telemetry is not None:
             app.add_middleware(self._telemetry.TraceParent)
-        open_pages = PUBLIC_PATHS if isinstance(app, EnvironmentApp) else frozenset[str]()
+        open_pages = _OPEN_PAGES if isinstance(app, EnvironmentApp) else frozenset[str]()
         protect(app, replace(self._access, open_pages=open_pages))
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
@@ -314,7 +316,10 @@ def create_fastapi_app(
         **settings,
     )
     app = EnvironmentApp(server.about.own)
-    server.register_routes(app, server.config.mode if mode is None else mode)
+    mode = check_mode(server.config.mode if mode is None else mode)
+    server.register_routes(app, mode)
+    shown = page.PageConfig(server.env_name, play=mode is ServerMode.SIMULATION)
+    app.router.routes.extend(page.page_routes(shown))
     app.state.start_page = StartPage(server.about, app.router.default)
     app.router.default = app.state.start_page
     return app
@@ -383,7 +388,7 @@ def create_web_interface_app(
     *args: Any,
     **kwargs: Any,
 ) -> FastAPI:
-    """Build the application that serves an environment; the public package's name for ``create_app``.
+    """Build the application that serves an environment, whose address leads to the page at ``/web/``.
 
     Args:
         env: See ``HTTPEnvServer``; often an instance.
@@ -392,7 +397,9 @@ def create_web_interface_app(
         *args: As for ``create_app``.
         **kwargs: As for ``create_app``.
     """
-    return create_app(env, action_cls, observation_cls, *args, **kwargs)
+    app = create_app(env, action_cls, observation_cls, *args, **kwargs)
+    app.state.start_page.leads_to_web = True
+    return app
 
 
 def serve(

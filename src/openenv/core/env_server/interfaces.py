@@ -208,11 +208,23 @@ class Environment(ABC, TypedEnvironment[ActT, ObsT, StateT]):
         return EnvironmentMetadata(name=name, description=f"{name} environment", version="1.0.0")
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
-        """Return HTML that shows a serialized observation; for an interactive web page, which no server has yet."""
+        """Return HTML that shows an observation in the page at ``/web``; ``None`` leaves that to the page.
+
+        Args:
+            observation: The observation as JSON, with ``reward`` and ``done``.
+
+        Returns:
+            HTML with its own styles, for a frame in which no script runs and nothing is loaded; pictures are ``data:``
+            URLs.
+        """
         return None
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """Return ``(label, action fields)`` for each button of that page."""
+        """Return ``(label, action fields)`` for each button that the page offers beside its form.
+
+        Args:
+            observation: As for ``render_web``.
+        """
         return []
 
     def _apply_transform(self, observation: ObsT) -> ObsT:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.arrays import KEY, ArrayJson, ArrayWriter, Written
-from openenv.core.wire.results import Outcome, Picture, WrittenJson
+from openenv.core.wire.results import Outcome, Picture, WebView, WrittenJson
 
 logger = logging.getLogger(__name__)
 
@@ -138,8 +138,8 @@ def state_json(state: Any) -> str:
         raise EnvironmentFailedError(message) from error
 
 
-def picture_json(picture: Picture | WrittenJson | None) -> str:
-    """Return a picture as JSON; an empty object for ``None``."""
+def picture_json(picture: Picture | WebView | WrittenJson | None) -> str:
+    """Return a picture or a view as JSON; an empty object for ``None``."""
     if isinstance(picture, WrittenJson):
         return picture.text
     return "{}" if picture is None else picture.model_dump_json()

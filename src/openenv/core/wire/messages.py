@@ -204,12 +204,23 @@ class ForkMessage(BaseMessage):
     data: ForkArguments
 
 
+class RenderArguments(BaseMessage):
+    """Arguments with which a page renders an observation.
+
+    Attributes:
+        observation: The observation, with ``reward`` and ``done``; ``None`` for a picture alone.
+    """
+
+    observation: dict[str, Any] | None = None
+
+
 class RenderMessage(BaseMessage):
-    """Request for a picture of the episode, on v1 only."""
+    """Request for a picture of the episode, or for all that a page shows of an observation, on v1 only."""
 
     type: Literal["render"] = "render"
     id: int
     session: str
+    data: RenderArguments = Field(default_factory=RenderArguments)
 
 
 # --- Answers ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@ from collections.abc import Iterable
 V1 = "openenv.v1"
 """WebSocket subprotocol of v1, which a client offers and a server chooses if it speaks v1."""
 
+TOKEN_PROTOCOL = "openenv.token."  # noqa: S105  # its name, not a token
+"""Beginning of the subprotocol with which a page sends the server's token, in base64url; a server never chooses it."""
+
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Header with the number of the server's processes, over which a client may spread its sockets."""
 

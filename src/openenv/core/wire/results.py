@@ -4,6 +4,7 @@ import base64
 import math
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,6 +167,56 @@ class Picture(BaseMessage):
     def image(self) -> bytes | None:
         """Return the bytes of an image; ``None`` if the content is text."""
         return None if self.media_type in _WRITTEN else base64.b64decode(self.content)
+
+
+class WebAction(BaseMessage):
+    """Button with which a page offers an action.
+
+    Attributes:
+        label: Text of the button.
+        action: Fields of the action.
+    """
+
+    label: str
+    action: dict[str, Any]
+
+
+class WebView(BaseMessage):
+    """What an environment shows of an observation in a page.
+
+    Attributes:
+        html: HTML for a frame without scripts; ``None`` where the environment writes none.
+        actions: Actions that the environment offers.
+        media_type: Of a picture, where there is one and no HTML; as in ``Picture``.
+        content: Of the picture.
+    """
+
+    html: str | None = None
+    actions: Sequence[WebAction] = ()
+    media_type: str | None = None
+    content: str | None = None
+
+
+def web_view_of(html: Any, actions: Any, picture: Picture | None) -> WebView:
+    """Return the view of an observation.
+
+    Args:
+        html: Return value of ``render_web``.
+        actions: Return value of ``web_actions``: pairs of a label and an action's fields.
+        picture: The picture, where there is no HTML.
+
+    Raises:
+        EnvironmentFailedError: A value is of another type.
+    """
+    try:
+        offered = [WebAction(label=label, action=action) for label, action in actions or ()]
+        shown = {} if picture is None else picture.model_dump()
+        return WebView(html=html, actions=offered, **shown)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentFailedError(
+            "Expected render_web() to return HTML or None, and web_actions() pairs of a label and an action's fields: "
+            f"{error}"
+        ) from error
 
 
 def picture_of(rendered: Any) -> Picture | None:

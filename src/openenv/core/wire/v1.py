@@ -201,8 +201,8 @@ def _checked_v1(message: Any, number: int | None, session: str | None) -> V1Requ
         fork = validated(ForkMessage, message)
         return V1Request(kind, fork.data.model_dump(), number, session)
     if kind == MessageType.RENDER:
-        validated(RenderMessage, message)
-        return V1Request(kind, {}, number, session)
+        render = validated(RenderMessage, message)
+        return V1Request(kind, render.data.model_dump(exclude_none=True), number, session)
     inner = {name: value for name, value in message.items() if name not in ("id", "session")}
     request_type, data = read_message(inner)
     return V1Request(request_type, data, number, session)

@@ -44,15 +44,14 @@ def test_a_browser_is_shown_what_this_is_and_where_things_are(counter_server: Ru
         for link in re.findall(r'href="([a-z.]+)"', shown.text):
             assert http.get(f"/{link}").status_code == 200, link
         assert http.head("/", headers=BROWSER).status_code == 200
-        assert http.get("/web", headers=BROWSER, follow_redirects=True).text == shown.text
+        assert 'href="web/"' in shown.text
 
 
 @pytest.mark.parametrize("headers", [{}, {"Accept": "*/*"}, {"Accept": "application/json"}])
 def test_programs_are_answered_as_before(counter_server: RunningServer, headers: dict[str, str]) -> None:
     with counter_server.http() as http:
-        for path in ("/", "/web", "/web/"):
-            answer = http.get(path, headers=headers)
-            assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
+        answer = http.get("/", headers=headers)
+        assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
         assert http.post("/", headers=BROWSER).status_code in (404, 405)
         assert http.get("/nothing", headers=BROWSER).status_code == 404
 

@@ -4,13 +4,15 @@ The requirement for a request depends on the peer that sends it:
 
 - A peer on this machine: the ``Host`` and ``Origin`` headers have to be this server's own. A browser sends them
   truthfully, so no page of another site can use the server, not even one whose domain resolves to this machine.
-- A peer on another machine: ``Authorization: Bearer <token>``, or ``X-API-Key: <token>``. Where the server requires no
+- A peer on another machine: ``Authorization: Bearer <token>``, or ``X-API-Key: <token>``, or for the socket of a page
+  the subprotocol that ``names.TOKEN_PROTOCOL`` begins. Where the server requires no
   token (``auth="none"``), a page's ``Origin`` has to be the server's own, with a host name of the server.
 
 ``GET /health`` and ``GET /ready`` are open to every peer, and so are the pages that show the API: they hold nothing of
 the environment, and ask for the token themselves.
 """
 
+import base64
 import os
 import secrets
 from collections.abc import Collection
@@ -23,6 +25,7 @@ from starlette.types import Scope
 
 from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.wire.names import TOKEN_PROTOCOL
 
 TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
 AUTH_VARIABLE = "OPENENV_AUTH"
@@ -267,9 +270,23 @@ def _bearer(headers: Headers) -> bytes | None:
     sent = headers.getlist("authorization")
     if not sent:  # clients of ORS send this header, often empty
         keys = headers.getlist(API_KEY_HEADER)
-        return keys[0].strip().encode("latin-1") or None if len(keys) == 1 else None
+        own = keys[0].strip().encode("latin-1") or None if len(keys) == 1 else None
+        return own if keys else _token_of_page(headers)
     scheme, _, token = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _token_of_page(headers: Headers) -> bytes | None:
+    """Return the token of a page's socket: a browser lets a page set no header but the subprotocols."""
+    offered = ",".join(headers.getlist("sec-websocket-protocol")).split(",")
+    tokens = [name.strip()[len(TOKEN_PROTOCOL) :] for name in offered if name.strip().startswith(TOKEN_PROTOCOL)]
+    if len(tokens) != 1:
+        return None
+    padding = "=" * (-len(tokens[0]) % 4)
+    try:
+        return base64.urlsafe_b64decode(tokens[0] + padding) or None
+    except ValueError:  # no base64: a wrong token
+        return tokens[0].encode("latin-1")
 
 
 def _is_made_by_another_site(headers: Headers) -> bool:

@@ -37,7 +37,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.rubrics.base import Rubric
 from openenv.core.wire.redaction import message_of, origin_of
-from openenv.core.wire.results import Picture, WrittenJson, picture_of
+from openenv.core.wire.results import Picture, WebView, WrittenJson, picture_of, web_view_of
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +179,14 @@ class LocalRunner:
         )
         return picture
 
+    async def render_web(self, observation: Mapping[str, Any], timeout_s: float | None = None) -> WebView:
+        """Return what the environment shows of an observation in a page."""
+        run = self._executor.run
+        view: WebView = await _answered(
+            self._session_name, "render_web", timeout_s, run, _draw_web, self.environment, dict(observation)
+        )
+        return view
+
     async def metadata(self, timeout_s: float | None = None) -> Any:
         """Return the environment's description of itself."""
         name = self._session_name
@@ -311,6 +319,18 @@ def _read_metadata(environment: Any) -> Any:
 
 def _draw(environment: Any) -> Picture | None:
     return picture_of(environment.render())
+
+
+def _draw_web(environment: Any, observation: dict[str, Any]) -> WebView:
+    """Return HTML and actions; where there is no HTML, the picture. Environments of other base classes lack some."""
+    html = _called(environment, "render_web", observation)
+    rendered = None if html is not None else _called(environment, "render")
+    return web_view_of(html, _called(environment, "web_actions", observation), picture_of(rendered))
+
+
+def _called(environment: Any, method: str, *args: Any) -> Any:
+    function = getattr(environment, method, None)
+    return None if function is None else function(*args)
 
 
 def _read_snapshot(environment: Any) -> Any:

@@ -9,7 +9,7 @@ from openenv.core.env_server.execution.executors import Executor
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.execution.task_questions import TaskQuestion
 from openenv.core.exceptions import EnvironmentTimeoutError
-from openenv.core.wire.results import Picture, WrittenJson
+from openenv.core.wire.results import Picture, WebView, WrittenJson
 
 ResultT = TypeVar("ResultT")
 
@@ -78,6 +78,10 @@ class Runner(Protocol):
 
     async def render(self, timeout_s: float | None = None) -> Picture | WrittenJson | None:
         """Return a picture of the episode's current state; ``None`` where the environment has none."""
+        ...
+
+    async def render_web(self, observation: Mapping[str, Any], timeout_s: float | None = None) -> WebView | WrittenJson:
+        """Return what the environment shows of an observation in a page."""
         ...
 
     async def metadata(self, timeout_s: float | None = None) -> Any:

@@ -161,8 +161,8 @@ class Call(NamedTuple):
 
     Attributes:
         session: Number of the session in its process.
-        operation: ``open``, ``reset``, ``step``, ``state``, ``render``, ``tasks``, ``snapshot``, ``restore``,
-            ``metadata`` or ``close``.
+        operation: ``open``, ``reset``, ``step``, ``state``, ``render``, ``render_web``, ``tasks``, ``snapshot``,
+            ``restore``, ``metadata`` or ``close``.
         arguments: Arguments of the runner's method.
     """
 

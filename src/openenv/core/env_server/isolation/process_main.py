@@ -122,6 +122,8 @@ class Worker:
                 return write_outcome(_outcome(runner, "reset", await finished(runner.reset(*call.arguments))))
             case "state" | "render" | "metadata":
                 return write_value(await _shown(runner, call.operation))
+            case "render_web":
+                return write_value(picture_json(await runner.render_web(*call.arguments)))
             case "snapshot":
                 return write_value((await runner.snapshot(*call.arguments)).to_json())
             case "restore":

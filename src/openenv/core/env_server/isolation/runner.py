@@ -97,6 +97,12 @@ class ProcessRunner:
         assert isinstance(picture, WrittenJson)
         return picture
 
+    async def render_web(self, observation: Mapping[str, Any], timeout_s: float | None = None) -> WrittenJson:
+        """Return what the environment shows of an observation in a page."""
+        view = await self._call("render_web", observation, timeout_s=timeout_s)
+        assert isinstance(view, WrittenJson)
+        return view
+
     async def metadata(self, timeout_s: float | None = None) -> Any:
         """Return the environment's description of itself."""
         return _value(await self._call("metadata", timeout_s=timeout_s))

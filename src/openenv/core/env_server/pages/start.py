@@ -19,12 +19,13 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.sessions.about import About
 
 WEB_VARIABLE = "ENABLE_WEB_INTERFACE"
-"""Environment variable that disables the page: ``false``, ``no`` or ``0``."""
+"""Environment variable that disables the pages: ``false``, ``no`` or ``0``. With ``true``, ``yes`` or ``1``, the path
+``/`` leads to the page at ``/web/``."""
 
 _OFF = ("false", "no", "0")
+_ON = ("true", "yes", "1")
+_WEB = "/web/"
 _ROOT = "/"
-# Path of the page in the public package; READMEs of environments link to it.
-_ELSEWHERE = ("/web", "/web/")
 
 _STYLE = """
 body { max-width: 44rem; margin: 3rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; color: #1c1e21; }
@@ -66,7 +67,7 @@ _BODY = """<h1>{title}</h1>
 <p class="what">{description}</p>
 <p>This is the server of an environment: programs and agents play in it.</p>
 <dl>
-<dt>Play it</dt><dd><code>openenv play {url}</code></dd>
+<dt>Play it</dt><dd><a href="web/">here</a>, or <code>openenv play {url}</code></dd>
 <dt>From Python</dt><dd><code>openenv.make(&quot;{url}&quot;)</code></dd>
 <dt>Agents (MCP)</dt><dd><code>{url}/mcp</code></dd>
 <dt>WebSocket</dt><dd><code>{socket}/ws</code></dd>
@@ -78,7 +79,8 @@ _BODY = """<h1>{title}</h1>
 _LOCKED = """<h1>An environment</h1>
 <p>This is the server of an OpenEnv environment, and it needs a token.</p>
 <p>Programs send it as <code>Authorization: Bearer TOKEN</code>; <code>openenv</code> takes it from the variable
-<code>OPENENV_TOKEN</code>. The <a href="docs">description of the API</a> asks for it.</p>"""
+<code>OPENENV_TOKEN</code>. The <a href="web/">page to play on</a> and the <a href="docs">description of the API</a> ask
+for it.</p>"""
 
 
 class StartPage:
@@ -90,20 +92,22 @@ class StartPage:
 
     Attributes:
         title: Title of the page; by default the environment's name.
+        leads_to_web: Whether ``/`` leads to the page at ``/web/``, as it does with ``ENABLE_WEB_INTERFACE=true``.
     """
 
     def __init__(self, about: About, otherwise: ASGIApp) -> None:
         self.title: str | None = None
+        self.leads_to_web = False
         self._about = about
         self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         response: ASGIApp = self._otherwise
-        if wants_page(scope):
+        if _is_read_of_root(scope) and (_enables_web() or (self.leads_to_web and shows_pages())):
+            response = RedirectResponse(f"{scope.get('root_path', '')}{_WEB}", 307)
+        elif wants_page(scope):
             response = await self._page(Request(scope))
-        elif _wants_elsewhere(scope):
-            response = RedirectResponse(f"{scope.get('root_path', '')}{_ROOT}", 307)
         await response(scope, receive, send)
 
     async def _page(self, request: Request) -> Response:
@@ -128,22 +132,27 @@ def locked_page() -> Response:
     return response
 
 
-def _wants_elsewhere(scope: Scope) -> bool:
-    return _is_of_browser(scope) and _path(scope) in _ELSEWHERE
-
-
 def _path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
+def _is_read_of_root(scope: Scope) -> bool:
+    return scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and _path(scope) == _ROOT
+
+
 def _is_of_browser(scope: Scope) -> bool:
-    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or not _shows_pages():
+    if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD") or not shows_pages():
         return False
     return "text/html" in Request(scope).headers.get("accept", "")
 
 
-def _shows_pages() -> bool:
+def shows_pages() -> bool:
+    """Whether the server shows pages to browsers, which it does unless ``WEB_VARIABLE`` says otherwise."""
     return os.environ.get(WEB_VARIABLE, "").strip().lower() not in _OFF
+
+
+def _enables_web() -> bool:
+    return os.environ.get(WEB_VARIABLE, "").strip().lower() in _ON
 
 
 def _filled(about: Mapping[str, Any], title: str, request: Request) -> str:

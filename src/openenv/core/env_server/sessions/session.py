@@ -41,7 +41,7 @@ from openenv.core.wire.mcp_types import ListToolsAction
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import public_name
 from openenv.core.wire.redaction import add_traceback, message_of, origin_of
-from openenv.core.wire.results import Outcome, Picture, WrittenJson, outcome_of
+from openenv.core.wire.results import Outcome, Picture, WebView, WrittenJson, outcome_of
 from openenv.core.wire.types import SessionInfo, State
 
 logger = logging.getLogger(__name__)
@@ -351,6 +351,19 @@ class Session:
             self._check_open()
             return await self._runner.render(self._limits.step_timeout_s)
 
+    async def render_web(self, observation: Mapping[str, Any]) -> WebView | WrittenJson:
+        """Return what the environment shows of an observation in a page, within the timeout of a step.
+
+        Args:
+            observation: The observation as JSON, with ``reward`` and ``done``.
+
+        Raises:
+            RequestError: The environment raised, timed out or returned something else.
+        """
+        async with self._turn:
+            self._check_open()
+            return await self._runner.render_web(observation, self._limits.step_timeout_s)
+
     async def metadata(self) -> Any:
         """Return the environment's metadata, within the timeout of a reset.
 
@@ -558,7 +571,8 @@ class Session:
                 return self._written(await self.reset(data, sent))
             if kind == _STATE:
                 return state_json(await self.state())
-            return picture_json(await self.render())
+            observation = data.get("observation")
+            return picture_json(await (self.render() if observation is None else self.render_web(observation)))
 
     async def _step_in_turn(self, data: dict[str, Any] | BaseModel, sent: KeptData) -> Written:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""

@@ -1,0 +1,143 @@
+"""Routes of the page: its HTML, which is the same on every server, and the files that it loads.
+
+These hold nothing of an environment, so that a browser can load them without a token. What the page then shows it reads
+from the server's other routes and plays over ``/ws``, under the rules for every client; ``/web/config`` says what there
+is to show.
+"""
+
+import gzip
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import PurePosixPath
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from openenv.core.env_server.pages.docs import FRAMES
+from openenv.core.env_server.pages.start import shows_pages
+
+PAGE = "/web"
+VIEWS = ("", "traces", "live")
+"""Paths below the page's own; all of them are the same HTML, whose script shows the view."""
+
+_FILES = (
+    "about.js",
+    "ansi.js",
+    "api.js",
+    "app.js",
+    "connection.js",
+    "fields.js",
+    "form.js",
+    "game.js",
+    "html.js",
+    "json.js",
+    "markdown.js",
+    "observation.js",
+    "play.js",
+    "schema.js",
+    "snippets.js",
+    "style.css",
+    "vendor/hooks.mjs",
+    "vendor/htm.mjs",
+    "vendor/preact.mjs",
+)
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+}
+_NOT_FOUND = {"detail": "Not Found"}
+
+PUBLIC_PATHS = frozenset({*(f"{PAGE}/{view}" for view in VIEWS), *(f"{PAGE}/static/{name}" for name in _FILES), PAGE})
+"""Paths that hold nothing of an environment, and are the same on every server."""
+
+_HEADERS = {
+    # An environment's HTML is in a frame, which inherits this policy and has styles of its own; scripts are the page's.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    f"img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; {FRAMES}",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+@dataclass(frozen=True)
+class PageConfig:
+    """What a server has for the page.
+
+    Attributes:
+        name: Name of the environment, in the paths of its tasks; ``None`` without an environment.
+        play: Whether a person may play: reset and step.
+        traces: Whether episodes are on record.
+    """
+
+    name: str | None = None
+    play: bool = False
+    traces: bool = False
+
+
+def page_routes(config: PageConfig) -> list[BaseRoute]:
+    """Return the routes of the page.
+
+    Args:
+        config: What the server has for the page.
+    """
+    page = Route(PAGE, _redirect, include_in_schema=False)
+    views = [Route(f"{PAGE}/{view}", _page, include_in_schema=False) for view in VIEWS]
+    static = Route(f"{PAGE}/static/{{name:path}}", _static, include_in_schema=False)
+    return [page, *views, static, Route(f"{PAGE}/config", _Config(config), include_in_schema=False)]
+
+
+class _Config:
+    """ASGI application that answers with what the server has for the page."""
+
+    def __init__(self, config: PageConfig) -> None:
+        self._answer = JSONResponse(asdict(config))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._answer(scope, receive, send)
+
+
+async def _redirect(request: Request) -> Response:
+    if not shows_pages():
+        return JSONResponse(_NOT_FOUND, 404)
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{PAGE}/", 307)
+
+
+async def _page(request: Request) -> Response:
+    return _file("index.html", request) if shows_pages() else JSONResponse(_NOT_FOUND, 404)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    return _file(name, request) if name in _FILES else JSONResponse(_NOT_FOUND, 404)
+
+
+def _file(name: str, request: Request) -> Response:
+    file = _content(name)
+    headers = {**_HEADERS, "ETag": file.tag, "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    body = file.plain
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        body = file.compressed
+    return Response(body, headers=headers, media_type=_TYPES.get(PurePosixPath(name).suffix, "text/html"))
+
+
+@dataclass(frozen=True)
+class _File:
+    plain: bytes
+    compressed: bytes
+    tag: str
+
+
+@cache
+def _content(name: str) -> _File:
+    plain = files(__package__).joinpath("static", *name.split("/")).read_bytes()
+    return _File(plain, gzip.compress(plain, 9, mtime=0), f'"{hashlib.sha256(plain).hexdigest()[:32]}"')

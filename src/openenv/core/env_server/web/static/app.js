@@ -1,0 +1,101 @@
+// The page: its header, its views, and the token that the server may require.
+import { About } from "./about.js";
+import { getJson, setToken } from "./api.js";
+import { html, render, useEffect, useState } from "./html.js";
+import { Play } from "./play.js";
+
+const THEMES = { auto: "light", light: "dark", dark: "auto" };
+const THEME_KEY = "openenv.theme";
+const UNAUTHORIZED = 401;
+
+function App() {
+  const [config, setConfig] = useState(null);
+  const [error, setError] = useState(null);
+  const load = () => getJson("web/config").then((found) => {
+    setError(null);
+    setConfig(found);
+  }).catch(setError);
+  useEffect(() => {
+    load();
+  }, []);
+  const retry = (token) => {
+    setToken(token);
+    load();
+  };
+  return html`
+    <${Header} name=${config?.name} />
+    ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
+    ${config !== null && error === null && html`<${View} config=${config} onLoadError=${setError} />`}`;
+}
+
+function View({ config, onLoadError }) {
+  return config.play ? html`<${Play} config=${config} onLoadError=${onLoadError} />` : html`<${Reading} onLoadError=${onLoadError} />`;
+}
+
+/** What a server in production mode shows: what it is, and nothing to do. */
+function Reading({ onLoadError }) {
+  const [metadata, setMetadata] = useState(null);
+  useEffect(() => {
+    getJson("metadata").then(setMetadata).catch(onLoadError);
+  }, []);
+  if (metadata === null) return null;
+  return html`<main class="reading panel"><h1>${metadata.name}</h1>
+    <p class="note">This server is in production mode: agents call its tools over MCP, and nobody plays here.</p>
+    <${About} metadata=${metadata} /></main>`;
+}
+
+function Header({ name }) {
+  const [theme, setTheme] = useState(() => stored() ?? "auto");
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    keep(theme);
+  }, [theme]);
+  return html`<header class="top">
+    <a class="brand" href="../">OpenEnv</a>
+    ${name && html`<span class="environment">${name}</span>`}
+    <nav aria-label="Pages"><a href="../docs">API</a></nav>
+    <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
+      <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
+  </header>`;
+}
+
+function stored() {
+  try {
+    return localStorage.getItem(THEME_KEY);
+  } catch {
+    return null;
+  }
+}
+
+function keep(theme) {
+  try {
+    localStorage.setItem(THEME_KEY, theme);
+  } catch {
+    // the browser keeps nothing for this page
+  }
+}
+
+function TokenForm({ error, onToken }) {
+  const [value, setValue] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    onToken(value);
+  };
+  return html`<main class="reading panel"><h1>This server needs its token</h1>
+    <p>It was printed when the server was started, or is what <code>OPENENV_TOKEN</code> held. It stays in this tab and is
+      forgotten with it.</p>
+    <form onSubmit=${submit}>
+      <div class="input"><label for="token">Token</label>
+        <input id="token" type="password" autocomplete="off" required value=${value} onInput=${(event) => setValue(event.target.value)} aria-describedby="token-problem" /></div>
+      <button type="submit" class="primary">Continue</button>
+      <p class="hint" id="token-problem" role="alert">${error.message}</p>
+    </form></main>`;
+}
+
+function Failure({ error }) {
+  return html`<main class="reading panel"><h1>This can't be shown</h1><p class="problem" role="alert">${error.message}</p></main>`;
+}
+
+const target = document.getElementById("app");
+target.replaceChildren();
+render(html`<${App} />`, target);

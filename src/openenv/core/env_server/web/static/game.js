@@ -1,0 +1,149 @@
+// An episode that a person plays: the session, its turns, and what can be done next.
+import { getJson } from "./api.js";
+import { Session } from "./connection.js";
+import { actionKinds, refusesListing, toolKind } from "./schema.js";
+
+const LIST_TOOLS = { type: "list_tools" };
+
+export class Game {
+  /**
+   * @param {string} environment Name of the environment in the paths of its tasks.
+   * @param {() => void} onChange Called after every change.
+   */
+  constructor(environment, onChange) {
+    this.environment = environment;
+    this.onChange = onChange;
+    this.session = new Session((status) => this.set({ status }));
+    this.status = "connecting";
+    this.busy = null; // what is under way: `reset` or `step`
+    this.turns = [];
+    this.cursor = null; // the turn that is shown; null for the last one
+    this.error = null;
+    this.schemas = null;
+    this.metadata = null;
+    this.splits = [];
+    this.actions = [];
+    this.tools = [];
+    this.state = null;
+  }
+
+  set(changes) {
+    Object.assign(this, changes);
+    this.onChange();
+  }
+
+  async load() {
+    const [schemas, metadata] = await Promise.all([getJson("schema"), getJson("metadata")]);
+    this.set({ schemas, metadata, actions: actionKinds(schemas.action) });
+    if (schemas.reset === null || "split" in schemas.reset.properties) await this.listSplits();
+  }
+
+  async listSplits() {
+    try {
+      this.set({ splits: await getJson(`${encodeURIComponent(this.environment)}/splits`) });
+    } catch {
+      // its tasks have no list
+    }
+  }
+
+  async task(split, index) {
+    const { task } = await getJson(`${encodeURIComponent(this.environment)}/task`, { split, index });
+    return task;
+  }
+
+  async taskCount(split) {
+    const answer = await getJson(`${encodeURIComponent(this.environment)}/num_tasks`, { split });
+    return answer.num_tasks;
+  }
+
+  get kinds() {
+    return [...this.actions, ...this.tools];
+  }
+
+  get shown() {
+    return this.turns[this.cursor ?? this.turns.length - 1] ?? null;
+  }
+
+  get last() {
+    return this.turns[this.turns.length - 1] ?? null;
+  }
+
+  get steps() {
+    return Math.max(this.turns.length - 1, 0);
+  }
+
+  get total() {
+    return this.turns.reduce((sum, turn) => sum + Number(turn.reward ?? 0), 0);
+  }
+
+  async reset(parameters) {
+    const turn = await this.perform("reset", parameters, () => {
+      this.turns = [];
+      this.tools = [];
+    });
+    if (turn !== null) await this.listTools();
+    return turn !== null;
+  }
+
+  async step(action) {
+    return await this.perform("step", action, () => {}) !== null;
+  }
+
+  async perform(type, request, begin) {
+    if (this.busy !== null) return null;
+    this.set({ busy: type, error: null });
+    const started = performance.now();
+    try {
+      const answer = await this.session.request(type, request);
+      begin();
+      const turn = { type, request, ...answer, tookMs: performance.now() - started, view: null };
+      this.turns = [...this.turns, turn];
+      this.set({ busy: null, cursor: null });
+      this.lookAt(turn);
+      return turn;
+    } catch (error) {
+      this.set({ busy: null, error });
+      return null;
+    }
+  }
+
+  /** Ask the environment what it shows of a turn, and for its state; neither is part of the episode. */
+  async lookAt(turn) {
+    const observation = { ...turn.observation, reward: turn.reward, done: turn.done };
+    try {
+      turn.view = await this.session.request("render", { observation });
+    } catch (error) {
+      turn.view = { problem: error.message };
+    }
+    try {
+      turn.state = await this.session.request("state");
+    } catch (error) {
+      turn.state = { problem: error.message };
+    }
+    this.onChange();
+  }
+
+  async listTools() {
+    if (!refusesListing(this.schemas.action)) return;
+    try {
+      const { observation } = await this.session.request("step", LIST_TOOLS);
+      this.set({ tools: (observation.tools ?? []).map(toolKind) });
+    } catch {
+      // it has none
+    }
+  }
+
+  go(cursor) {
+    const last = this.turns.length - 1;
+    const bounded = Math.max(0, Math.min(cursor, last));
+    this.set({ cursor: bounded === last ? null : bounded });
+  }
+
+  back() {
+    this.go((this.cursor ?? this.turns.length - 1) - 1);
+  }
+
+  forth() {
+    this.go((this.cursor ?? this.turns.length - 1) + 1);
+  }
+}
