@@ -3,11 +3,15 @@
 ``pip install "openenv-core[llm]"`` brings both packages.
 """
 
+import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
+from weakref import finalize
+
+from openenv.core.background_loop import background_loop
 
 try:
     from openai import AsyncOpenAI
@@ -102,6 +106,12 @@ class LLMClient(ABC):
         """The endpoint with its port."""
         return f"{self.endpoint}:{self.port}"
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What an answer depends on beside the prompt, for caches: the class, and the attributes that are public."""
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return {"class": type(self).__qualname__, **public}
+
     @abstractmethod
     async def complete(self, prompt: str, **kwargs: Any) -> str:
         """Return the model's answer to a prompt.
@@ -153,6 +163,8 @@ class OpenAIClient(LLMClient):
         max_tokens: Longest answer in tokens.
         use_max_completion_tokens: Whether the model is one of OpenAI's that reason, whose limit has this name and which
             have no temperature.
+        timeout_s: Seconds that each attempt may take.
+        max_retries: How often a request is repeated that was lost, refused for now (429) or met an error of the server.
 
     Raises:
         ImportError: The package ``openai`` is not installed.
@@ -168,6 +180,8 @@ class OpenAIClient(LLMClient):
         temperature: float = 0.0,
         max_tokens: int = 256,
         use_max_completion_tokens: bool = False,
+        timeout_s: float = 120.0,
+        max_retries: int = 2,
     ) -> None:
         super().__init__(endpoint, port)
         if AsyncOpenAI is None:
@@ -177,7 +191,13 @@ class OpenAIClient(LLMClient):
         self.temperature = temperature
         self.max_tokens = max_tokens
         self._reasons = use_max_completion_tokens
-        self._client = AsyncOpenAI(base_url=f"{self.base_url}/v1", api_key=_NO_KEY if api_key is None else api_key)
+        self._client = AsyncOpenAI(
+            base_url=f"{self.base_url}/v1",
+            api_key=_NO_KEY if api_key is None else api_key,
+            timeout=timeout_s,
+            max_retries=max_retries,
+        )
+        finalize(self, _close, self._client).atexit = False
 
     async def complete(self, prompt: str, **kwargs: Any) -> str:
         """Return the model's answer to a prompt."""
@@ -202,7 +222,7 @@ class OpenAIClient(LLMClient):
         else:
             more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
         create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
-        response = await create(model=self.model, messages=messages, **more)
+        response = await _on_shared_loop(create(model=self.model, messages=messages, **more))
         message = response.choices[0].message
         calls = [
             ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
@@ -222,6 +242,8 @@ class AnthropicClient(LLMClient):
         system_prompt: System prompt of every prompt.
         temperature: Temperature.
         max_tokens: Longest answer in tokens.
+        timeout_s: As for `OpenAIClient`.
+        max_retries: As for `OpenAIClient`.
 
     Raises:
         ImportError: The package ``anthropic`` is not installed.
@@ -236,6 +258,8 @@ class AnthropicClient(LLMClient):
         system_prompt: str | None = None,
         temperature: float = 0.0,
         max_tokens: int = 256,
+        timeout_s: float = 120.0,
+        max_retries: int = 2,
     ) -> None:
         super().__init__(endpoint, port)
         try:
@@ -246,7 +270,13 @@ class AnthropicClient(LLMClient):
         self.system_prompt = system_prompt
         self.temperature = temperature
         self.max_tokens = max_tokens
-        self._client = AsyncAnthropic(base_url=self.base_url, api_key=_NO_KEY if api_key is None else api_key)
+        self._client = AsyncAnthropic(
+            base_url=self.base_url,
+            api_key=_NO_KEY if api_key is None else api_key,
+            timeout=timeout_s,
+            max_retries=max_retries,
+        )
+        finalize(self, _close, self._client).atexit = False
 
     async def complete(self, prompt: str, **kwargs: Any) -> str:
         """Return the model's answer to a prompt."""
@@ -272,7 +302,7 @@ class AnthropicClient(LLMClient):
         if system:
             more["system"] = system
         create: Callable[..., Awaitable[Any]] = self._client.messages.create
-        response = await create(
+        request = create(
             model=self.model,
             messages=messages,
             max_tokens=options.get("max_tokens", self.max_tokens),
@@ -280,6 +310,7 @@ class AnthropicClient(LLMClient):
             extra_body={"temperature": options.get("temperature", self.temperature)},
             **more,
         )
+        response = await _on_shared_loop(request)
         text = "".join(block.text for block in response.content if block.type == "text")
         calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
         return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
@@ -316,6 +347,22 @@ def create_llm_client(
         case "anthropic":
             return AnthropicClient("https://api.anthropic.com", 443, model, api_key=api_key, **options)
     raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
+
+
+async def _on_shared_loop(request: Any) -> Any:
+    """Await a request on the event loop that all blocking use shares.
+
+    A vendor's client keeps connections, which belong to one event loop, and the sessions that share it run in several.
+    """
+    shared = background_loop().loop
+    if asyncio.get_running_loop() is shared:
+        return await request
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(request, shared))
+
+
+def _close(client: Any) -> None:
+    """Close the connections of a vendor's client that nothing uses any more."""
+    asyncio.run_coroutine_threadsafe(client.close(), background_loop().loop)
 
 
 def _usage(response: Any, input_name: str, output_name: str) -> TokenUsage | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from openenv.train.spec.env_spec import EnvSpecs as EnvSpecs
     from openenv.train.spec.environment_reward import ComponentReward as ComponentReward
     from openenv.train.spec.environment_reward import EnvironmentReward as EnvironmentReward
+    from openenv.train.spec.group_reward import GroupReward as GroupReward
     from openenv.train.spec.rollout_function import RolloutFunction as RolloutFunction
     from openenv.train.spec.sessions import Sessions as Sessions
     from openenv.train.spec.tool_environment import EpisodeStep as EpisodeStep
@@ -44,6 +45,7 @@ else:
             "openenv.train.settings.config": ("TrainConfig", "load_config"),
             "openenv.train.spec.env_spec": ("EnvSpec", "EnvSpecs"),
             "openenv.train.spec.environment_reward": ("ComponentReward", "EnvironmentReward"),
+            "openenv.train.spec.group_reward": ("GroupReward",),
             "openenv.train.tools.environment_tools": ("EnvironmentTools",),
             "openenv.train.episodes.episode": ("Episode", "Turn"),
             "openenv.train.evaluation.evaluating": ("Evaluation", "evaluate"),

@@ -6,24 +6,11 @@ from typing import Any
 
 from openenv.core.llm_client import LLMClient
 from openenv.core.rubrics.base import Rubric
+from openenv.core.rubrics.verdicts import VerdictError
 
 __all__ = ["LLMJudge", "VerdictError"]
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
-_LONGEST_QUOTE = 200
-
-
-class VerdictError(ValueError):
-    """The verdict of a judge can't be read. No reward is made up in its place.
-
-    Args:
-        reason: What was expected and what came.
-        answer: The judge's answer.
-    """
-
-    def __init__(self, reason: str, answer: str) -> None:
-        self.answer = answer
-        super().__init__(f"{reason} The judge's answer: {answer!r:.{_LONGEST_QUOTE}}")
 
 
 class LLMJudge(Rubric):

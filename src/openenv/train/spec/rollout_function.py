@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
+from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.loop import play_together
 from openenv.train.rollout.model_agent import ModelAgent
@@ -18,6 +20,7 @@ from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_
 from openenv.train.spec.interfaces import Spec, Specs
 from openenv.train.spec.tool_environment import EpisodeStep
 from openenv.train.tasks.seeds import derived_seed
+from openenv.train.tools.contents import call_content
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -106,6 +109,7 @@ class RolloutFunction:
               answers ended at ``max_action_tokens``;
             - ``reward_components``: the sum of each component's scores, by name; empty where there is no rubric;
             - ``step_rewards``: the credit of each action, where the environment has a trajectory rubric, else ``None``;
+            - ``opening``: the first observation, as text;
             - ``trajectory``: an `EpisodeStep` for each action, as the environments of ``environment_factory`` have it;
               where actions are texts, the tool is empty and the argument is ``text``;
             - ``environment_name``: of several environments, the name of the episode's.
@@ -226,6 +230,10 @@ class _EnvironmentRollout:
             pixels=self._spec.pool.pixels,
         )
 
+    @staticmethod
+    def _shown_first(result: StepResult[Any]) -> str:
+        return text_of(call_content(result))
+
     def _fields(self, play: Play) -> dict[str, Any]:
         episode = play.episode
         reward = None if episode.error else episode.reward
@@ -247,6 +255,7 @@ class _EnvironmentRollout:
             "cut_answers": episode.cut_answers,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
+            "opening": "" if play.first is None else self._shown_first(play.first),
             "trajectory": trajectory,
         }
 

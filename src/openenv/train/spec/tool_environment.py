@@ -20,6 +20,7 @@ from openenv.core.exceptions import (
     ServerCapacityError,
 )
 from openenv.train.episodes.episode import component_totals
+from openenv.train.episodes.played_episode import text_of
 from openenv.train.rollout.play import MoveResult
 from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
 from openenv.train.spec.interfaces import Spec
@@ -105,6 +106,12 @@ class ToolEnvironment:
     def task(self) -> Mapping[str, Any]:
         """What the environment's ``reset`` was passed."""
         return {} if self._play is None else self._play.episode.parameters
+
+    @property
+    def opening(self) -> str:
+        """The first observation, as text; empty before the first reset, and where it failed."""
+        first = None if self._play is None else self._play.first
+        return "" if first is None else text_of(call_content(first))
 
     @property
     def trajectory(self) -> list[EpisodeStep]:

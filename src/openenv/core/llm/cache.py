@@ -1,0 +1,80 @@
+"""Answers of language models on disk, by what was sent: one file of SQLite, for any number of processes."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+from openenv.core.llm_client import LLMResponse, TokenUsage
+
+__all__ = ["AnswerCache"]
+
+# Seconds to wait for another process that writes.
+_BUSY_S = 30.0
+
+
+class AnswerCache:
+    """Answers by content: the model and its settings, the prompt, the options. Safe for threads and processes.
+
+    Args:
+        file: The file, which is made if it is missing.
+
+    Raises:
+        sqlite3.DatabaseError: The file is something else, or can't be written.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        self._file = Path(file)
+        self._lock = Lock()
+        self._connection = sqlite3.connect(self._file, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
+        try:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+        except sqlite3.DatabaseError:
+            self._connection.close()
+            raise
+
+    def get(self, content: Mapping[str, Any]) -> LLMResponse | None:
+        """Return the answer to a request; ``None`` if there is none.
+
+        Args:
+            content: All that the answer depends on.
+        """
+        with self._lock:
+            row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (_key(content),)).fetchone()
+        if row is None:
+            return None
+        fields = json.loads(row[0])
+        usage = None if fields["usage"] is None else TokenUsage(**fields["usage"])
+        return LLMResponse(fields["content"], usage=usage)
+
+    def put(self, content: Mapping[str, Any], answer: LLMResponse) -> None:
+        """Keep the answer to a request.
+
+        Args:
+            content: All that the answer depends on.
+            answer: A text; calls of tools are not kept.
+        """
+        usage = None if answer.usage is None else asdict(answer.usage)
+        written = json.dumps({"content": answer.content, "usage": usage})
+        with self._lock:
+            self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (_key(content), written))
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _key(content: Mapping[str, Any]) -> str:
+    written = json.dumps(content, sort_keys=True, default=repr, ensure_ascii=False)
+    return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
