@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import openenv as package
 from openenv.cli import __main__ as cli
@@ -20,6 +21,12 @@ def test_help_lists_every_command(openenv: Any) -> None:
     for name, command in cli.COMMANDS.items():
         assert f"{name} " in shown.stdout
         assert command.summary in shown.stdout
+
+
+def test_programs_run_it_as_a_typer_application() -> None:
+    ended = CliRunner().invoke(cli.app, ["list", "--help"])
+    assert ended.exit_code == 0
+    assert "List the environments" in ended.output
 
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))

@@ -104,7 +104,7 @@ def main() -> None:
     """Run the command line; ends the process with its exit status."""
     debugs = os.environ.get("OPENENV_DEBUG") == "1"  # now: a server sets it for itself
     try:
-        build_app()(prog_name="openenv")
+        app(prog_name="openenv")
     except (OpenEnvError, OSError) as error:
         if debugs:
             traceback.print_exception(error)
@@ -132,6 +132,10 @@ def _openenv(
 
 def _stand_in() -> None:
     """Never called: ``CommandGroup`` loads the command itself."""
+
+
+app = build_app()
+"""The whole command line as a Typer application, for programs that run it themselves."""
 
 
 if __name__ == "__main__":

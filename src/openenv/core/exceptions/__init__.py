@@ -59,6 +59,7 @@
     ├── ProviderError (RuntimeError)            a server could not be started, or died
     │   └── ServerNotReadyError (TimeoutError)  it was not ready in time
     ├── HubError (RuntimeError)                 the Hugging Face Hub rejected a request, or could not be reached
+    ├── GitServerError (RuntimeError)           a Git server or a Git command failed
     ├── SandboxError (RuntimeError)             a sandbox can't execute a request
     │   ├── SandboxUnavailableError             this machine has no sandbox
     │   └── SandboxFileError                    a file in the sandbox can't be read or written
@@ -73,6 +74,7 @@ from openenv.core.exceptions.base import (
     ConcurrencyConfigurationError,
     ConfigurationError,
     EnvironmentNotFoundError,
+    GitServerError,
     HubError,
     IncompleteTraceError,
     OpenEnvError,
@@ -156,6 +158,7 @@ __all__ = [
     "EpisodeOrderError",
     "ErrorCode",
     "ForkError",
+    "GitServerError",
     "HandleUsedError",
     "HubError",
     "IllegalActionError",

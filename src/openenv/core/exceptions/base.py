@@ -81,6 +81,10 @@ class HubError(OpenEnvError, RuntimeError):
         super().__init__(message)
 
 
+class GitServerError(OpenEnvError, RuntimeError):
+    """A Git server did not answer as expected, or a Git command on its repositories failed."""
+
+
 class EnvironmentNotFoundError(OpenEnvError, LookupError, ValueError):
     """No environment has this name. A ``ValueError`` too, as programs for the public package expect."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openenv.core.providers.resources import Resources as Resources
     from openenv.core.providers.uv import UVProvider as UVProvider
 else:
-    __all__, __getattr__, __dir__ = lazy_exports(
+    __all__, _resolve, __dir__ = lazy_exports(
         __name__,
         {
             "openenv.core.providers.base": ("ContainerProvider", "RuntimeProvider"),
@@ -26,3 +26,12 @@ else:
             "openenv.core.providers.uv": ("UVProvider",),
         },
     )
+
+    def __getattr__(name):
+        """Return a public name; a provider whose extra is missing can be imported all the same, and fails when made."""
+        try:
+            return _resolve(name)
+        except ImportError as error:
+            from openenv.core.providers.base import unavailable
+
+            return unavailable(name, error)

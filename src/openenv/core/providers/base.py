@@ -269,3 +269,25 @@ def token_for(env_vars: Mapping[str, str]) -> str:
 def _is_required(parameter: Parameter) -> bool:
     named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return named and parameter.default is Parameter.empty
+
+
+class _Unavailable(ContainerProvider):
+    """Stands for a provider whose extra is not installed."""
+
+    reason: ImportError
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse to make one."""
+        raise ImportError(str(cls.reason)) from cls.reason
+
+
+def unavailable(name: str, reason: ImportError) -> type[ContainerProvider]:
+    """Return a class that stands for a provider whose extra is not installed: making one raises what was missing.
+
+    Programs import the names of all providers and use one of them.
+
+    Args:
+        name: The provider's name.
+        reason: The error of importing the provider.
+    """
+    return type(name, (_Unavailable,), {"reason": reason, "__doc__": f"Not installed. {reason}"})

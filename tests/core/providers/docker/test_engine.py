@@ -32,9 +32,20 @@ def test_an_engine_that_goes_away_is_told(failing_engine: FailingEngine) -> None
 
 
 def test_without_the_sdk_it_says_what_brings_it() -> None:
-    program = (
-        "import sys; sys.modules['docker'] = None; from openenv.core.containers.runtime import LocalDockerProvider"
-    )
+    program = """
+import sys
+sys.modules["docker"] = sys.modules["kubernetes"] = None
+from openenv.core.containers.runtime import ContainerProvider, KubernetesProvider, LocalDockerProvider
+from openenv.core.containers.runtime.providers import LocalDockerProvider as ByItsModule
+assert issubclass(LocalDockerProvider, ContainerProvider)
+for provider in (KubernetesProvider, LocalDockerProvider):
+    try:
+        provider(anything=1)
+    except ImportError as error:
+        print(provider.__name__, error, sep=": ")
+"""
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    said = finished.stderr.strip().splitlines()[-1]
-    assert said == 'ImportError: This needs the Docker SDK: pip install "openenv-core[docker]"'
+    assert finished.stdout.splitlines() == [
+        'KubernetesProvider: This needs the Kubernetes client: pip install "openenv-core[kubernetes]"',
+        'LocalDockerProvider: This needs the Docker SDK: pip install "openenv-core[docker]"',
+    ], finished.stderr
