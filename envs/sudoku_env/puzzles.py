@@ -18,6 +18,7 @@ from .solver import solutions
 Difficulty = Literal["very-easy", "easy", "medium", "hard"]
 
 CLUES: dict[Difficulty, int] = {"very-easy": 60, "easy": 45, "medium": 36, "hard": 28}
+MOST_CLUES = len(CELLS) - 1
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,13 @@ class Puzzle:
     solution: Grid
 
 
-def make_puzzle(seed: int | None, difficulty: Difficulty) -> Puzzle:
+def make_puzzle(seed: int | None, difficulty: Difficulty, clues: int | None = None) -> Puzzle:
     """Make a puzzle.
 
     Args:
         seed: The same seed gives the same puzzle of a difficulty; ``None`` gives any.
         difficulty: How many clues it has, and what it takes to solve it.
+        clues: More clues than that, up to 80: the same puzzle with some of its cells filled.
 
     Returns:
         The puzzle.
@@ -48,21 +50,22 @@ def make_puzzle(seed: int | None, difficulty: Difficulty) -> Puzzle:
         >>> sum(digit > 0 for digit in puzzle.clues)
         45
     """
-    return _drawn(rng(None), difficulty) if seed is None else _of_seed(seed, difficulty)
+    clues = CLUES[difficulty] if clues is None else clues
+    return _drawn(rng(None), difficulty, clues) if seed is None else _of_seed(seed, difficulty, clues)
 
 
 # Trainers start a group of episodes with one seed.
 @lru_cache(maxsize=256)
-def _of_seed(seed: int, difficulty: Difficulty) -> Puzzle:
-    return _drawn(rng(seed, difficulty), difficulty)
+def _of_seed(seed: int, difficulty: Difficulty, clues: int) -> Puzzle:
+    return _drawn(rng(seed, difficulty), difficulty, clues)
 
 
-def _drawn(random: Random, difficulty: Difficulty) -> Puzzle:
+def _drawn(random: Random, difficulty: Difficulty, clues: int) -> Puzzle:
     while True:
         (solution,) = solutions(EMPTY, limit=1, random=random)
-        clues = _emptied(solution, CLUES[difficulty], random, by_looking=difficulty != "hard")
-        if clues is not None:
-            return Puzzle(clues, solution)
+        emptied = _emptied(solution, CLUES[difficulty], random, by_looking=difficulty != "hard")
+        if emptied is not None:
+            return Puzzle(_filled(emptied, solution, clues, random), solution)
 
 
 def solved_by_looking(clues: Grid) -> bool:
@@ -99,6 +102,13 @@ def _emptied(solution: Grid, clues: int, random: Random, *, by_looking: bool) ->
         else:
             grid[cell] = digit
     return tuple(grid) if left == clues else None
+
+
+def _filled(emptied: Grid, solution: Grid, clues: int, random: Random) -> Grid:
+    """Fill empty cells until there are so many clues."""
+    empty = [cell for cell in CELLS if emptied[cell] == 0]
+    left = set(random.sample(empty, len(CELLS) - clues))
+    return tuple(0 if cell in left else digit for cell, digit in enumerate(solution))
 
 
 def _has_another(grid: list[int], cell: int, digit: int) -> bool:

@@ -76,7 +76,12 @@ PARTICULARS = {
     ),
     "sudoku_env": Particulars(
         illegal={"row": 1, "col": 1, "number": 1},
-        refused={"difficulty": ("extreme", ["easy"]), "hints": (-1, 82, "few"), "max_moves": (0, 1001)},
+        refused={
+            "difficulty": ("extreme", ["easy"]),
+            "hints": (-1, 82, "few"),
+            "max_moves": (0, 1001),
+            "clues": (27, 81),
+        },
     ),
     "terminal_env": Particulars(
         illegal={"type": "run", "command": "a\0b"},

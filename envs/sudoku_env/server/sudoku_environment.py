@@ -6,12 +6,12 @@ from uuid import uuid4
 from pydantic import Field
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.exceptions import IllegalActionError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
 
 from ..game import Game, Outcome, cell_at, place_of
 from ..grid import CELLS
 from ..models import SudokuAction, SudokuHint, SudokuObservation, SudokuState
-from ..puzzles import CLUES, Difficulty, make_puzzle
+from ..puzzles import CLUES, MOST_CLUES, Difficulty, make_puzzle
 from .board import coloured, in_words
 
 MOST_MOVES = 1000
@@ -43,6 +43,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
         difficulty: Difficulty = "easy",
         hints: Annotated[int, Field(ge=0, le=len(CELLS))] = 3,
         max_moves: Annotated[int, Field(ge=1, le=MOST_MOVES)] | None = None,
+        clues: Annotated[int, Field(ge=min(CLUES.values()), le=MOST_CLUES)] | None = None,
     ) -> SudokuObservation:
         """Draw a puzzle and start an episode.
 
@@ -52,12 +53,22 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             difficulty: ``very-easy`` (60 clues), ``easy`` (45), ``medium`` (36) or ``hard`` (28).
             hints: Cells whose candidates an observation tells.
             max_moves: Moves in the episode; by default twice as many as there are empty cells.
+            clues: More clues than the difficulty has, for an easier puzzle: with 80 one cell is empty.
 
         Returns:
             The puzzle, with no reward.
+
+        Raises:
+            InvalidRequestError: The difficulty has more clues than these. The running episode goes on.
         """
-        moves = 2 * (len(CELLS) - CLUES[difficulty]) if max_moves is None else max_moves
-        game = Game(make_puzzle(seed, difficulty), moves)
+        clues = CLUES[difficulty] if clues is None else clues
+        if clues < CLUES[difficulty]:
+            raise InvalidRequestError(
+                f"Expected clues from {CLUES[difficulty]} to {MOST_CLUES} for {difficulty} puzzles, got {clues}; "
+                "choose a harder difficulty for fewer."
+            )
+        moves = 2 * (len(CELLS) - clues) if max_moves is None else max_moves
+        game = Game(make_puzzle(seed, difficulty, clues), moves)
         self._episode_id = episode_id or str(uuid4())
         self._difficulty, self._hints = difficulty, hints
         self._game, self._outcome = game, None
@@ -98,7 +109,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             step_count=game.moves,
             difficulty=self._difficulty,
             board=game.board,
-            clues=CLUES[self._difficulty],
+            clues=len(CELLS) - game.puzzle.clues.count(0),
             max_moves=game.max_moves,
             solved=game.solved,
         )

@@ -20,6 +20,15 @@ def test_every_puzzle_has_its_clues_and_one_solution(difficulty: Difficulty) -> 
         assert solutions(puzzle.clues, limit=2) == [puzzle.solution]
 
 
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_more_clues_fill_cells_of_the_same_puzzle(difficulty: Difficulty) -> None:
+    for seed in range(10):
+        puzzle, easier = make_puzzle(seed, difficulty), make_puzzle(seed, difficulty, 79)
+        assert easier.solution == puzzle.solution
+        assert easier.clues.count(0) == 2
+        assert all(puzzle.clues[cell] == 0 for cell, digit in enumerate(easier.clues) if digit == 0)
+
+
 @pytest.mark.parametrize("difficulty", ["very-easy", "easy", "medium"])
 def test_up_to_medium_no_digit_has_to_be_tried(difficulty: Difficulty) -> None:
     assert all(solved_by_looking(make_puzzle(seed, difficulty).clues) for seed in range(40))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openenv.core.exceptions import IllegalActionError, ResetNeededError
+from openenv.core.exceptions import IllegalActionError, InvalidRequestError, ResetNeededError
 from sudoku_env import SudokuAction, SudokuObservation
 from sudoku_env.player import make_player
 from sudoku_env.puzzles import make_puzzle
@@ -80,6 +80,22 @@ def test_it_ends_without_a_reward_when_the_moves_are_used_up() -> None:
     assert not write(environment, 1, 2, 9).done
     end = write(environment, 1, 2, 9)
     assert (end.done, end.reward, end.moves_left, end.hints) == (True, 0.0, 0, [])
+
+
+def test_a_reset_may_fill_cells() -> None:
+    environment = SudokuEnvironment()
+    observation = environment.reset(seed=7, difficulty="medium", clues=79)
+    assert (len(observation.hints), observation.moves_left, environment.state.clues) == (2, 4, 79)
+    for hint in observation.hints:
+        observation = write(environment, hint.row, hint.col, hint.numbers[0])
+    assert (observation.reward, observation.done) == (1.0, True)
+
+
+def test_fewer_clues_than_the_difficulty_are_refused_and_the_episode_goes_on() -> None:
+    environment = medium()
+    with pytest.raises(InvalidRequestError, match="from 45 to 80 for easy puzzles, got 44; choose a harder difficulty"):
+        environment.reset(difficulty="easy", clues=44)
+    assert write(environment, 1, 3, 5).valid
 
 
 def test_there_is_nothing_to_fill_before_a_reset() -> None:
