@@ -1,6 +1,7 @@
 """Sessions that share connections, against real servers and against some that do not behave."""
 
 import asyncio
+import gc
 import json
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from websockets.http11 import Response
 from websockets.sync.server import ServerConnection
 
 from openenv.core.client.generic import GenericEnvClient
+from openenv.core.client.transport.pool import ConnectionPool
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
@@ -106,6 +108,12 @@ def acting(actor: Actor, workers: str | None = None) -> Iterator[str]:
         yield url
 
 
+def pools() -> int:
+    """How many pools of connections this process has."""
+    gc.collect()
+    return sum(type(each) is ConnectionPool for each in gc.get_objects())
+
+
 class TestSharing:
     async def test_clients_with_equal_settings_share_and_others_do_not(self, serve: Serve) -> None:
         server = serve(max_concurrent_envs=64)
@@ -125,6 +133,15 @@ class TestSharing:
         await again.reset()
         assert server.connections == 6
         await asyncio.gather(*(client.close() for client in [*alike, *others, again]))
+
+    async def test_tokens_that_are_rotated_leave_no_pool(self, serve: Serve) -> None:
+        server = serve()
+        before = pools()
+        for number in range(5):
+            async with client_of(server.url, token=f"token-{number}") as client:
+                await client.reset()
+        del client
+        assert pools() <= before
 
     async def test_loops_do_not_share(self, serve: Serve) -> None:
         server = serve()
