@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, SkipValidation
+from pydantic import Field
 
+from openenv import NDArray
 from openenv.core.env_server.types import Action, Observation, State
 
 LONGEST_ACTION = 20_000
@@ -45,8 +46,8 @@ class BrowserGymObservation(Observation):
         text: All that a language model needs: the goal, the page as its accessibility tree and what was wrong with the
             last action.
         url: Address of the page.
-        screenshot: The pixels of what the page shows, from the window's upper left corner, as rows of
-            ``[red, green, blue]``, 0 to 255; ``None`` where none was asked for.
+        screenshot: The pixels of what the page shows, from the window's upper left corner: an array of red, green and
+            blue of the shape ``(height, width, 3)``; ``None`` where none was asked for.
         goal: What to do.
         axtree_txt: The page's accessibility tree, a line for each node, with the bid of each element in brackets.
         pruned_html: What the page shows, as HTML with the bid of each element.
@@ -56,8 +57,8 @@ class BrowserGymObservation(Observation):
 
     text: str = ""
     url: str = ""
-    # Not looked at number by number, which takes longer than all the rest of a step.
-    screenshot: Annotated[list[list[list[int]]] | None, SkipValidation] = None
+    # Any, since NumPy takes long to import and clients without screenshots do without.
+    screenshot: Annotated[Any, NDArray("uint8", (None, None, 3), picture=True)] | None = None
     goal: str = ""
     axtree_txt: str = ""
     pruned_html: str = ""

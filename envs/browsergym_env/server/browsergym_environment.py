@@ -268,8 +268,7 @@ class BrowserGymEnvironment(Environment[BrowserGymAction, BrowserGymObservation,
             await page.close()
 
 
-def _pixels(png: bytes) -> list[list[list[int]]]:
-    """Unpack a picture into rows of pixels, each with its red, green and blue."""
+def _pixels(png: bytes) -> np.ndarray[Any, Any]:
+    """Unpack a picture into an array of red, green and blue."""
     with Image.open(io.BytesIO(png)) as picture:
-        rows: list[list[list[int]]] = np.asarray(picture.convert("RGB")).tolist()
-    return rows
+        return np.asarray(picture.convert("RGB"))

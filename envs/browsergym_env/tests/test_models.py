@@ -1,6 +1,8 @@
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -35,8 +37,12 @@ def test_the_fields_are_those_of_the_public_package() -> None:
 
 
 def test_a_screenshot_travels() -> None:
-    sent = BrowserGymObservation(screenshot=[[[0, 128, 255], [1, 2, 3]]])
-    assert BrowserGymObservation.model_validate_json(sent.model_dump_json()) == sent
+    rows = [[[0, 128, 255], [1, 2, 3]]]
+    written = BrowserGymObservation(screenshot=np.array(rows, np.uint8)).model_dump_json()
+    assert json.loads(written)["screenshot"] == rows
+    read = BrowserGymObservation.model_validate_json(written).screenshot
+    assert read is not None
+    assert read.tolist() == rows
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ class Gallery(Environment[Look, View, State]):
         self._steps += 1
         return view(action.brightness, action.label)
 
+    def render(self) -> bytes:
+        return FILE
+
     @property
     def state(self) -> State:
         return State(step_count=self._steps)

@@ -41,7 +41,7 @@ from openenv.core.exceptions import (
 from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.wire.messages import MessageType
-from openenv.core.wire.results import Picture
+from openenv.core.wire.results import ImageFile, Picture
 
 _MODES = ("simulation", "production")
 _TOKEN = re.compile("[!-~]+")
@@ -676,7 +676,12 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
 
 
 def _read_picture(data: dict[str, Any]) -> Picture | None:
-    return Picture.model_validate(data) if data else None
+    if not data:
+        return None
+    content = data.get("content")
+    if isinstance(content, bytes):
+        return ImageFile(str(data.get("media_type")), content).picture
+    return Picture.model_validate(data)
 
 
 def _copied(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -13,8 +14,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
-from openenv.core.wire.arrays import KEY, ArrayJson, ArrayWriter, Written
-from openenv.core.wire.results import Outcome, Picture, WebView, WrittenJson
+from openenv.core.wire.arrays import FILE, KEY, ArrayJson, ArrayWriter, Written
+from openenv.core.wire.results import ImageFile, Outcome, Picture, WebView, WrittenJson
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ _DEEPEST_PATH = 10
 # search of every observation would slow down steps.
 _LOOKED_AT = 16
 _MOST_WARNED = 100
+# Kinds of NumPy's numbers that are always finite: bool, integers.
+_FINITE_KINDS = ("b", "i", "u")
 _with_null = count()
 _warned: set[type] = set()
 
@@ -138,11 +141,32 @@ def state_json(state: Any) -> str:
         raise EnvironmentFailedError(message) from error
 
 
-def picture_json(picture: Picture | WebView | WrittenJson | None) -> str:
+def picture_json(picture: Picture | ImageFile | WebView | WrittenJson | None) -> str:
     """Return a picture or a view as JSON; an empty object for ``None``."""
+    written = written_picture(picture, None)
+    assert isinstance(written, str)
+    return written
+
+
+def written_picture(picture: Picture | ImageFile | WebView | WrittenJson | None, arrays: ArrayWriter | None) -> Written:
+    """Return a picture or a view as ``picture_json`` does, with the file of an image beside the JSON.
+
+    Args:
+        picture: The picture, or the view.
+        arrays: Collects the file; ``None`` for base64 in its place.
+    """
     if isinstance(picture, WrittenJson):
-        return picture.text
-    return "{}" if picture is None else picture.model_dump_json()
+        return picture.text if arrays is None else picture.json
+    if picture is None:
+        return "{}"
+    if not isinstance(picture, ImageFile):
+        return picture.model_dump_json()
+    if arrays is None:
+        return picture.picture.model_dump_json()
+    file = arrays.add(FILE, (len(picture.image),), picture.image)
+    written = arrays.finished(_dump({"media_type": picture.media_type, "content": file}))
+    assert written is not None, "the JSON of a picture holds one array"
+    return written
 
 
 def unsendable(outcome: Outcome, error: Exception) -> EnvironmentFailedError:
@@ -189,8 +213,10 @@ def _has_json(value: Any) -> bool:
 
 def _warn_of_non_finite(observation: BaseModel) -> None:
     """Log a warning, once for each class, that NaN or infinity is sent as ``null``."""
+    if type(observation) in _warned or len(_warned) >= _MOST_WARNED:
+        return
     path = _non_finite_path(dict(observation))
-    if path is not None and type(observation) not in _warned and len(_warned) < _MOST_WARNED:
+    if path is not None:
         _warned.add(type(observation))
         logger.warning(
             "%s.%s is not finite, which JSON has no number for: clients get null. Leave it out, or clip it.",
@@ -201,6 +227,8 @@ def _warn_of_non_finite(observation: BaseModel) -> None:
 
 def _non_finite_path(value: Any, depth: int = 0) -> str | None:
     """Return the path of the first NaN or infinity in a value; ``None`` if there is none, or it is too deep."""
+    if _is_finite_array(value):
+        return None
     if isinstance(value, BaseModel):
         value = dict(value)
     elif not isinstance(value, Mapping | list | tuple | float):
@@ -215,6 +243,15 @@ def _non_finite_path(value: Any, depth: int = 0) -> str | None:
         if below is not None:
             return f"{key}.{below}" if below else str(key)
     return None
+
+
+def _is_finite_array(value: Any) -> bool:
+    """Whether a value is an array of NumPy without NaN and infinity: to visit each number of a screen takes seconds."""
+    np = sys.modules.get("numpy")
+    if np is None or not isinstance(value, np.ndarray):
+        return False
+    kind = value.dtype.kind
+    return kind in _FINITE_KINDS or (kind == "f" and bool(np.isfinite(value).all()))
 
 
 def _dump(value: Any) -> str:

@@ -219,6 +219,24 @@ def web_view_of(html: Any, actions: Any, picture: Picture | None) -> WebView:
         ) from error
 
 
+@dataclass(slots=True, frozen=True)
+class ImageFile:
+    """Picture whose file is kept as bytes, for a wire that carries bytes.
+
+    Attributes:
+        media_type: Type of the image.
+        image: The file.
+    """
+
+    media_type: str
+    image: bytes
+
+    @property
+    def picture(self) -> Picture:
+        """The picture with the file in base64."""
+        return Picture(media_type=self.media_type, content=base64.b64encode(self.image).decode())
+
+
 def picture_of(rendered: Any) -> Picture | None:
     """Return the picture in a return value of ``render``.
 
@@ -236,6 +254,12 @@ def picture_of(rendered: Any) -> Picture | None:
         >>> picture_of("X.O")
         Picture(media_type='text/plain', content='X.O')
     """
+    found = rendered_picture(rendered)
+    return found.picture if isinstance(found, ImageFile) else found
+
+
+def rendered_picture(rendered: Any) -> Picture | ImageFile | None:
+    """Return the picture as ``picture_of`` does, with the file of an image as bytes."""
     if rendered is None or (isinstance(rendered, str) and not rendered):
         return None
     if isinstance(rendered, str):
@@ -246,8 +270,8 @@ def picture_of(rendered: Any) -> Picture | None:
         image = image_type(rendered)
         if image is None:
             raise _unknown(f"{len(rendered)} bytes of no known kind of image")
-        return _encoded(image, bytes(rendered))
-    return _encoded(PNG, png_of(rendered))
+        return ImageFile(image, bytes(rendered))
+    return ImageFile(PNG, png_of(rendered))
 
 
 def image_type(file: bytes | bytearray) -> str | None:
@@ -291,10 +315,6 @@ def png_of(pixels: Any) -> bytes:
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def _encoded(media_type: str, image: bytes) -> Picture:
-    return Picture(media_type=media_type, content=base64.b64encode(image).decode())
 
 
 def _unknown(came: str) -> EnvironmentFailedError:

@@ -1,5 +1,6 @@
 """Arrays on v1: as bytes for clients that read binary frames, as nested lists for all others, and the same for ever."""
 
+import base64
 import json
 import struct
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from openenv.core.env_server.types import State
 from openenv.core.exceptions import ServerError
 from openenv.core.wire.answers import written_outcome
 from openenv.core.wire.arrays import ArrayWriter, byte_size, numpy_array, parts_of, with_arrays
-from openenv.core.wire.results import outcome_of
+from openenv.core.wire.results import outcome_of, picture_of
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -80,7 +81,8 @@ class Client:
 
     def ask(self, kind: str, number: int, data: dict[str, Any] | None = None) -> tuple[Any, bool]:
         named = {"session": self.session} if kind != "open" else {}
-        self.socket.send(json.dumps({"type": kind, "id": number, **named, "data": data or {}}))
+        given = {} if kind == "render" else {"data": data or {}}
+        self.socket.send(json.dumps({"type": kind, "id": number, **named, **given}))
         message, is_binary = self.receive()
         assert message["id"] == number
         if kind == "open":
@@ -130,6 +132,25 @@ def test_every_other_client_gets_nested_lists(any_server: RunningServer) -> None
     with httpx.Client(base_url=any_server.url) as http:
         over_http = http.post("/step", json={"action": {"brightness": 3}}).json()
     assert over_http["observation"] == data["observation"]
+
+
+def test_what_render_gives_is_a_file_too(server: RunningServer) -> None:
+    encoded = base64.b64encode(FILE).decode()
+    for headers, content in ((BINARY, FILE), (LISTS, encoded)):
+        with closing(opened(server, headers)) as client:
+            client.ask("reset", 1)
+            data, is_binary = client.ask("render", 2)
+        assert (data, is_binary) == ({"media_type": "image/png", "content": content}, headers == BINARY)
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+def test_a_client_has_the_same_picture_in_both_ways(any_server: RunningServer, arrays: bool) -> None:
+    with GenericEnvClient(base_url=any_server.url, arrays=arrays).sync() as env:
+        env.reset()
+        picture = env.render()
+    assert picture == picture_of(FILE)
+    assert picture is not None
+    assert picture.image == FILE
 
 
 def test_data_of_the_environment_are_never_taken_for_an_array(server: RunningServer) -> None:

@@ -37,7 +37,15 @@ from openenv.core.exceptions import (
 )
 from openenv.core.rubrics.base import Rubric
 from openenv.core.wire.redaction import message_of, origin_of
-from openenv.core.wire.results import Picture, WebView, WrittenJson, picture_of, web_view_of
+from openenv.core.wire.results import (
+    ImageFile,
+    Picture,
+    WebView,
+    WrittenJson,
+    picture_of,
+    rendered_picture,
+    web_view_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -171,10 +179,10 @@ class LocalRunner:
             self._session_name, "state", timeout_s, self._executor.run, _read_state, self.environment
         )
 
-    async def render(self, timeout_s: float | None = None) -> Picture | None:
+    async def render(self, timeout_s: float | None = None) -> Picture | ImageFile | None:
         """Return a picture of the episode's current state; ``None`` where the environment has none."""
         name = self._session_name
-        picture: Picture | None = await _answered(
+        picture: Picture | ImageFile | None = await _answered(
             name, "render", timeout_s, self._executor.run, _draw, self.environment
         )
         return picture
@@ -317,8 +325,8 @@ def _read_metadata(environment: Any) -> Any:
     return environment.get_metadata()
 
 
-def _draw(environment: Any) -> Picture | None:
-    return picture_of(environment.render())
+def _draw(environment: Any) -> Picture | ImageFile | None:
+    return rendered_picture(environment.render())
 
 
 def _draw_web(environment: Any, observation: dict[str, Any]) -> WebView:

@@ -9,7 +9,7 @@ from openenv.core.env_server.execution.executors import Executor
 from openenv.core.env_server.execution.snapshots import Snapshot
 from openenv.core.env_server.execution.task_questions import TaskQuestion
 from openenv.core.exceptions import EnvironmentTimeoutError
-from openenv.core.wire.results import Picture, WebView, WrittenJson
+from openenv.core.wire.results import ImageFile, Picture, WebView, WrittenJson
 
 ResultT = TypeVar("ResultT")
 
@@ -76,7 +76,7 @@ class Runner(Protocol):
         """Return the state."""
         ...
 
-    async def render(self, timeout_s: float | None = None) -> Picture | WrittenJson | None:
+    async def render(self, timeout_s: float | None = None) -> Picture | ImageFile | WrittenJson | None:
         """Return a picture of the episode's current state; ``None`` where the environment has none."""
         ...
 

@@ -34,14 +34,14 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.actions import decode_action, takes_tool_actions
-from openenv.core.wire.answers import picture_json, state_json, written_outcome
+from openenv.core.wire.answers import state_json, written_outcome, written_picture
 from openenv.core.wire.arrays import ArrayWriter, Written
 from openenv.core.wire.errors import validated
 from openenv.core.wire.mcp_types import ListToolsAction
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import public_name
 from openenv.core.wire.redaction import add_traceback, message_of, origin_of
-from openenv.core.wire.results import Outcome, Picture, WebView, WrittenJson, outcome_of
+from openenv.core.wire.results import ImageFile, Outcome, Picture, WebView, WrittenJson, outcome_of
 from openenv.core.wire.types import SessionInfo, State
 
 logger = logging.getLogger(__name__)
@@ -341,7 +341,7 @@ class Session:
                 return State(episode_id=self.episode.id, step_count=self.episode.step_count)
             return await self._runner.state(self._limits.step_timeout_s or timeout_s)
 
-    async def render(self) -> Picture | WrittenJson | None:
+    async def render(self) -> Picture | ImageFile | WrittenJson | None:
         """Render the environment, within the timeout of a step.
 
         Raises:
@@ -572,7 +572,8 @@ class Session:
             if kind == _STATE:
                 return state_json(await self.state())
             observation = data.get("observation")
-            return picture_json(await (self.render() if observation is None else self.render_web(observation)))
+            shown = await (self.render() if observation is None else self.render_web(observation))
+            return written_picture(shown, self._arrays)
 
     async def _step_in_turn(self, data: dict[str, Any] | BaseModel, sent: KeptData) -> Written:
         """Perform a step that nothing observes: as ``step`` does, with fewer coroutines."""
