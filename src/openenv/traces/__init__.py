@@ -9,6 +9,7 @@ from openenv._lazy import lazy_exports
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "openenv.traces.by_task": ("TaskEpisodes", "preference_pairs", "tasks"),
         "openenv.traces.comparing": ("Difference", "differences"),
         "openenv.traces.episodes": ("Conversation", "Entry", "Episode", "EpisodeRecord", "Filter", "Group", "Score"),
         "openenv.traces.exporting": ("EXPORT_FORMATS", "ExportFormat", "export"),

@@ -29,6 +29,7 @@ from openenv.cli.trace_filters import (
     time_of,
 )
 from openenv.core.env_server.settings import SETTINGS
+from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
 from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
 from openenv.traces.reading import TraceFile
@@ -48,6 +49,7 @@ OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another epi
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
 OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
+WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
 
 _LONGEST_SHOWN = 300
@@ -127,6 +129,22 @@ def replay(file: File, episode: Id, env: Environment = None) -> None:
     _report(replay_entries(entries, find_target(env or found.environment).app()), "on record", "replayed")
 
 
+@app.command("tasks")
+def list_tasks(
+    file: File,
+    env: OfEnvironment = None,
+    split: Split = None,
+    since: Since = None,
+    with_signal: WithSignal = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the tasks of episodes with their rewards. With --json as openenv train --tasks takes them."""
+    where = Filter(environment=env, split=split, since=time_of(since, "--since"))
+    with TraceFile(file) as traces:
+        for task in tasks(traces, where, with_signal=with_signal):
+            typer.echo(json.dumps(task.task) if as_json else _task_line(task))
+
+
 @app.command()
 def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = None) -> None:
     """Remove the oldest episodes, but for those that run now."""
@@ -176,6 +194,14 @@ def _line(episode: Episode) -> str:
         f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "
         f"{episode.steps:>5} steps {reward:>9} {episode.ending}"
     )
+
+
+def _task_line(task: TaskEpisodes) -> str:
+    named = " ".join(f"{name}={value}" for name, value in task.task.items())
+    rewards = ""
+    if task.mean_reward is not None:
+        rewards = f"{task.min_reward:+.3f} to {task.max_reward:+.3f}, mean {task.mean_reward:+.3f}"
+    return f"{task.environment:<20} {named:<30} {task.episodes:>6} episodes  {rewards}"
 
 
 def _task_of(episode: Episode) -> str:

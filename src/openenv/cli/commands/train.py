@@ -46,8 +46,12 @@ EvalTasks = Annotated[
 Sft = Annotated[
     str | None,
     typer.Option(
-        metavar="N|FOLDER", help="Learn first from N episodes of the scripted player, or from what was collected."
+        metavar="N|FOLDER|FILE",
+        help="Learn first from N episodes of the scripted player, a folder of collected ones, or a file of traces.",
     ),
+]
+SftMinReward = Annotated[
+    float | None, typer.Option("--min-reward", help="Learn first only from episodes with at least this reward.")
 ]
 Grpo = Annotated[bool | None, typer.Option("--grpo/--no-grpo", help="Let the model play then.  [default: grpo]")]
 Steps = Annotated[int | None, typer.Option(help="Optimiser steps.  [default: 300 for tiny, else 200]")]
@@ -87,6 +91,7 @@ def train(  # one parameter for each option
     eval_tasks: EvalTasks = None,
     reset: ResetParameters = None,
     sft: Sft = None,
+    sft_min_reward: SftMinReward = None,
     grpo: Grpo = None,
     steps: Steps = None,
     rollouts: Rollouts = None,

@@ -16,12 +16,14 @@ from transformers.trainer_callback import PrinterCallback
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy
-from openenv.train.agents.recording import play_tasks
+from openenv.train.agents.recording import TextForm, ToolForm, play_tasks
 from openenv.train.dataset.collection import Collection
+from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
@@ -77,7 +79,8 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
     """Find the episodes to learn from.
 
     Args:
-        config: Its ``sft`` says how many of the scripted player, or where collected ones are.
+        config: Its ``sft`` says how many of the scripted player, or where collected or recorded ones are, and
+            ``sft_min_reward`` which of them.
         sessions: The environment.
         policy: The model's side of the environment; not needed where that has only tools.
 
@@ -85,12 +88,14 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
         The episodes, without those in which something illegal was done or the environment failed.
 
     Raises:
-        ConfigurationError: There is no scripted player, the folder holds no episodes of this environment as texts, or
-            no episode is left.
+        ConfigurationError: There is no scripted player, the folder holds no episodes of this environment as texts, the
+            file is no file of traces, or no episode is left.
     """
     assert config.sft is not None
     if isinstance(config.sft, int):
         found = _played(config, sessions, config.sft)
+    elif Path(config.sft).is_file():
+        found = list(_recorded(Path(config.sft), sessions))
     elif sessions.tools is not None:
         found = list(_collected_calls(Path(config.sft), sessions.name))
     else:
@@ -99,7 +104,7 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
     legal = [episode for episode in found if episode.error is None and episode.turns and not episode.illegal_actions]
     if not legal:
         raise ConfigurationError("Of the episodes to learn from, none has legal actions only.")
-    return legal
+    return _good(legal, config.sft_min_reward)
 
 
 def example_tokens(episode: Episode, renderer: Renderer) -> tuple[list[int], list[int]]:
@@ -232,7 +237,8 @@ def _player_package(sessions: Sessions) -> "EnvironmentPackage":
     package = sessions.package
     if package is None or package.manifest.player is None:
         raise ConfigurationError(
-            f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made."
+            f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made, "
+            "or a file of traces."
         )
     return package
 
@@ -247,6 +253,24 @@ def _played(config: TrainConfig, sessions: Sessions, count: int) -> list[Episode
         made = cast("list[Player]", players)
         episodes += play_tasks(sessions, made, batch, max_turns=config.max_turns)
     return episodes
+
+
+def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
+    """Return the episodes with enough reward."""
+    good = [episode for episode in episodes if min_reward is None or episode.reward >= min_reward]
+    if not good:
+        best = max(episode.reward for episode in episodes)
+        raise ConfigurationError(
+            f"Expected episodes to learn from with a reward of {min_reward:g} or more, got {best:g} at best. Lower "
+            "--min-reward."
+        )
+    return good
+
+
+def _recorded(file: Path, sessions: Sessions) -> Iterator[Episode]:
+    form = TextForm(ActionText(sessions.action), "") if sessions.tools is None else ToolForm(sessions.tools)
+    name = None if sessions.package is None else sessions.name
+    return recorded_episodes(file, name, form)
 
 
 def _collected(folder: Path, instructions: str) -> Iterator[Episode]:

@@ -142,7 +142,12 @@ class TrainConfig(BaseModel):
     )
 
     sft: int | str | None = Field(
-        default=None, description="episodes of the scripted player to learn from first, or a folder of collected ones"
+        default=None,
+        description="episodes of the scripted player to learn from first, or a folder of collected ones, or a file of "
+        "traces",
+    )
+    sft_min_reward: float | None = Field(
+        default=None, description="reward that an episode must have to be learned from; default: any"
     )
     sft_epochs: float = Field(default=1.0, gt=0, description="how often each of these episodes is learned from")
     sft_batch: int = Field(default=2, ge=1, description="episodes in each step of this warm-up")

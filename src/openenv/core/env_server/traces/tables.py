@@ -49,6 +49,8 @@ _ADDED = {
     2: """
 ALTER TABLE part ADD COLUMN entries INTEGER;  -- number of lines; NULL in parts of version 1
 CREATE INDEX episode_environment ON episode (environment, started_at);
+CREATE INDEX episode_seed ON episode (seed, started_at) WHERE seed IS NOT NULL;
+CREATE INDEX episode_task ON episode (task_index, split, started_at) WHERE task_index IS NOT NULL;
 CREATE TABLE blob (
     hash TEXT PRIMARY KEY,              -- SHA-256 of the content
     content BLOB NOT NULL               -- a long value within lines, which stand for it by its hash; see blobs.py

@@ -1,0 +1,145 @@
+"""Tasks that episodes were played on: which of them teach something, and pairs of episodes to prefer one of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from openenv.core.exceptions import IncompleteTraceError
+from openenv.traces.episodes import Episode, EpisodeRecord, Filter, Group
+from openenv.traces.formats.messages import messages_of
+from openenv.traces.reading import TraceFile
+
+__all__ = ["TaskEpisodes", "preference_pairs", "tasks"]
+
+_TASK = ("environment", "split", "index", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEpisodes:
+    """Task with figures of its episodes.
+
+    Attributes:
+        environment: Name of the environment.
+        task: What its resets were passed: ``split``, ``index`` and ``seed``, as far as they were.
+        episodes: Number of episodes.
+        mean_reward: Mean of their rewards, as for the next two ``None`` without any.
+        min_reward: Lowest reward.
+        max_reward: Highest reward.
+    """
+
+    environment: str
+    task: dict[str, str | int]
+    episodes: int
+    mean_reward: float | None
+    min_reward: float | None
+    max_reward: float | None
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether rewards differ, so that a trainer that compares episodes of one task learns from it."""
+        return self.spread > 0
+
+    @property
+    def spread(self) -> float:
+        """Difference of the highest and the lowest reward; 0 without rewards."""
+        return 0.0 if self.max_reward is None or self.min_reward is None else self.max_reward - self.min_reward
+
+
+def tasks(traces: TraceFile, where: Filter | None = None, *, with_signal: bool = False) -> list[TaskEpisodes]:
+    """Return the tasks of episodes: those with the same environment, split, index and seed.
+
+    Args:
+        traces: The file of traces.
+        where: Filter for the episodes; by default all. Those whose reset named no task are left out.
+        with_signal: Whether to return only tasks whose rewards differ.
+
+    Returns:
+        The tasks, the one with the newest episode first.
+
+    Raises:
+        ConfigurationError: The file can't be read.
+
+    Example::
+
+        with traces.open("traces.db") as file:
+            hard = [task.task for task in traces.tasks(file, with_signal=True) if task.mean_reward < 0.5]
+    """
+    found = [_task_of(group) for group in traces.groups(*_TASK, where=where)]
+    return [task for task in found if task.task and (task.has_signal or not with_signal)]
+
+
+def preference_pairs(
+    traces: TraceFile, where: Filter | None = None, *, min_spread: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """Iterate over pairs of episodes of one task, the best and the worst of each, for TRL's ``DPOTrainer``.
+
+    Args:
+        traces: The file of traces.
+        where: Filter for the episodes; by default all.
+        min_spread: Difference of the rewards that a pair must exceed.
+
+    Returns:
+        An iterator of ``prompt``, the conversation's beginning, which both share; ``chosen`` and ``rejected``, the rest
+        of each; ``chosen_reward`` and ``rejected_reward``; and ``tools``. Episodes of a task that begin differently
+        make no pair.
+
+    Raises:
+        ConfigurationError: The file can't be read.
+
+    Example::
+
+        with traces.open("traces.db") as file:
+            dataset = Dataset.from_list(list(traces.preference_pairs(file, min_spread=0.5)))
+    """
+    for group in traces.groups(*_TASK, where=where):
+        task = _task_of(group)
+        if task.task and task.spread > min_spread:
+            pair = _pair_of(_extremes(traces, group, where))
+            if pair is not None:
+                yield pair
+
+
+def _task_of(group: Group) -> TaskEpisodes:
+    named = {name: _number(group.key[name]) for name in _TASK[1:] if group.key[name] is not None}
+    rewards = (group.mean_reward, group.min_reward, group.max_reward)
+    return TaskEpisodes(str(group.key["environment"]), named, group.episodes, *rewards)
+
+
+def _extremes(traces: TraceFile, group: Group, where: Filter | None) -> list[EpisodeRecord]:
+    """Return the best and the worst episode of a task; less if they are not all on record."""
+    own = {name: value for name, value in group.key.items() if value is not None}
+    narrowed = replace(where or Filter(), **own)
+    episodes = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key and each.reward is not None]
+    best = max(episodes, key=lambda each: each.reward or 0.0)
+    worst = min(episodes, key=lambda each: each.reward or 0.0)
+    try:
+        return [traces.record(each.id) for each in (best, worst)]
+    except IncompleteTraceError:
+        return []
+
+
+def _key_of(episode: Episode) -> dict[str, Any]:
+    return {name: getattr(episode, name) for name in _TASK}
+
+
+def _pair_of(extremes: list[EpisodeRecord]) -> dict[str, Any] | None:
+    if not extremes:
+        return None
+    chosen, rejected = (messages_of(record) for record in extremes)
+    start = next((place for place, message in enumerate(chosen) if message["role"] == "assistant"), len(chosen))
+    if chosen[:start] != rejected[:start]:
+        return None
+    conversation = extremes[0].conversation
+    return {
+        "prompt": chosen[:start],
+        "chosen": chosen[start:],
+        "rejected": rejected[start:],
+        "chosen_reward": extremes[0].episode.reward,
+        "rejected_reward": extremes[1].episode.reward,
+        "tools": [] if conversation is None else list(conversation.tools),
+    }
+
+
+def _number(text: str) -> str | int:
+    """Return a number that is stored as text as such."""
+    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() else text

@@ -1,0 +1,83 @@
+"""Episodes of a file of traces, as examples to learn from: what an agent was shown, and what it did."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from openenv.auto.discovery import find_environment
+from openenv.core.client_types import StepResult
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, InvalidRequestError
+from openenv.traces.episodes import RESET, Entry, EpisodeRecord, Filter
+from openenv.traces.reading import TraceFile
+from openenv.train.agents.recording import ActionForm
+from openenv.train.episodes.episode import Episode
+
+__all__ = ["recorded_episodes"]
+
+
+def recorded_episodes(path: Path, environment: str | None, form: ActionForm) -> Iterator[Episode]:
+    """Read the recorded episodes of an environment.
+
+    Left out are episodes without steps, those in which a request failed, and those whose entries are not all on record.
+
+    Args:
+        path: File of traces.
+        environment: Short name of the environment; ``None`` for a server that was given by its URL, which takes a file
+            with one environment.
+        form: How actions and observations look as text.
+
+    Yields:
+        The episodes, newest first.
+
+    Raises:
+        ConfigurationError: The file can't be read, has no episode of this environment, or an action is none of its
+            actions.
+    """
+    with TraceFile(path) as traces:
+        for name in _names_of(traces, path, environment):
+            for record in traces.records(Filter(environment=name)):
+                if record.steps and not any(entry.failed for entry in record.entries):
+                    yield _episode_of(record, form)
+
+
+def _names_of(traces: TraceFile, path: Path, environment: str | None) -> list[str]:
+    """Return the names under which an environment's episodes are recorded."""
+    there = [str(group.key["environment"]) for group in traces.groups("environment")]
+    own = there if environment is None else [name for name in there if _is_same(name, environment)]
+    if not own or (environment is None and len(own) > 1):
+        raise ConfigurationError(
+            f"Expected episodes of {environment or 'one environment'} in {path}, found those of "
+            f"{', '.join(there) or 'none'}."
+        )
+    return own
+
+
+def _is_same(recorded: str, environment: str) -> bool:
+    """Whether a recorded name is another one of the same environment's, such as that of its package."""
+    if recorded == environment:
+        return True
+    try:
+        return find_environment(recorded).name == environment
+    except EnvironmentNotFoundError:
+        return False
+
+
+def _episode_of(record: EpisodeRecord, form: ActionForm) -> Episode:
+    episode = Episode.of_task(_task_of(record.entries))
+    observation = ""
+    for entry in record.entries:
+        result = StepResult(entry.observation, entry.reward, entry.done)
+        if entry.kind != RESET:
+            try:
+                episode.add_turn(observation, form.move(entry.request).text, result)
+            except (InvalidRequestError, ValueError, KeyError) as error:
+                raise ConfigurationError(
+                    f"The episode {record.episode.id} has {entry.request!r:.100}, which is no action of "
+                    f"{record.episode.environment}: {error}"
+                ) from error
+        observation = form.shown(result)
+    return episode
+
+
+def _task_of(entries: Sequence[Entry]) -> dict[str, object]:
+    first = entries[0]
+    return dict(first.request) if first.kind == RESET and isinstance(first.request, dict) else {}

@@ -1,0 +1,66 @@
+"""Tasks of stored episodes, and pairs of episodes of one task."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.stored_episodes import entries, episode
+
+from openenv import traces
+from openenv.traces import Conversation, Filter, TraceFile
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[TraceFile]:
+    with traces.open(tmp_path / "traces.db", create=True) as opened:
+        yield opened
+
+
+def add(file: TraceFile, number: int, *, begins: str = "Go.", **changes: Any) -> None:
+    messages = [{"role": "user", "content": begins}, {"role": "assistant", "content": f"move {number}"}]
+    file.add(episode(number, **changes), entries(), [Conversation(f"e{number}", messages=messages)])
+
+
+def test_tasks_have_their_figures_and_those_with_signal_are_chosen(file: TraceFile) -> None:
+    for number, (seed, reward) in enumerate([("7", 0.0), ("7", 1.0), ("8", 0.5), ("8", 0.5), (None, 1.0), ("x", None)]):
+        add(file, number, seed=seed, reward=reward)
+    add(file, 6, seed=None, split="train", index="3", environment="other")
+    found = traces.tasks(file)
+    assert [task.task for task in found] == [{"split": "train", "index": 3}, {"seed": "x"}, {"seed": 8}, {"seed": 7}]
+    (task,) = traces.tasks(file, with_signal=True)
+    assert (task.environment, task.task, task.episodes, task.mean_reward, task.spread) == (
+        "counter",
+        {"seed": 7},
+        2,
+        0.5,
+        1,
+    )
+    assert traces.tasks(file, Filter(min_reward=0.5), with_signal=True) == []
+
+
+def test_pairs_are_the_best_and_the_worst_episode_of_a_task(file: TraceFile) -> None:
+    for number, reward in enumerate([0.2, 1.0, 0.6]):
+        add(file, number, seed="1", reward=reward)
+    for number, reward in enumerate([0.2, 0.3], 3):
+        add(file, number, seed="2", reward=reward)
+    for number, reward in enumerate([0.0, 1.0], 5):
+        add(file, number, seed="3", reward=reward, begins=f"Go {number}.")
+    (pair,) = traces.preference_pairs(file, min_spread=0.5)
+    assert pair == {
+        "prompt": [{"role": "user", "content": "Go."}],
+        "chosen": [{"role": "assistant", "content": "move 1"}],
+        "rejected": [{"role": "assistant", "content": "move 0"}],
+        "chosen_reward": 1.0,
+        "rejected_reward": 0.2,
+        "tools": [],
+    }
+    assert len(list(traces.preference_pairs(file))) == 2
+    assert list(traces.preference_pairs(file, Filter(max_reward=0.7), min_spread=0.5)) == []
+
+
+def test_episodes_of_one_seed_in_two_splits_are_no_pair(file: TraceFile) -> None:
+    add(file, 0, seed="1", split="train", reward=0.0)
+    add(file, 1, seed="1", reward=1.0)
+    assert list(traces.preference_pairs(file)) == []
+    assert [task.episodes for task in traces.tasks(file)] == [1, 1]

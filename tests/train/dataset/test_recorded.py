@@ -1,0 +1,89 @@
+"""Recorded episodes as examples to learn from: the same as those that were played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.servers import eventually
+from tests.support.stored_episodes import of_an_environment
+
+from openenv import find_environment, make, traces
+from openenv.adapters.text import ActionText
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.agents.policy import make_policy
+from openenv.train.agents.recording import TextForm, ToolForm, play_players
+from openenv.train.dataset.recorded import recorded_episodes
+from openenv.train.episodes.episode import Episode
+from openenv.train.run.warm_up import find_examples
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.sessions import Sessions
+from openenv.train.tools.environment_tools import EnvironmentTools
+
+SEEDS = (3, 4, 5)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("traces") / "traces.db"
+
+
+@pytest.fixture(scope="module")
+def sessions(file: Path) -> Iterator[Sessions]:
+    client = make("catch", max_sessions=len(SEEDS) + 1, env_vars={"OPENENV_TRACES": str(file)}).sync()
+    with Sessions("catch", client, find_environment("catch")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def played(sessions: Sessions, file: Path) -> list[Episode]:
+    """Episodes of the scripted player, and of one that goes left, as texts."""
+    package = find_environment("catch")
+    players = [player for seed in SEEDS[:-1] if (player := package.make_player(seed)) is not None]
+    left = package.action_class()(move="left")
+    return play_players(sessions, [*players, lambda observation: left], SEEDS, max_turns=20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def is_on_record(played: list[Episode], file: Path) -> None:
+    with traces.open(file) as opened:
+        eventually(lambda: opened.count(traces.Filter(ending="done")) == len(played), "the episodes are on record")
+
+
+def by_seed(episodes: list[Episode]) -> list[Episode]:
+    return sorted(episodes, key=lambda episode: episode.seed or 0)
+
+
+def test_recorded_episodes_are_those_that_were_played(sessions: Sessions, file: Path, played: list[Episode]) -> None:
+    form = TextForm(ActionText(sessions.action), "")
+    found = by_seed(list(recorded_episodes(file, "catch", form)))
+    assert [episode.turns for episode in found] == [episode.turns for episode in played]
+    assert [episode.parameters for episode in found] == [{"seed": seed} for seed in SEEDS]
+
+
+def test_actions_can_be_calls_of_tools(sessions: Sessions, file: Path) -> None:
+    form = ToolForm(EnvironmentTools.of(sessions.client))
+    calls = {turn.action for episode in recorded_episodes(file, "catch", form) for turn in episode.turns}
+    assert 'step {"move": "left"}' in {call.replace(call.partition(" ")[0], "step", 1) for call in calls}
+
+
+def test_a_warm_up_learns_from_those_with_enough_reward(sessions: Sessions, file: Path, played: list[Episode]) -> None:
+    assert [episode.reward for episode in played] == [1.0, 1.0, -1.0]
+    config = TrainConfig(environment="catch", sft=str(file), sft_min_reward=0.9)
+    found = find_examples(config, sessions, make_policy(config, sessions))
+    # The policy plays, too, before it is trained.
+    assert {3, 4} <= {episode.seed for episode in found}
+    assert 5 not in {episode.seed for episode in found}
+    assert min(episode.reward for episode in found) >= 0.9
+    strict = config.model_copy(update={"sft_min_reward": 2.0})
+    with pytest.raises(ConfigurationError, match="a reward of 2 or more, got 1 at best"):
+        find_examples(strict, sessions, make_policy(config, sessions))
+
+
+def test_episodes_of_another_environment_are_refused(sessions: Sessions, tmp_path: Path) -> None:
+    record = of_an_environment()
+    with traces.open(tmp_path / "other.db", create=True) as opened:
+        opened.add(record.episode, record.entries)
+    form = TextForm(ActionText(sessions.action), "")
+    with pytest.raises(ConfigurationError, match=r"Expected episodes of catch in .*, found those of counter"):
+        list(recorded_episodes(tmp_path / "other.db", "catch", form))
+    assert [episode.reward for episode in recorded_episodes(tmp_path / "other.db", None, form)] == [1.0]
