@@ -58,6 +58,9 @@ _NOT_RUNNING = "Is the server running? Start it, for example with `openenv serve
 # Servers of a fleet that send a client on, one to the next, before it gives up.
 _MOST_PLACEMENTS = 4
 _LONGEST_SENTENCE = 500
+# asyncio reads into a new buffer of 256 KiB for whatever comes. The C library gets memory of more than 128 KiB from the
+# kernel each time, and gives it back: that costs more than everything else that is done to receive an answer.
+_READ_BYTES = 64 * 1024
 
 # How long to wait for a server that was requested to close, or whose pong is overdue.
 CLOSE_TIMEOUT_S = 1.0
@@ -405,8 +408,15 @@ async def open_connection(
     assert isinstance(connection, Connection)
     assert connection.response is not None
     connection.endpoint = endpoint
+    _limit_reads(connection.transport)
     connection.reads_columns = COLUMNS in features_in(connection.response.headers.get_all(FEATURES_HEADER))
     return connection
+
+
+def _limit_reads(transport: Any) -> None:
+    """Have a transport of asyncio's own loop read in smaller pieces; others have no such number."""
+    if getattr(transport, "max_size", 0) > _READ_BYTES:
+        transport.max_size = _READ_BYTES
 
 
 def _refusal(url: str, error: InvalidStatus) -> OpenEnvError:
