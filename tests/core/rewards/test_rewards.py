@@ -1,0 +1,225 @@
+"""Rewards from elsewhere, each with the real library, and what each does with bad scores."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.scorer import Score, includes, match
+from tests.support.models.chat_models import chat_tokenizer
+from transformers import Qwen3Config, Qwen3ForSequenceClassification
+from trl.rewards.format_rewards import think_format_reward
+
+from openenv.core.env_server.types import Action, Observation
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.rewards import (
+    CommandReward,
+    EndpointReward,
+    FunctionReward,
+    InspectReward,
+    ModelReward,
+    Sample,
+    VerifiersReward,
+    sample_of,
+)
+from openenv.core.rubrics import WeightedSum
+
+
+class Say(Action):
+    answer: str
+
+
+class Asked(Observation):
+    prompt: str = "What is 2 + 2?"
+
+
+def asked(**columns: Any) -> Asked:
+    return Asked(metadata=columns)
+
+
+class TestSamples:
+    def test_the_usual_fields(self) -> None:
+        assert sample_of(Say(answer="4"), asked(target=4)) == Sample("What is 2 + 2?", "4", "4", {"target": 4})
+        assert sample_of("4", None) == Sample("", "4")
+
+    def test_an_action_of_another_form(self) -> None:
+        with pytest.raises(ConfigurationError, match="pass sample=, a function"):
+            sample_of({"move": "up"}, asked())
+        reward = FunctionReward(lambda completions, **_: [1.0], sample=lambda action, _: Sample("", action["move"]))
+        assert reward({"move": "up"}, asked()) == 1.0
+
+
+class TestFunctions:
+    def test_a_function_of_trl_itself(self) -> None:
+        reward = FunctionReward(think_format_reward, conversational=True)
+        scores = [reward(Say(answer=text), asked()) for text in ("<think>\nhm\n</think>\n4", "4")]
+        assert scores == [1.0, 0.0]
+
+    def test_columns_are_lists_too(self) -> None:
+        def right(prompts: list[str], completions: list[str], target: list[str], **_: Any) -> list[float]:
+            return [float(one == other) for one, other in zip(completions, target, strict=True)]
+
+        assert FunctionReward(right)(Say(answer="4"), asked(target="4")) == 1.0
+
+    async def test_an_async_function(self) -> None:
+        async def right(completions: list[str], **_: Any) -> list[float]:
+            return [0.5]
+
+        assert await FunctionReward(right)(Say(answer="4"), asked()) == 0.5
+
+    @pytest.mark.parametrize("returned", [[], [1.0, 2.0], 1.0, "1", [None], [float("nan")]])
+    def test_what_is_no_score(self, returned: Any) -> None:
+        with pytest.raises((TypeError, ValueError), match=r"Expected a (list of one score|finite number|number)"):
+            FunctionReward(lambda **_: returned)(Say(answer="4"), asked())
+
+
+class TestInspect:
+    async def test_its_scorers(self) -> None:
+        reward = WeightedSum(
+            {"number": InspectReward(match(numeric=True)), "words": InspectReward(includes())}, [0.5, 0.5]
+        )
+        assert await reward(Say(answer="It is 4"), asked(target="4")) == 1.0
+        assert await reward(Say(answer="It is 5"), asked(target="4")) == 0.0
+        assert reward.component_evidence()["number"]["answer"] == "5"
+
+    async def test_a_scorer_with_several_values(self) -> None:
+        async def both(state: Any, target: Any) -> Score:
+            return Score(value={"style": 0.25, "right": "C"})
+
+        assert await InspectReward(both, key="right")(Say(answer="4"), asked()) == 1.0
+        with pytest.raises(ValueError, match="the values style, right; expected key= to be one"):
+            await InspectReward(both)(Say(answer="4"), asked())
+
+    async def test_a_scorer_without_a_score(self) -> None:
+        async def none(state: Any, target: Any) -> None:
+            return None
+
+        with pytest.raises(ValueError, match="got none"):
+            await InspectReward(none)(Say(answer="4"), asked())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answers: dict[str, tuple[int, bytes]]
+    bodies: list[bytes]
+    released: threading.Event
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/hangs":
+            self.released.wait(60)
+            return
+        status, text = self.answers[self.path]
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "/number")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, type[_Handler]]]:
+    answers = {
+        "/number": (200, b"0.5"),
+        "/object": (200, b'{"reward": 0.25, "why": "short"}'),
+        "/text": (200, b"very good"),
+        "/none": (200, b'{"rating": 1}'),
+        "/nan": (200, b"NaN"),
+        "/busy": (429, b"later"),
+        "/moved": (302, b""),
+    }
+
+    class Handler(_Handler):
+        bodies: list[bytes] = []  # noqa: RUF012  # of this server alone
+        released = threading.Event()
+
+    Handler.answers = answers
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", Handler
+        Handler.released.set()
+        server.shutdown()
+        thread.join(60)
+
+
+class TestEndpoints:
+    async def test_a_number_or_an_object(self, endpoint: tuple[str, type[_Handler]]) -> None:
+        url, handler = endpoint
+        assert await EndpointReward(f"{url}/number")(Say(answer="4"), asked()) == 0.5
+        reward = EndpointReward(f"{url}/object")
+        assert await reward(Say(answer="4"), asked(target="4")) == 0.25
+        assert reward.evidence() == {"reward": 0.25, "why": "short"}
+        assert b'"completion": "4", "target": "4"' in handler.bodies[-1]
+
+    @pytest.mark.parametrize(
+        ("path", "message"),
+        [
+            ("/text", "Expected JSON from"),
+            ("/none", "Expected a number from"),
+            ("/nan", "Expected a finite number"),
+            ("/busy", "status 429: later"),
+            ("/moved", "status 302"),
+            ("/hangs", r"within 0\.2 s"),
+        ],
+    )
+    async def test_what_is_no_score(self, endpoint: tuple[str, type[_Handler]], path: str, message: str) -> None:
+        reward = EndpointReward(endpoint[0] + path, timeout_s=0.2 if path == "/hangs" else 60)
+        with pytest.raises((ConnectionError, ValueError), match=message):
+            await reward(Say(answer="4"), asked())
+
+    async def test_an_endpoint_that_is_not_there(self) -> None:
+        with pytest.raises(ConnectionError, match=r"Expected an answer of http://127\.0\.0\.1:9/"):
+            await EndpointReward("http://127.0.0.1:9/")(Say(answer="4"), asked())
+        with pytest.raises(ValueError, match="begins with http"):
+            EndpointReward("file:///etc/passwd")
+
+
+class TestCommands:
+    def test_tests_that_pass_and_fail(self) -> None:
+        tests = "from answer import add\nassert add(2, 2) == 4, 'wrong'\n"
+        reward = CommandReward(["python3", "test_answer.py"], files={"test_answer.py": tests})
+        assert reward(Say(answer="def add(a, b):\n    return a + b\n"), asked()) == 1.0
+        assert reward(Say(answer="def add(a, b):\n    return a\n"), asked()) == 0.0
+        assert "AssertionError: wrong" in reward.evidence()["output"]
+        assert reward.evidence()["exit_code"] == 1
+
+
+class _VerifiersRubric:
+    """Follows the protocol of verifiers' rubrics: weighted functions of the state, written into it."""
+
+    async def score_rollout(self, state: dict[str, Any]) -> None:
+        right = float(state["completion"][-1]["content"] == state["answer"])
+        if state["info"].get("reward", True):
+            state["metrics"], state["reward"] = {"right": right}, 0.5 * right
+
+
+async def test_a_rubric_of_verifiers() -> None:
+    reward = VerifiersReward(_VerifiersRubric())
+    assert await reward(Say(answer="4"), asked(target="4")) == 0.5
+    assert reward.evidence() == {"right": 1.0}
+    with pytest.raises(ValueError, match="to write a reward, got none"):
+        await reward(Say(answer="4"), asked(reward=False))
+
+
+def _reward_model(vocabulary: int, outputs: int) -> Any:
+    small: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "head_dim": 8}
+    heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_labels": outputs}
+    model: Any = Qwen3ForSequenceClassification
+    return model(Qwen3Config(vocab_size=vocabulary, pad_token_id=0, **small, **heads))
+
+
+def test_a_reward_model_of_transformers(tmp_path: Path) -> None:
+    tokenizer = chat_tokenizer()
+    _reward_model(len(tokenizer), 1).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    reward = ModelReward(str(tmp_path))
+    scores = [reward(Say(answer=text), asked()) for text in ("left", "right right", "left")]
+    assert scores[0] == scores[2] != scores[1]
+    with pytest.raises(ValueError, match="one output, got one with 3"):
+        ModelReward(_reward_model(len(tokenizer), 3), tokenizer)
