@@ -1,11 +1,16 @@
 """``openenv validate``: what is shown, what is written, and how it ends."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.environment_folders import scaffold, write_files
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer
+
+from openenv.core.env_server.app import create_app
 
 
 def test_a_scaffold_passes(openenv: Any, tmp_path: Path) -> None:
@@ -41,7 +46,7 @@ def test_a_fault_fails(openenv: Any, tmp_path: Path) -> None:
 
 def test_many_findings_are_cut_short_but_not_in_json(openenv: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {f"m{number}.py": "def (" for number in range(15)})
-    assert "and 5 more; --json lists all" in openenv("validate", folder).stdout
+    assert "and 5 more; --verbose lists all" in openenv("validate", folder).stdout
     results = json.loads(openenv("validate", folder, "--json").stdout)["results"]
     assert len(next(each for each in results if each["check_id"] == "syntax")["evidence"]) == 15
 
@@ -159,3 +164,39 @@ class MyEnvironment(Environment[Action, Observation, State]):
     def state(self):
         return State()
 """
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of a running server."""
+    with RunningServer(create_app(CounterEnvironment, Add, Total)) as server:
+        yield server.url
+
+
+class TestServers:
+    """A running server is checked by its routes."""
+
+    def test_by_its_address(self, openenv_here: Any, url: str) -> None:
+        ended = openenv_here("validate", url, "--timeout", "30", "-v")
+        assert ended.returncode == 0, ended.stderr
+        assert "✓ health_endpoint" in ended.stdout
+        assert 'found    {"status_code": 200, "status": "healthy"}' in ended.stdout
+        assert ended.stdout.rstrip().endswith(f"{url}, in simulation mode: passed")
+        assert json.loads(openenv_here("validate", "--url", url, "--json").stdout)["passed"] is True
+
+    def test_one_that_is_not_there_fails(self, openenv_here: Any) -> None:
+        ended = openenv_here("validate", "--url", "http://127.0.0.1:9")
+        assert ended.returncode == 1
+        assert "✗ health_endpoint" in ended.stdout
+
+    def test_settings_that_contradict_each_other(self, openenv_here: Any, url: str) -> None:
+        for arguments, said in (((url, "--url", url), "got both"), ((url, "--local"), "--local checks a folder")):
+            ended = openenv_here("validate", *arguments)
+            assert ended.returncode == 1
+            assert said in ended.stderr
+
+
+def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> None:
+    folder = write_files(scaffold(tmp_path, "my_env"), {"server/app.py": "raise SystemExit('run')\n"})
+    shown = openenv_here("validate", folder, "--level", "static", "--skip-build", "--local", "--json").stdout
+    assert json.loads(shown)["levels_run"] == ["static"]

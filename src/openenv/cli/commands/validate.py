@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -13,31 +13,65 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.files import is_file
 from openenv.auto.making import is_adapted
 from openenv.cli.options import AsJson
-from openenv.core.exceptions import EnvironmentNotFoundError
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted
 from openenv.validation.report import CheckResult, Report, validate_folder
 from openenv.validation.run_checks import LEVEL as RUNTIME
 from openenv.validation.run_checks import run_checks
+from openenv.validation.url_checks import TIMEOUT_S, UrlReport, validate_url
 
 MARKS = {"pass": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[red]✗[/]"}
 VERDICTS = {"pass": "[green]passed[/]", "warn": "[yellow]passed with warnings[/]", "fail": "[red]failed[/]"}
 MAX_EVIDENCE = 10
 _NEEDED_TO_RUN = ("manifest", "syntax")
 
-Target = Annotated[str, typer.Argument(metavar="TARGET", help="Folder, file or name of an environment, or PREFIX:ID.")]
+_URL_SCHEMES = ("http://", "https://")
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TARGET",
+        help="Folder, file or name of an environment, PREFIX:ID, or a server's URL.  [default: this folder]",
+        show_default=False,
+    ),
+]
+Url = Annotated[str | None, typer.Option(help="Check a running server by its routes, instead of a folder.")]
+TimeoutS = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that a server may take to answer.")]
+Level = Annotated[
+    Literal["static", "runtime", "semantic"] | None,
+    typer.Option(help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]"),
+]
+SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.")]
+Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[bool, typer.Option("--run/--no-run", help="Start the environment too, and reset it.")]
 Output = Annotated[Path | None, typer.Option(help="Write the report as JSON to this file too.")]
 
 
-def validate(target: Target = ".", run: Run = True, as_json: AsJson = False, output: Output = None) -> None:
-    """Check an environment: its folder, and that it starts and resets, for which its code is run.
+def validate(
+    target: Target = None,
+    run: Run = True,
+    url: Url = None,
+    timeout_s: TimeoutS = TIMEOUT_S,
+    level: Level = None,
+    skip_build: SkipBuild = False,
+    local: Local = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    output: Output = None,
+) -> None:
+    """Check an environment: its folder, and that it starts and resets, for which its code is run; or a running server.
 
-    What has no folder, as PREFIX:ID or a file of Python, is only run.
+    What has no folder, as PREFIX:ID or a file of Python, is only run. A server is only read.
 
     Ends with status 0 if no check failed, 1 if one did, 2 if the target is no environment's folder.
     """
+    address = _address(target, url, local=local)
     try:
-        report = _report(target, run=run)
+        if address is not None:
+            report: Report | UrlReport = validate_url(address, timeout_s)
+        else:
+            report = _report(target or ".", run=run and level != "static")
     except EnvironmentNotFoundError as error:
         raise typer.BadParameter(str(error)) from error
     text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
@@ -45,9 +79,22 @@ def validate(target: Target = ".", run: Run = True, as_json: AsJson = False, out
         output.write_text(f"{text}\n", encoding="utf-8")
     if as_json:
         typer.echo(text)
+    elif isinstance(report, UrlReport):
+        _print_server(report, Console(highlight=False), verbose=verbose)
     else:
-        _print(report, Console(highlight=False))
-    raise typer.Exit(1 if report.verdict == "fail" else 0)
+        _print(report, Console(highlight=False), verbose=verbose)
+    has_failed = not report.passed if isinstance(report, UrlReport) else report.verdict == "fail"
+    raise typer.Exit(1 if has_failed else 0)
+
+
+def _address(target: str | None, url: str | None, *, local: bool) -> str | None:
+    """Return the address of the server that is to be checked; ``None`` for an environment."""
+    if url is not None and target is not None:
+        raise ConfigurationError(f"Expected TARGET or --url, got both: {target} and {url}.")
+    address = url if target is None or not target.startswith(_URL_SCHEMES) else target
+    if address is not None and local:
+        raise ConfigurationError(f"--local checks a folder, and {address} is a server's address; leave one out.")
+    return address
 
 
 def _report(target: str, *, run: bool) -> Report:
@@ -73,17 +120,28 @@ def _with_run(report: Report) -> Report:
     return replace(report, results=[*report.results, *results], levels=(*report.levels, RUNTIME))
 
 
-def _print(report: Report, console: Console) -> None:
+def _print(report: Report, console: Console, *, verbose: bool) -> None:
     for result in report.results:
         console.print(f"{MARKS[result.status]} [bold]{result.check_id:<12}[/] {escape(result.measured)}")
-        _print_findings(result, console)
+        _print_findings(result, console, len(result.evidence) if verbose else MAX_EVIDENCE)
     console.print(f"\n{escape(report.target)}: {VERDICTS[report.verdict]}")
 
 
-def _print_findings(result: CheckResult, console: Console) -> None:
-    for text in result.evidence[:MAX_EVIDENCE]:
+def _print_findings(result: CheckResult, console: Console, most: int) -> None:
+    for text in result.evidence[:most]:
         console.print(f"    {escape(text)}")
-    if len(result.evidence) > MAX_EVIDENCE:
-        console.print(f"    and {len(result.evidence) - MAX_EVIDENCE} more; --json lists all")
+    if len(result.evidence) > most:
+        console.print(f"    and {len(result.evidence) - most} more; --verbose lists all")
     for remedy in result.remediation:
         console.print(f"    [dim]→ {escape(remedy)}[/]")
+
+
+def _print_server(report: UrlReport, console: Console, *, verbose: bool) -> None:
+    for criterion in report.criteria:
+        mark = MARKS["pass" if criterion.passed else "fail"]
+        console.print(f"{mark} [bold]{criterion.id:<26}[/] {escape(criterion.description)}")
+        if verbose or not criterion.passed:
+            console.print(f"    expected {escape(json.dumps(criterion.expected))}")
+            console.print(f"    found    {escape(json.dumps(criterion.actual))}")
+    verdict = VERDICTS["pass" if report.passed else "fail"]
+    console.print(f"\n{escape(report.target)}, in {report.mode} mode: {verdict}")

@@ -1,0 +1,225 @@
+"""Checks of a running server by its HTTP routes, as the public ``openenv validate --url`` makes and reports them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request
+
+from openenv.core.client.client import authorized_headers
+from openenv.core.documents import MAX_JSON_BYTES, parse_json
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.health import opener_for
+
+STANDARD_VERSION = "1.0.0"
+STANDARD_PROFILE = "openenv-http/1.x"
+TIMEOUT_S = 5.0
+_CONTROL = ("/reset", "/step", "/state")
+_OK = 200
+
+
+@dataclass(frozen=True)
+class CriterionResult:
+    """What one criterion found.
+
+    Attributes:
+        id: The criterion's name.
+        description: What it looks at.
+        passed: Whether the server meets it.
+        required: Whether the server fails without it; all are required.
+        expected: What it looked for.
+        actual: What the server has.
+    """
+
+    id: str
+    description: str
+    passed: bool
+    required: bool
+    expected: Mapping[str, Any]
+    actual: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class UrlReport:
+    """What all criteria found of a running server.
+
+    Attributes:
+        target: The server's address.
+        mode: ``simulation`` or ``production``, by the routes that it has; ``unknown`` for neither.
+        criteria: One entry for each criterion.
+    """
+
+    target: str
+    mode: str
+    criteria: list[CriterionResult]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the server meets every criterion."""
+        return all(each.passed for each in self.criteria)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        failed = [each.id for each in self.criteria if not each.passed]
+        met, total = len(self.criteria) - len(failed), len(self.criteria)
+        return {
+            "target": self.target,
+            "validation_type": "running_environment",
+            "standard_version": STANDARD_VERSION,
+            "standard_profile": STANDARD_PROFILE,
+            "mode": self.mode,
+            "passed": self.passed,
+            "summary": {
+                "passed_count": met,
+                "total_count": total,
+                "failed_criteria": failed,
+                "required_passed_count": met,
+                "required_total_count": total,
+            },
+            "criteria": [asdict(each) for each in self.criteria],
+        }
+
+
+def validate_url(url: str, timeout_s: float = TIMEOUT_S) -> UrlReport:
+    """Check a running server. Nothing is reset or stepped.
+
+    Args:
+        url: The server's address, ``http://`` or ``https://``; the token in ``OPENENV_TOKEN`` is sent with requests.
+        timeout_s: Seconds that each answer may take.
+
+    Raises:
+        ConfigurationError: The address is none.
+    """
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise ConfigurationError(f"Expected a server's address, as in http://localhost:8000, got {url!r}.")
+    server = _Server(url.rstrip("/"), timeout_s)
+    openapi = server.get("/openapi.json")
+    present = {path: path in (openapi.mapping("paths") or {}) for path in _CONTROL}
+    criteria = [
+        _version(openapi),
+        _health(server.get("/health")),
+        _metadata(server.get("/metadata")),
+        _schema(server.get("/schema")),
+        _mcp(server.post("/mcp", {})),
+        _mode(present),
+    ]
+    return UrlReport(server.url, _mode_of(present), criteria)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Status and document of an answer, or why there is none."""
+
+    status: int | None
+    document: Any = None
+    error: str = ""
+
+    def mapping(self, key: str | None = None) -> dict[str, Any] | None:
+        """Return the document, or what it has under a key, if that is an object."""
+        found = self.document if key is None else (self.mapping() or {}).get(key)
+        return found if isinstance(found, dict) else None
+
+    def actual(self, **found: Any) -> dict[str, Any]:
+        """Return what a criterion reports: status, what was found, and the error if there was one."""
+        return {"status_code": self.status, **found, **({"error": self.error} if self.error else {})}
+
+
+class _Server:
+    """The routes of a server."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self.url = url
+        self._timeout_s = timeout_s
+        self._headers = authorized_headers(None, None)
+
+    def get(self, path: str) -> _Answer:
+        return self._answer(Request(f"{self.url}{path}"))  # noqa: S310  # validate_url has checked it
+
+    def post(self, path: str, body: Any) -> _Answer:
+        data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        return self._answer(Request(f"{self.url}{path}", data, kind))  # noqa: S310
+
+    def _answer(self, request: Request) -> _Answer:
+        for name, value in self._headers.items():
+            request.add_unredirected_header(name, value)  # a secret, which is for this server alone
+        try:
+            with opener_for(self.url).open(request, timeout=self._timeout_s) as answer:
+                return _Answer(answer.status, parse_json(answer.read(MAX_JSON_BYTES)))
+        except HTTPError as error:
+            with error:
+                return _Answer(error.code)
+        except (OSError, HTTPException, ValueError) as error:
+            return _Answer(None, error=str(error) or type(error).__name__)
+
+
+def _version(openapi: _Answer) -> CriterionResult:
+    version = (openapi.mapping("info") or {}).get("version")
+    return _criterion(
+        "openapi_version_available",
+        "GET /openapi.json returns the version of the API",
+        openapi,
+        {"info.version": "string"},
+        {"info.version": version},
+        isinstance(version, str),
+    )
+
+
+def _health(answer: _Answer) -> CriterionResult:
+    status = (answer.mapping() or {}).get("status")
+    found = {"status": status}
+    description = "GET /health says that the server is healthy"
+    return _criterion("health_endpoint", description, answer, {"status": "healthy"}, found, status == "healthy")
+
+
+def _metadata(answer: _Answer) -> CriterionResult:
+    document, keys = answer.mapping() or {}, ("name", "description")
+    found = {key: document.get(key) for key in keys}
+    passes = all(isinstance(value, str) for value in found.values())
+    expected = {"fields": list(keys)}
+    return _criterion("metadata_endpoint", "GET /metadata has name and description", answer, expected, found, passes)
+
+
+def _schema(answer: _Answer) -> CriterionResult:
+    parts = ("action", "observation", "state")
+    found = {f"has_{part}": answer.mapping(part) is not None for part in parts}
+    description = "GET /schema has the schemas of action, observation and state"
+    return _criterion("schema_endpoint", description, answer, {"fields": list(parts)}, found, all(found.values()))
+
+
+def _mcp(answer: _Answer) -> CriterionResult:
+    version = (answer.mapping() or {}).get("jsonrpc")
+    description = "POST /mcp answers with JSON-RPC"
+    return _criterion("mcp_endpoint", description, answer, {"jsonrpc": "2.0"}, {"jsonrpc": version}, version == "2.0")
+
+
+def _mode(present: Mapping[str, bool]) -> CriterionResult:
+    is_consistent = len(set(present.values())) == 1
+    return CriterionResult(
+        id="mode_endpoint_consistency",
+        description="the API has all or none of the routes that control episodes",
+        passed=is_consistent,
+        required=True,
+        expected=dict.fromkeys(_CONTROL, present["/reset"]),
+        actual=dict(present),
+    )
+
+
+def _mode_of(present: Mapping[str, bool]) -> str:
+    if all(present.values()):
+        return "simulation"
+    return "unknown" if any(present.values()) else "production"
+
+
+def _criterion(
+    name: str,
+    description: str,
+    answer: _Answer,
+    expected: Mapping[str, Any],
+    found: Mapping[str, Any],
+    passes: bool,
+) -> CriterionResult:
+    passed = answer.status == _OK and passes
+    return CriterionResult(name, description, passed, True, {"status_code": _OK, **expected}, answer.actual(**found))
