@@ -559,9 +559,8 @@ class Session:
             raise
 
     def _written(self, outcome: Outcome) -> Written:
-        if self._trace is not None and self._arrays is None:
-            return self._trace.json_of(outcome)  # written for the trace already
-        return written_outcome(outcome, self._arrays)
+        arrays, trace = self._arrays, self._trace
+        return written_outcome(outcome, arrays) if trace is None else trace.json_of(outcome, arrays)
 
     async def _handle_in_turn(self, kind: str, data: Any, sent: KeptData) -> Written:
         with self.request_errors(kind):
@@ -672,7 +671,7 @@ class Session:
         episode_id = arguments.get("episode_id")
         self.episode.begin(outcome, episode_id if isinstance(episode_id, str) else None)
         if self._trace is not None:
-            self._trace.answer(outcome, self.last_activity)
+            self._trace.answer(outcome, self.last_activity, self._arrays)
         return outcome
 
     def _stepped(self, result: Any) -> Outcome:
@@ -687,7 +686,7 @@ class Session:
             metrics.step_times.observe(time.monotonic() - self.last_activity)  # since the step's turn
         self.episode.advance(outcome)
         if self._trace is not None:
-            self._trace.answer(outcome, self.last_activity)
+            self._trace.answer(outcome, self.last_activity, self._arrays)
         return outcome
 
 

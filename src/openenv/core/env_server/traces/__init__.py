@@ -1,6 +1,6 @@
 """Recording of episodes: every reset and step of a server's sessions, whatever their transport.
 
-``recording.py`` is called by the sessions and collects; each tenth of a second it hands the collected entries to the
+``recording.py`` is called by the sessions and collects; each quarter of a second it hands the collected entries to the
 thread of ``writer.py``, which encodes them (``encoding.py``) without the secrets that the process knows, and writes
 them to an SQLite file (``store.py``). ``openenv.traces`` reads the file.
 """

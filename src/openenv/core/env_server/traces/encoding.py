@@ -41,7 +41,7 @@ def line_of(kind: str, at: float, took: float, sent: Sent, answer: str, *, faile
         failed: Whether the answer is an error.
     """
     request = sent.decode() if isinstance(sent, bytes) else copy_of(sent).decode()
-    return f'["{kind}",{int(at * 1e6)},{int(took * 1e6)},{failed:d},{request},{answer}]\n'
+    return f'["{kind}",{int(at * 1e6)},{int(took * 1e6)},{"1" if failed else "0"},{request},{answer}]\n'
 
 
 def encoded(lines: Iterable[str], secrets: Sequence[str]) -> bytes:

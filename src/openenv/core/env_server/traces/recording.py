@@ -16,7 +16,8 @@ from openenv.core.env_server.traces.encoding import Sent, copy_of, line_of
 from openenv.core.env_server.traces.store import EpisodeRow
 from openenv.core.env_server.traces.writer import Part, Retention, TraceWriter
 from openenv.core.exceptions import InvalidRequestError, RequestError
-from openenv.core.wire.answers import outcome_json
+from openenv.core.wire.answers import written_outcome
+from openenv.core.wire.arrays import ArrayWriter, Written, nested
 from openenv.core.wire.errors import error_data, error_json
 from openenv.core.wire.results import Outcome
 
@@ -26,7 +27,8 @@ DONE, TRUNCATED, ABANDONED = "done", "truncated", "reset"
 """How an episode ended, where it was not by the end of its session."""
 
 _MEBIBYTE = 1024 * 1024
-_HAND_OVER_EVERY_S = 0.1
+# Each part of an episode costs the thread as much as ten entries do.
+_HAND_OVER_EVERY_S = 0.25
 # Size of an answer that counts as large, and of those that are handed over at once, in characters.
 _LARGE = 16 * 1024
 _MOST_COLLECTED = 8 * 1024 * 1024
@@ -223,8 +225,8 @@ class SessionTrace:
         "_sent",
         "_session",
         "_skips",
-        "_text",
         "_transport",
+        "_written",
     )
 
     def __init__(self, recorder: TraceRecorder, session: str, transport: str) -> None:
@@ -237,7 +239,7 @@ class SessionTrace:
         self._request: Mapping[str, Any] | BaseModel = {}
         self._sent: Sent = b"{}"
         self._outcome: Outcome | None = None
-        self._text = ""
+        self._written: Written = ""
 
     def request(self, kind: str, data: Mapping[str, Any] | BaseModel, sent: Sent | None) -> None:
         """Record a request that is about to be carried out.
@@ -259,18 +261,19 @@ class SessionTrace:
         """Leave out the request under way, which is no part of the episode."""
         self._kind = None
 
-    def answer(self, outcome: Outcome, began: float) -> None:
-        """Record the outcome of the request.
+    def answer(self, outcome: Outcome, began: float, arrays: ArrayWriter | None) -> None:
+        """Record the outcome of the request, as JSON that ``json_of`` returns.
 
         Args:
             outcome: The outcome.
             began: When the request's turn began, by ``time.monotonic``.
+            arrays: Collects the arrays of the JSON; ``None`` for nested lists in their place, which traces have always.
         """
         kind, self._kind = self._kind, None
         if kind is None:
             return
         try:
-            self._text = text = outcome_json(outcome)
+            self._written = written = written_outcome(outcome, arrays)
         except RequestError as error:  # the transport meets it, too
             self._kind = kind
             self.failure(error)
@@ -282,7 +285,7 @@ class SessionTrace:
             if episode is None:
                 return
         now = time.monotonic()
-        self._recorder.add(episode, line_of(kind, now + episode.offset, now - began, self._sent, text))
+        self._recorder.add(episode, line_of(kind, now + episode.offset, now - began, self._sent, nested(written)))
         episode.count(kind, outcome)
 
     def failure(self, error: RequestError) -> None:
@@ -298,9 +301,9 @@ class SessionTrace:
         if self._episode is not None and not is_refused:
             self._episode.row.error = error.code
 
-    def json_of(self, outcome: Outcome) -> str:
-        """Return an outcome as JSON, which was written for the trace already."""
-        return self._text if outcome is self._outcome else outcome_json(outcome)
+    def json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
+        """Return an outcome as JSON, which was written for the trace already unless that left the outcome out."""
+        return self._written if outcome is self._outcome else written_outcome(outcome, arrays)
 
     def continue_from(self, other: "SessionTrace") -> None:
         """Record that the session continues, as a fork, where another session stands."""
