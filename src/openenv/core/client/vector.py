@@ -34,6 +34,8 @@ _Request: TypeAlias = tuple[bytes, bytes]
 
 logger = logging.getLogger(__name__)
 
+_OBSERVATION = MessageType.OBSERVATION.value  # plain strings compare faster than members of an enumeration
+
 # The log says which slots are waited for after as long, or half of the time that an answer may take; and then again
 # where they are waited for twice as long as any before.
 _PATIENCE_S = 10.0
@@ -388,9 +390,7 @@ class _SlotWaiter(Generic[ObsT]):
     def set_result(self, message: Any) -> None:
         """Take the answer."""
         try:
-            result: SlotResult[ObsT] = read_answer(
-                self.session, message, MessageType.OBSERVATION, self._batch.parsers[self.slot]
-            )
+            result: SlotResult[ObsT] = read_answer(self.session, message, _OBSERVATION, self._batch.parsers[self.slot])
         except OpenEnvError as error:
             result = error
         except Exception as error:  # noqa: BLE001  # of a client's own _parse_result: it must not harm other slots

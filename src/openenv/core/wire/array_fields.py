@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
@@ -221,9 +221,16 @@ def _with_arrays(value: Any, info: SerializationInfo) -> Any:
     dtype = getattr(value, "dtype", None)
     if dtype is None or not getattr(value, "shape", ()):
         return value
-    if isinstance(info.context, ArrayWriter) and dtype.name in DTYPES:
-        return info.context.add(dtype.name, value.shape, array_bytes(value))
+    if isinstance(info.context, ArrayWriter) and (name := _type_name(dtype)) in DTYPES:
+        return info.context.add(name, value.shape, array_bytes(value))
     return value.tolist()
+
+
+@lru_cache(maxsize=256)
+def _type_name(dtype: Any) -> str:
+    """Return the name of the type of an array's numbers, which NumPy makes anew each time."""
+    name: str = dtype.name
+    return name
 
 
 def _json_field(validate: Callable[[Any], Any], write: Callable[[Any, SerializationInfo], Any]) -> CoreSchema:

@@ -26,6 +26,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib import import_module
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -64,6 +65,7 @@ _HEADER = struct.Struct("<II")
 _MOST_BYTES = 2**32 - _ALIGNMENT
 _MOST_DIMENSIONS = 32
 _LONGEST_QUOTE = 100
+_INTEGERS = frozenset((int,))
 # Bytes after which no further message is added to a binary frame: eight pictures of 84x84x4 bytes are one frame.
 _FULL_FRAME = 256 * 1024
 
@@ -253,9 +255,18 @@ def numpy_array(dtype: str, shape: tuple[int, ...], data: memoryview) -> Any:
     """
     if dtype == FILE:
         return bytes(data)
-    np = import_module("numpy")  # an extra, for those who receive arrays
+    np = _numpy()
+    return np.frombuffer(data, _numpy_type(dtype)).reshape(shape)
 
-    return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+@cache
+def _numpy() -> Any:
+    return import_module("numpy")  # an extra, for those who receive arrays
+
+
+@cache
+def _numpy_type(dtype: str) -> Any:
+    return _numpy().dtype(dtype).newbyteorder("<")
 
 
 def array_bytes(array: Any) -> bytes:
@@ -378,10 +389,12 @@ class _ArrayReader:
     def _array(self, header: Any) -> Any:
         match header:
             case [str() as dtype, list() as lengths, int() as offset] if type(offset) is int:
-                shape = _checked_shape(dtype, lengths)
+                if not _INTEGERS.issuperset(map(type, lengths)):
+                    raise _shape_error(dtype, lengths)
+                shape, size = _layout(dtype, *lengths)
             case _:
                 raise InvalidAnswerError(f"Expected [dtype, shape, offset] of an array, got {_quoted(header)}.")
-        end = offset + _size(dtype, shape)
+        end = offset + size
         if offset < self._end or end > len(self._buffers):
             raise InvalidAnswerError(
                 f"Expected the bytes of an array between {self._end} and {len(self._buffers)}, the end of the array "
@@ -391,20 +404,33 @@ class _ArrayReader:
         return self._make_array(dtype, shape, self._buffers[offset:end])
 
 
-def _checked_shape(dtype: str, lengths: list[Any]) -> tuple[int, ...]:
+@lru_cache(maxsize=256)
+def _layout(dtype: str, *lengths: int) -> tuple[tuple[int, ...], int]:
+    """Return the shape of an array and its size in bytes; cached, since most arrays of a session have one shape.
+
+    Raises:
+        InvalidAnswerError: There is no such type or no such shape.
+    """
     if dtype != FILE and dtype not in _FORMATS:
         raise InvalidAnswerError(
             f"Expected the type of an array, one of {', '.join(DTYPES)}, {FILE}; got {dtype:.100}."
         )
-    dimensions = 1 if dtype == FILE else _MOST_DIMENSIONS
-    is_valid = len(lengths) <= dimensions and all(type(length) is int and length >= 0 for length in lengths)
+    is_valid = len(lengths) <= _dimensions(dtype) and all(length >= 0 for length in lengths)
     # Of an array without numbers, too, since a library that multiplies the lengths may not hold the product.
     if not is_valid or _size(dtype, [max(length, 1) for length in lengths]) > _MOST_BYTES:
-        raise InvalidAnswerError(
-            f"Expected the shape of an array, at most {dimensions} lengths from 0, of less than 4 GiB; "
-            f"got {_quoted(lengths)} of {dtype}."
-        )
-    return tuple(lengths)
+        raise _shape_error(dtype, [*lengths])
+    return lengths, _size(dtype, lengths)
+
+
+def _shape_error(dtype: str, lengths: list[Any]) -> InvalidAnswerError:
+    return InvalidAnswerError(
+        f"Expected the shape of an array, at most {_dimensions(dtype)} lengths from 0, of less than 4 GiB; "
+        f"got {_quoted(lengths)} of {dtype:.100}."
+    )
+
+
+def _dimensions(dtype: str) -> int:
+    return 1 if dtype == FILE else _MOST_DIMENSIONS
 
 
 def _size(dtype: str, shape: Iterable[int]) -> int:

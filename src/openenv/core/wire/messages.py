@@ -5,8 +5,10 @@ answered in order. On **v1** a frame holds one message or an array of messages; 
 repeats, and each but ``open`` names a ``session``; steps and resets of many sessions may be one message, with columns.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NamedTuple
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, Field
 
@@ -99,6 +101,11 @@ class Answer(NamedTuple):
     text: Written
     id: int | None
     session: str | None
+
+
+# As ``_make`` of the two classes, in half of its time, for each step of v1.
+quick_request = cast("Callable[[tuple[Any, ...]], V1Request]", partial(tuple.__new__, V1Request))
+quick_answer = cast("Callable[[tuple[Any, ...]], Answer]", partial(tuple.__new__, Answer))
 
 
 # --- Requests --------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from openenv.core.wire.messages import (
     Refusal,
     RenderMessage,
     V1Request,
+    quick_request,
 )
 
 _LARGEST_ID = 2**53 - 1  # exact in every JSON implementation
@@ -115,7 +116,7 @@ def _read_columns(message: dict[str, Any], actions: ActionColumn | None) -> Iter
         made: Iterable[Any] = repeat(None)
         if kind == _STEP and actions is not None:
             made = actions.read(data[part])
-        yield from map(V1Request._make, zip(repeat(kind), data[part], ids[part], sessions[part], made, strict=False))
+        yield from map(quick_request, zip(repeat(kind), data[part], ids[part], sessions[part], made, strict=False))
 
 
 def _check_columns(message: dict[str, Any]) -> None:

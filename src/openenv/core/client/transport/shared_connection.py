@@ -42,7 +42,7 @@ _UNREADABLE = (
 # How long to try whether a server of a fleet can be reached again, before the fleet is requested to name another one.
 _SAME_SERVER_TIMEOUT_S = 3.0
 # Types of answers that name a session, and are for the shared connection all the same.
-_OF_THE_CONNECTION = (MessageType.OPENED, MessageType.ATTACHED)
+_OF_THE_CONNECTION = (MessageType.OPENED.value, MessageType.ATTACHED.value)
 
 
 @dataclass(eq=False)

@@ -25,7 +25,7 @@ from openenv.core.exceptions import (
     SessionNotFoundError,
 )
 from openenv.core.wire.arrays import WRITTEN, Written, byte_size, nested
-from openenv.core.wire.messages import Answer, MessageType, Refusal, V1Request
+from openenv.core.wire.messages import Answer, MessageType, Refusal, V1Request, quick_answer
 from openenv.core.wire.v1 import encode_error_v1, encode_written
 
 logger = logging.getLogger(__name__)
@@ -349,7 +349,7 @@ class ResumableSession:
             size = byte_size(sent)
             if size > limit:
                 raise AnswerTooLargeError(size, limit)
-        self.last_answer = answer = Answer._make((ANSWER_TYPES[kind], sent, request.id, request.session))
+        self.last_answer = answer = quick_answer((ANSWER_TYPES[kind], sent, request.id, request.session))
         self.record.note(request, data_sent, "" if kind == _FORK else data)  # records must not contain tokens
         return answer
 

@@ -7,6 +7,9 @@ from openenv.core.env_server.sessions.state import Phase
 from openenv.core.exceptions import ResetNeededError
 from openenv.core.wire.results import Outcome
 
+# To look up a member of an enumeration takes as long as a short function.
+_PLAYING, _DONE = Phase.PLAYING, Phase.DONE
+
 _NEEDED_RESETS: Final = {
     Phase.NEW: "Expected a reset first: no episode has been started in this session.",
     Phase.DONE: "Expected a reset: the episode has ended, so there is nothing to step.",
@@ -63,7 +66,7 @@ class Episode:
         self._earlier_steps += self.step_count
         self.step_count = 0
         self.reward = outcome.reward or 0.0
-        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+        self.phase = _DONE if outcome.done else _PLAYING
 
     def advance(self, outcome: Outcome) -> None:
         """Count a step.
@@ -75,7 +78,7 @@ class Episode:
         if outcome.reward:
             self.reward += outcome.reward
         # An environment without REQUIRES_RESET may go on after the end of an episode, or begin without a reset.
-        self.phase = Phase.DONE if outcome.done else Phase.PLAYING
+        self.phase = _DONE if outcome.done else _PLAYING
 
     def continue_from(self, position: Position) -> None:
         """Continue from the position of another session, whose environment was copied or restored into this one."""
