@@ -23,6 +23,8 @@ _SERVERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ours": ("serve_ours", ("--environment", "non-blocking")),
     "ours_threaded": ("serve_ours", ("--environment", "threaded")),
     "ours_sleeping": ("serve_ours", ("--environment", "sleeping")),
+    "ours_scored": ("serve_ours", ("--environment", "scored")),
+    "ours_pictures": ("serve_gymnasium", ()),
     "ours_busy": ("serve_ours", ("--environment", "busy")),
 }
 

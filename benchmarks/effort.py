@@ -14,6 +14,7 @@ class Effort:
         journal_steps: Steps, of all sessions together, with a journal and as many without in a round.
         threaded_steps: Steps of each of the 64 clients in threads in a round.
         vector_steps: Steps of each of the 64 environments of a vector in a round; a tenth of it with public clients.
+        picture_steps: Steps of each of the 8 environments with pictures in a round.
         turns: Turns of 64 rollouts in a round.
         round_trips: Steps of the one session in a round.
         openings: Sessions opened and reset, one after another, in a round.
@@ -31,6 +32,7 @@ class Effort:
     journal_steps: int
     threaded_steps: int
     vector_steps: int
+    picture_steps: int
     turns: int
     round_trips: int
     openings: int
@@ -49,6 +51,7 @@ FULL = Effort(
     journal_steps=100_000,
     threaded_steps=100,
     vector_steps=500,
+    picture_steps=1000,
     turns=1,
     round_trips=2000,
     openings=200,
@@ -66,6 +69,7 @@ QUICK = Effort(
     journal_steps=10_000,
     threaded_steps=10,
     vector_steps=50,
+    picture_steps=50,
     turns=1,
     round_trips=200,
     openings=20,

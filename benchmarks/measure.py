@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from benchmarks.bench import Bench
 from benchmarks.effort import Effort
-from benchmarks.measurements import growth, journal, latency, memory, package, rollouts, server_cpu, workers
+from benchmarks.measurements import growth, latency, memory, package, records, rollouts, server_cpu, workers
 from benchmarks.rows import FLOOR_ROWS, ROWS, Floor, Samples
 
 
@@ -42,7 +42,10 @@ MEASUREMENTS = (
     Measurement(server_cpu.legacy_wire, ("cpu_non_blocking", "cpu_threaded")),
     Measurement(server_cpu.v1_64, ("cpu_v1_64",)),
     Measurement(server_cpu.v1_1024, ("cpu_v1_1024",)),
-    Measurement(journal.journal, ("journal",)),
+    Measurement(server_cpu.v1_messages, ("cpu_v1_messages",)),
+    Measurement(server_cpu.rubric, ("rubric",)),
+    Measurement(records.journal, ("journal",)),
+    Measurement(records.traces, ("traces",)),
     Measurement(growth.sessions, ("cpu_growth",), attrgetter("growth_rounds")),
     Measurement(workers.workers, ("workers",), attrgetter("growth_rounds")),
     Measurement(latency.round_trip, ("round_trip",)),
@@ -50,6 +53,7 @@ MEASUREMENTS = (
     Measurement(latency.round_trip_sync, ("round_trip_sync",)),
     Measurement(latency.threaded_clients, ("threaded_clients",)),
     Measurement(rollouts.vector, ("vector",)),
+    Measurement(rollouts.pictures, ("pictures", "pictures_threaded")),
     Measurement(rollouts.turn, ("rollout_turn",)),
     Measurement(latency.open_and_reset, ("open_reset", "open_reset_legacy")),
     Measurement(memory.idle_sessions, ("memory", "memory_legacy")),

@@ -13,6 +13,7 @@ from typing import Self
 from uuid import uuid4
 
 from benchmarks.wire_client import STEP_DATA, UnexpectedAnswerError, WireSocket, check_answer
+from openenv.core.wire.arrays import parts_of
 
 OBSERVED = b'"observation":'
 """What every observation of the environment has once; nothing else that is sent here has a key of that name."""
@@ -77,7 +78,9 @@ def joined(messages: Sequence[bytes]) -> bytes:
 
 
 def split(payload: str | bytes) -> list[dict[str, object]]:
-    """Read what one frame holds."""
+    """Read what one frame holds, without the arrays of a binary one."""
+    if isinstance(payload, bytes) and payload[:1] not in (b"{", b"["):
+        return [json.loads(bytes(part.json)) for part in parts_of(payload)]
     document = json.loads(payload)
     messages = document if isinstance(document, list) else [document]
     return [each for message in messages for each in _entries(message)]
@@ -93,7 +96,7 @@ def _entries(message: dict[str, object]) -> list[dict[str, object]]:
 
 
 class V1Socket(WireSocket):
-    """A socket of the v1 wire and its sessions.
+    """A socket of the v1 wire and its sessions, which are stepped by messages with columns.
 
     Attributes:
         sessions: Those opened so far; each was reset.
@@ -167,12 +170,24 @@ class V1Socket(WireSocket):
             self._answer.set_result(self._payloads)
 
 
-async def connect_v1(port: int, sockets: int, sessions: int) -> list[V1Socket]:
+class MessagesSocket(V1Socket):
+    """A socket whose sessions are stepped by a message each, in one frame."""
+
+    offers = ""
+
+
+class ArraysSocket(V1Socket):
+    """A socket that also takes arrays as bytes."""
+
+    offers = "X-OpenEnv-Features: columns, arrays\r\n"
+
+
+async def connect_v1(port: int, sockets: int, sessions: int, kind: type[V1Socket] = V1Socket) -> list[V1Socket]:
     """Open sockets with as many sessions each."""
     opened: list[V1Socket] = []
     try:
         for _ in range(sockets):
-            opened.append(await V1Socket.connect(port))
+            opened.append(await kind.connect(port))
             await opened[-1].open_sessions(sessions)
     except UnexpectedAnswerError:
         for socket in opened:

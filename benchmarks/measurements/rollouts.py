@@ -17,6 +17,20 @@ def vector(bench: Bench) -> None:
             bench.samples.add("vector", "ours", ours)
 
 
+def pictures(bench: Bench) -> None:
+    """Step 8 environments with pictures by Gymnasium's interface, beside as many pipes to as many processes."""
+    steps = str(bench.effort.picture_steps)
+    with bench.unpinned():
+        theirs = bench.drive("gymnasium", "drive_pictures", "--steps", steps)
+        for row, options in (("pictures", ["--inline"]), ("pictures_threaded", [])):
+            if row not in bench.rows:
+                continue
+            bench.samples.add(row, "gymnasium", theirs)
+            with bench.fresh_server("ours_pictures", *options, anywhere=True) as server:
+                ours = bench.drive("ours", "drive_pictures", "--url", server.url, "--steps", steps)
+                bench.samples.add(row, "ours", ours)
+
+
 def turn(bench: Bench) -> None:
     """Step 64 sessions once, each of which takes 50 ms."""
     turns = str(bench.effort.turns)

@@ -5,7 +5,7 @@ import uvloop
 from benchmarks.bench import Bench
 from benchmarks.processes import ServerProcess
 from benchmarks.wire_client import open_sessions, step_all
-from benchmarks.wire_client_v1 import connect_v1, step_all_v1
+from benchmarks.wire_client_v1 import MessagesSocket, V1Socket, connect_v1, step_all_v1
 
 SESSIONS = 64
 WARM_UP_STEPS = 20
@@ -52,14 +52,29 @@ def v1_1024(bench: Bench) -> None:
     _v1_row(bench, "cpu_v1_1024", 1024)
 
 
+def v1_messages(bench: Bench) -> None:
+    """Step 64 sessions of one socket at once, by a message each."""
+    cost = v1_cpu_per_step(bench.server("ours"), SESSIONS, bench.effort.cpu_steps, MessagesSocket)
+    bench.samples.add("cpu_v1_messages", "ours", uvloop.run(cost))
+
+
+def rubric(bench: Bench) -> None:
+    """Step 64 sessions with a rubric of ten parts, and without, in turns."""
+    costs = [
+        uvloop.run(v1_cpu_per_step(bench.server(name), SESSIONS, bench.effort.cpu_steps))
+        for name in ("ours", "ours_scored")
+    ]
+    bench.samples.add("rubric", "ours", costs[1] - costs[0])
+
+
 def _v1_row(bench: Bench, row: str, sessions: int) -> None:
     for name in ("floor", "ours"):
         bench.samples.add(row, name, uvloop.run(v1_cpu_per_step(bench.server(name), sessions, bench.effort.cpu_steps)))
 
 
-async def v1_cpu_per_step(server: ServerProcess, sessions: int, steps: int) -> float:
+async def v1_cpu_per_step(server: ServerProcess, sessions: int, steps: int, kind: type[V1Socket] = V1Socket) -> float:
     """Return the seconds of CPU that a step takes of a server with all sessions on one socket, stepped at once."""
-    sockets = await connect_v1(server.port, 1, sessions)
+    sockets = await connect_v1(server.port, 1, sessions, kind)
     await step_all_v1(sockets, WARM_UP_STEPS)
     each = max(1, steps // sessions)
     before = server.cpu_seconds()

@@ -1,6 +1,8 @@
 """Sessions that share a connection, where a server or the network does not do its part."""
 
 import asyncio
+import json
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +14,16 @@ from tests.support.keeper import Keeper, Once, cut_off, refuse
 from tests.support.proxy import Proxy
 from tests.support.servers import answering, eventually
 from tests.support.vectors import ONE, make_server, shown, total
+from websockets.sync.server import ServerConnection
 
 from openenv.core.client.generic import GenericEnvClient
 from openenv.core.client.vector import VectorEnv
+from openenv.core.client_types import StepResult
 from openenv.core.exceptions import (
     ConnectionFailedError,
     ConnectionLostError,
     EpisodeOrderError,
+    InvalidAnswerError,
     RequestGivenUpError,
     RequestNotSentError,
     ServerCapacityError,
@@ -426,3 +431,40 @@ async def test_a_session_whose_environment_could_not_be_made_anew_gives_its_plac
         assert [message["session"] for message in keeper.of_type("close")] == ["s1"]
         assert total(await other.step(ONE)) == 2
         await asyncio.gather(client.close(), other.close())
+
+
+ARRAY_LIES = {
+    "an offset outside of its arrays": ["uint8", [4], 8],
+    "a type that does not exist": ["float128", [1], 0],
+    "4 GiB": ["uint8", [2**32], 0],
+}
+
+
+def binary(message: dict[str, Any], buffers: bytes) -> bytes:
+    """Write a binary frame with one message."""
+    text = json.dumps(message).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<II", len(text), len(buffers)) + text + buffers
+
+
+class TestArraysThatLie:
+    @pytest.mark.parametrize("header", ARRAY_LIES.values(), ids=ARRAY_LIES)
+    async def test_it_is_the_error_of_its_slot(self, header: list[Any]) -> None:
+        def show(connection: ServerConnection, message: dict[str, Any]) -> None:
+            is_false = message["session"] == "s1" and message["id"] == 2
+            shown = {"total": {"$array": header if is_false else ["uint8", [4], 0]}}
+            data = {"observation": shown, "reward": None, "done": False}
+            answer = {"type": "observation", "id": message["id"], "session": message["session"], "data": data}
+            connection.send(binary(answer, b"\1\2\3\4\0\0\0\0"))
+
+        with keeping(Keeper(step=show)) as url:
+            vector = await client_of(url, arrays=True).vector(2)
+            await vector.reset()
+            wrong, right = await vector.step([ONE] * 2)
+            assert isinstance(wrong, InvalidAnswerError)
+            assert str(wrong).startswith("Expected ")
+            assert isinstance(right, StepResult)
+            assert right.observation["total"].tolist() == [1, 2, 3, 4]
+            for result in await vector.step([ONE] * 2):
+                assert isinstance(result, StepResult), "neither session is lost"
+            await vector.close()

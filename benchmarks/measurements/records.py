@@ -1,4 +1,4 @@
-"""What a journal costs."""
+"""What it costs to record what sessions do: a journal, and traces."""
 
 import time
 from pathlib import Path
@@ -18,16 +18,25 @@ _TURNS = 5
 
 def journal(bench: Bench) -> None:
     """Step 64 sessions of one socket at once, on a server with a journal and on one without."""
+    _record(bench, "journal")
+
+
+def traces(bench: Bench) -> None:
+    """Step 64 sessions of one socket at once, on a server with traces and on one without."""
+    _record(bench, "traces")
+
+
+def _record(bench: Bench, option: str) -> None:
     with (
-        TemporaryDirectory(prefix="openenv-journal-") as folder,
+        TemporaryDirectory(prefix="openenv-records-") as folder,
         bench.fresh_server("ours") as without,
-        bench.fresh_server("ours", f"--journal={Path(folder) / 'journal'}") as with_journal,
+        bench.fresh_server("ours", f"--{option}={Path(folder) / option}") as recording,
     ):
-        rates: dict[ServerProcess, list[float]] = {without: [], with_journal: []}
+        rates: dict[ServerProcess, list[float]] = {without: [], recording: []}
         for _ in range(_TURNS):
             for server, figures in rates.items():
                 figures.append(uvloop.run(_rate(server, bench.effort.journal_steps // _TURNS)))
-    bench.samples.add("journal", "ours", median(rates[with_journal]) / median(rates[without]))
+    bench.samples.add(option, "ours", median(rates[recording]) / median(rates[without]))
 
 
 async def _rate(server: ServerProcess, steps: int) -> float:
