@@ -57,6 +57,9 @@ def pos_tag(tokens: Sequence[str]) -> list[tuple[str, str]]:
         Each with ``NN``, the tag of a noun in the singular, or ``X``.
     """
     known = nouns()
+    if len(tokens) == 1:  # a game of Wordle tags thousands of words when it begins, one at a time
+        (token,) = tokens
+        return [(token, "NN" if token in known else "X")]
     return [(token, "NN" if token in known else "X") for token in tokens]
 
 
