@@ -121,4 +121,5 @@ class PlayPage:
 
     def assert_accessible(self) -> None:
         """Fail for what axe finds."""
-        assert violations(self.page) == []
+        found = violations(self.page)
+        assert not found, "\n".join(found)

@@ -318,8 +318,7 @@ def create_fastapi_app(
     app = EnvironmentApp(server.about.own)
     mode = check_mode(server.config.mode if mode is None else mode)
     server.register_routes(app, mode)
-    shown = page.PageConfig(server.env_name, play=mode is ServerMode.SIMULATION)
-    app.router.routes.extend(page.page_routes(shown))
+    _add_page(app, server, plays=mode is ServerMode.SIMULATION)
     app.state.start_page = StartPage(server.about, app.router.default)
     app.router.default = app.state.start_page
     return app
@@ -532,6 +531,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await app.state.server.close()
+
+
+def _add_page(app: FastAPI, server: HTTPEnvServer, *, plays: bool) -> None:
+    """Add the page; in simulation with the episodes on record, which an agent must not read."""
+    traces = server.config.traces if plays else None
+    app.router.routes.extend(page.page_routes(page.PageConfig(server.env_name, play=plays, traces=traces is not None)))
+    if traces is not None:
+        # What reads traces builds on the server, so that it is imported by name where it is needed.
+        app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))
 
 
 def _load_telemetry() -> ModuleType:

@@ -34,7 +34,7 @@ def test_the_page_is_the_same_below_each_path(http: TestClient) -> None:
     policy = page.headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "connect-src 'self'" in policy
-    assert http.get("/web/traces").text == http.get("/web/live").text == page.text
+    assert http.get("/web/traces").text == page.text
 
 
 def test_every_file_that_is_imported_is_served_and_open(http: TestClient) -> None:

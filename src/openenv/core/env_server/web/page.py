@@ -21,7 +21,7 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.pages.start import shows_pages
 
 PAGE = "/web"
-VIEWS = ("", "traces", "live")
+VIEWS = ("", "traces")
 """Paths below the page's own; all of them are the same HTML, whose script shows the view."""
 
 _FILES = (
@@ -41,6 +41,8 @@ _FILES = (
     "schema.js",
     "snippets.js",
     "style.css",
+    "traces.js",
+    "turns.js",
     "vendor/hooks.mjs",
     "vendor/htm.mjs",
     "vendor/preact.mjs",

@@ -3,6 +3,7 @@ import { About } from "./about.js";
 import { getJson, setToken } from "./api.js";
 import { html, render, useEffect, useState } from "./html.js";
 import { Play } from "./play.js";
+import { Traces } from "./traces.js";
 
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const THEME_KEY = "openenv.theme";
@@ -23,13 +24,18 @@ function App() {
     load();
   };
   return html`
-    <${Header} name=${config?.name} />
+    <${Header} config=${config} />
     ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
     ${config !== null && error === null && html`<${View} config=${config} onLoadError=${setError} />`}`;
 }
 
 function View({ config, onLoadError }) {
+  if (config.traces && (isTraces() || config.name === null)) return html`<${Traces} onLoadError=${onLoadError} />`;
   return config.play ? html`<${Play} config=${config} onLoadError=${onLoadError} />` : html`<${Reading} onLoadError=${onLoadError} />`;
+}
+
+function isTraces() {
+  return location.pathname.endsWith("/traces");
 }
 
 /** What a server in production mode shows: what it is, and nothing to do. */
@@ -44,7 +50,8 @@ function Reading({ onLoadError }) {
     <${About} metadata=${metadata} /></main>`;
 }
 
-function Header({ name }) {
+function Header({ config }) {
+  const name = config?.name;
   const [theme, setTheme] = useState(() => stored() ?? "auto");
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -53,7 +60,11 @@ function Header({ name }) {
   return html`<header class="top">
     <a class="brand" href="../">OpenEnv</a>
     ${name && html`<span class="environment">${name}</span>`}
-    <nav aria-label="Pages"><a href="../docs">API</a></nav>
+    <nav aria-label="Pages">
+      ${config?.play && config.traces && html`<a href="./" aria-current=${isTraces() ? undefined : "page"}>Play</a>`}
+      ${config?.traces && html`<a href="traces" aria-current=${isTraces() ? "page" : undefined}>Traces</a>`}
+      ${name && html`<a href="../docs">API</a>`}
+    </nav>
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;

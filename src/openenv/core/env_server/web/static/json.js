@@ -7,7 +7,7 @@ const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\d+(?:\.\d+)?(
 export function Json({ value, label }) {
   const text = JSON.stringify(value, null, 2) ?? "null";
   const shown = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}\n… ${text.length - LONGEST_TEXT} more characters` : text;
-  return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${coloured(compact(shown))}</pre>`;
+  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${coloured(compact(shown))}</pre>`;
 }
 
 /** Write lists of numbers in one line each. */

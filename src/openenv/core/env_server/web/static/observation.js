@@ -74,11 +74,11 @@ function Value({ name, value, shape }) {
     case "pictures":
       return html`<div class="pictures">${value.map((one, at) => html`<${Picture} picture=${pictureOf(one)} alt=${`${words(name)} ${at + 1}`} />`)}</div>`;
     case "text":
-      return html`<pre class="text" tabindex="0" role="region" aria-label=${words(name)}>${ansi(value)}</pre>`;
+      return html`<pre class="text" tabindex="0" role="group" aria-label=${words(name)}>${ansi(value)}</pre>`;
     case "board":
       return html`<${Board} rows=${value} name=${words(name)} />`;
     case "lines":
-      return html`<pre class="text board-text" tabindex="0" role="region" aria-label=${words(name)}>${value.join("\n")}</pre>`;
+      return html`<pre class="text board-text" tabindex="0" role="group" aria-label=${words(name)}>${value.join("\n")}</pre>`;
     case "rows":
       return html`<${Rows} rows=${value} name=${words(name)} />`;
     case "records":
@@ -102,13 +102,13 @@ function sizes(value) {
 /** A grid of numbers or short words. */
 function Board({ rows, name }) {
   const largest = Math.max(...rows.flat().map((cell) => (typeof cell === "number" ? Math.abs(cell) : 0)), 1);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${name}><table class="board"><tbody>${rows.map((row) => html`
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${name}><table class="board"><tbody>${rows.map((row) => html`
     <tr>${row.map((cell) => html`<td style=${{ "--heat": heat(cell, largest) }}>${cell === 0 ? html`<span class="zero">0</span>` : String(cell ?? "")}</td>`)}</tr>`)}
   </tbody></table></div>`;
 }
 
 function Rows({ head, rows, name }) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${name}><table class="rows">
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${name}><table class="rows">
     ${head && html`<thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>`}
     <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell === null ? html`<span class="none">none</span>` : String(cell)}</td>`)}</tr>`)}</tbody>
   </table></div>`;

@@ -4,9 +4,10 @@ import { ActionForm, Choice, columnsFor, ResetForm } from "./form.js";
 import { html, useEffect, useReducer, useRef, useState } from "./html.js";
 import { Game } from "./game.js";
 import { Json } from "./json.js";
-import { Observation, words } from "./observation.js";
+import { Observation } from "./observation.js";
 import { choices } from "./schema.js";
 import { LANGUAGES, snippet } from "./snippets.js";
+import { briefly, number, RewardParts, tone } from "./turns.js";
 
 const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 const STATUS = {
@@ -148,30 +149,8 @@ function totalTo(game, at) {
   return game.turns.slice(0, at + 1).reduce((sum, turn) => sum + Number(turn.reward ?? 0), 0);
 }
 
-function tone(reward) {
-  return reward > 0 ? "good" : reward < 0 ? "bad" : "";
-}
-
-export function number(value) {
-  const shown = typeof value === "boolean" ? Number(value) : value;
-  return String(Number(Number(shown).toPrecision(4)));
-}
-
 function plural(count, noun) {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-/** The named parts of a reward, with their weights. */
-export function RewardParts({ metadata }) {
-  const signals = Object.entries(metadata?.reward_signals ?? {}).filter(([, value]) => typeof value === "number");
-  if (signals.length === 0) return null;
-  const weights = metadata.reward_weights ?? {};
-  const largest = Math.max(...signals.map(([, value]) => Math.abs(value)), 1e-9);
-  return html`<section class="parts"><h3>Reward by component</h3><table><thead class="hidden"><tr><th scope="col">Component</th><th scope="col">Value</th><th scope="col">Bar</th><th scope="col">Weight</th></tr></thead>
-    <tbody>${signals.map(([name, value]) => html`<tr>
-    <th scope="row">${words(name)}</th><td class="figure ${tone(value)}">${number(value)}</td>
-    <td class="bar"><span class=${value < 0 ? "minus" : ""} style=${{ width: `${(100 * Math.abs(value)) / largest}%` }}></span></td>
-    <td class="weight">${weights[name] === undefined ? "" : `× ${number(weights[name])}`}</td></tr>`)}</tbody></table></section>`;
 }
 
 function Metadata({ metadata }) {
@@ -228,20 +207,6 @@ function History({ game }) {
     </button></li>`)}</ol>`;
 }
 
-/** What was done in a turn, in few words. */
-export function briefly({ type, request }) {
-  const fields = Object.entries(request ?? {});
-  if (type === "reset") return fields.length === 0 ? "reset" : `reset ${fields.map(([name, value]) => `${name}=${short(value)}`).join(" ")}`;
-  if (request.type === "call_tool") return `${request.tool_name}(${Object.values(request.arguments ?? {}).map(short).join(", ")})`;
-  const values = fields.filter(([name]) => name !== "metadata");
-  return values.map(([, value]) => short(value)).join(" · ") || "step";
-}
-
-function short(value) {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}
-
 function State({ game }) {
   const state = game.shown?.state;
   if (state === undefined) return html`<p class="note">The state of the episode is shown here, after a reset.</p>`;
@@ -264,7 +229,7 @@ function Code({ game, kind }) {
         <label class="segment"><input type="radio" name="language" checked=${name === language} onChange=${() => setLanguage(name)} /><span>${name}</span></label>`)}</div>
       <button type="button" class="quiet" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
     </div>
-    <pre class="code" tabindex="0" role="region" aria-label="The same call" data-testid="code"><code>${text}</code></pre>`;
+    <pre class="code" tabindex="0" role="group" aria-label="The same call" data-testid="code"><code>${text}</code></pre>`;
 }
 
 function Help({ dialog }) {

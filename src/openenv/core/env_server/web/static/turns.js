@@ -1,0 +1,40 @@
+// What both views show of a turn: its number, its action in few words, and its reward with the parts.
+import { html } from "./html.js";
+import { words } from "./observation.js";
+
+/** The class of a reward's colour. */
+export function tone(reward) {
+  return reward > 0 ? "good" : reward < 0 ? "bad" : "";
+}
+
+export function number(value) {
+  const shown = typeof value === "boolean" ? Number(value) : value;
+  return String(Number(Number(shown).toPrecision(4)));
+}
+
+/** The named parts of a reward, with their weights. */
+export function RewardParts({ metadata }) {
+  const signals = Object.entries(metadata?.reward_signals ?? {}).filter(([, value]) => typeof value === "number");
+  if (signals.length === 0) return null;
+  const weights = metadata.reward_weights ?? {};
+  const largest = Math.max(...signals.map(([, value]) => Math.abs(value)), 1e-9);
+  return html`<section class="parts"><h3>Reward by component</h3><table><thead class="hidden"><tr><th scope="col">Component</th><th scope="col">Value</th><th scope="col">Bar</th><th scope="col">Weight</th></tr></thead>
+    <tbody>${signals.map(([name, value]) => html`<tr>
+    <th scope="row">${words(name)}</th><td class="figure ${tone(value)}">${number(value)}</td>
+    <td class="bar"><span class=${value < 0 ? "minus" : ""} style=${{ width: `${(100 * Math.abs(value)) / largest}%` }}></span></td>
+    <td class="weight">${weights[name] === undefined ? "" : `× ${number(weights[name])}`}</td></tr>`)}</tbody></table></section>`;
+}
+
+/** What was done in a turn, in few words. */
+export function briefly({ type, request }) {
+  const fields = Object.entries(request ?? {});
+  if (type === "reset") return fields.length === 0 ? "reset" : `reset ${fields.map(([name, value]) => `${name}=${short(value)}`).join(" ")}`;
+  if (request.type === "call_tool") return `${request.tool_name}(${Object.values(request.arguments ?? {}).map(short).join(", ")})`;
+  const values = fields.filter(([name]) => name !== "metadata");
+  return values.map(([, value]) => short(value)).join(" · ") || "step";
+}
+
+function short(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}

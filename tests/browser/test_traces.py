@@ -1,0 +1,110 @@
+"""Episodes on record are searched, read, compared and saved on the page."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.servers import RunningServer
+from tests.support.services.chromium import open_chromium
+from tests.support.trace_files import entries, episode, new_file
+from tests.support.web_pages import PlayPage
+
+from openenv.viewer import viewer_app
+
+HOSTILE = "<img src=x onerror='window.hacked = 1'> needle {step}\nGo on."
+LONG, SHORT, MANY = 5000, 4, 260
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    path = tmp_path_factory.mktemp("traces") / "traces.db"
+    with new_file(path) as traces:
+        for number in range(MANY):
+            traces.add(episode(number, 1), entries(1))
+        traces.add(episode(MANY, LONG), entries(LONG))
+        traces.add(episode(MANY + 1, SHORT), entries(SHORT, HOSTILE))
+        traces.add(episode(MANY + 2, SHORT), entries(SHORT, HOSTILE, turn_at=3))
+    with RunningServer(viewer_app(path)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Any, server: RunningServer) -> Iterator[PlayPage]:
+    visit = PlayPage(browser, server, "/web/traces")
+    visit.page.wait_for_selector("[data-testid=episode]")
+    yield visit
+    visit.close()
+
+
+def test_all_episodes_are_scrolled_to_and_few_are_in_the_page(visit: PlayPage) -> None:
+    page = visit.page
+    assert visit.text("count") == f"{MANY + 3} episodes"
+    visit.assert_accessible()
+    oldest = "[data-testid=episode]:has-text('seed 0')"
+    while not page.locator(oldest).count():
+        page.evaluate("() => { const box = document.querySelector('.windowed'); box.scrollTop = box.scrollHeight }")
+        page.wait_for_timeout(20)
+    assert page.locator("[data-testid=episode]").count() < 100
+
+
+def test_episodes_are_searched_and_compared(visit: PlayPage) -> None:
+    page = visit.page
+    page.fill("#text", "needle")
+    page.wait_for_selector("[data-testid=count]:text-is('2 episodes')")
+    for box in page.locator("[data-testid=episode] input").all():
+        box.check()
+    page.click("button:has-text('Compare')")
+    page.wait_for_selector("[data-testid=difference]:has-text('step 3')")
+    page.click("[data-testid=difference] button")
+    page.wait_for_function("document.querySelectorAll('[data-testid=entry]').length === 2")
+    moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Request]").all_inner_texts()]
+    assert sorted(moves) == ["left", "right"]
+    assert "needle 3" in page.locator("pre.text").first.inner_text()
+    assert page.evaluate("window.hacked") is None
+    visit.assert_accessible()
+    page.go_back()
+    page.wait_for_selector("[data-testid=episode]")
+
+
+def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: RunningServer) -> None:
+    page = visit.page
+    page.select_option("#ending", "done")
+    page.fill("#min_reward", str(LONG))
+    page.click(f"[data-testid=episode]:has-text('seed {MANY}') a")
+    page.wait_for_selector("[data-testid=entry]")
+    page.goto(f"{page.url}#step-{LONG - 100}")
+    page.reload()
+    page.wait_for_selector(f"h2:has-text('Step {LONG - 100}')")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_selector(f"h2:has-text('Step {LONG - 97}')")
+    assert page.url.endswith(f"#step-{LONG - 97}")
+    assert page.locator(".index li").count() < 100
+    page.keyboard.press("End")
+    page.wait_for_selector(f"h2:has-text('Step {LONG}')")
+    page.wait_for_selector(f"pre.text:has-text('At {LONG}.')")
+    with page.expect_download() as saved:
+        page.click("text=Save as messages")
+    assert f"At {LONG - 1}." in Path(saved.value.path()).read_text()
+    visit.assert_accessible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_traces_are_readable_on_a_phone(browser: Any, server: RunningServer, scheme: str) -> None:
+    visit = PlayPage(browser, server, "/web/traces", color_scheme=scheme, viewport={"width": 360, "height": 740})
+    visit.page.wait_for_selector("[data-testid=episode]")
+    visit.assert_accessible()
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
+    visit.page.locator("[data-testid=episode] a").first.click()
+    visit.page.wait_for_selector("[data-testid=entry]")
+    visit.assert_accessible()
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 360
+    visit.close()

@@ -1,0 +1,118 @@
+"""What the page reads of a file of traces: episodes by pages, entries by ranges, differences, downloads."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.trace_files import entries, episode, new_file
+
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import ConfigurationError
+from openenv.viewer import find_traces, viewer_app
+
+BASE = "/web/traces/episodes"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("traces") / "traces.db"
+    with new_file(path) as traces:
+        traces.add(episode(1, 1200), entries(1200))
+        traces.add(episode(2, 3), entries(3, turn_at=2))
+        traces.add(episode(3, 3, "run", "closed"), entries(3, "A needle at {step}.\nGo on."))
+    return path
+
+
+@pytest.fixture(scope="module")
+def http(file: Path) -> TestClient:
+    return TestClient(viewer_app(file))
+
+
+def ids(http: TestClient, **query: Any) -> list[str]:
+    return [found["id"] for found in http.get(BASE, params=query).json()["episodes"]]
+
+
+def test_episodes_come_newest_first_and_by_pages(http: TestClient) -> None:
+    whole = http.get(BASE).json()
+    assert (whole["count"], whole["environments"]) == (3, ["run", "walk"])
+    newest, *others = [found["id"] for found in whole["episodes"]]
+    assert ids(http, limit=1) == [newest]
+    assert ids(http, limit=5, after=newest) == others
+    assert ids(http, after=others[-1]) == []
+
+
+def test_episodes_are_filtered(http: TestClient) -> None:
+    (needle,) = ids(http, text="needle")
+    assert ids(http, environment="run") == ids(http, ending="closed") == ids(http, seed="3") == [needle]
+    assert len(ids(http, min_reward="1000")) == 1
+    assert http.get(BASE, params={"text": "needle"}).json()["count"] == 1
+
+
+def test_entries_are_read_by_ranges(http: TestClient) -> None:
+    long = ids(http, min_reward=1000)[0]
+    found = http.get(f"{BASE}/{long}/entries", params={"start": 1199, "stop": 2000}).json()
+    assert [entry["answer"]["observation"]["text"] for entry in found] == ["At 1199.\nGo on.", "At 1200.\nGo on."]
+    assert len(http.get(f"{BASE}/{long}/entries", params={"stop": 1200}).json()) == 500
+    assert http.get(f"{BASE}/{long}/entries", params={"start": 5000}).json() == []
+
+
+def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
+    (name,) = ids(http, environment="run")
+    described = http.get(f"{BASE}/{name}").json()
+    assert described["episode"]["seed"] == "3"
+    assert described["scores"] == described["conversations"] == []
+    for to in ("messages", "atif"):
+        assert "A needle at 2." in http.get(f"{BASE}/{name}/export/{to}").text
+
+
+def test_the_first_difference_is_found(http: TestClient) -> None:
+    first, second = ids(http, environment="walk")
+    assert http.get(f"{BASE}/{first}/difference/{first}").json() is None
+    assert http.get(f"{BASE}/{first}/difference/{second}").json()["number"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        (f"{BASE}/9-9", 404, "Expected the id of an episode"),
+        (f"{BASE}/9-9/entries", 404, "Expected the id of an episode"),
+        (f"{BASE}?after=9-9", 404, "Expected the id of an episode"),
+        (f"{BASE}?limit=0", 422, "greater than or equal to 1"),
+        (f"{BASE}?colour=red", 422, "colour"),
+        (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif."),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(http: TestClient, path: str, status: int, said: str) -> None:
+    answer = http.get(path)
+    assert answer.status_code == status
+    assert said in answer.json()["detail"]
+
+
+def test_the_page_is_all_that_the_viewer_has_beside_it(http: TestClient) -> None:
+    assert http.get("/", follow_redirects=False).headers["location"] == "/web/traces"
+    assert http.get("/web/config").json() == {"name": None, "play": False, "traces": True}
+    assert http.get(BASE, headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
+
+
+def test_a_server_with_traces_shows_them_but_not_to_agents(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"traces": str(tmp_path / "traces.db"), "traces_sample": 1.0}
+    with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, **settings)) as http:
+        assert http.get("/web/config").json()["traces"] is True
+        assert http.get(BASE).json() == {"episodes": [], "count": 0, "environments": []}
+    with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, mode="production", **settings)) as http:
+        assert http.get("/web/config").json()["traces"] is False
+        assert http.get(BASE).status_code == 404
+
+
+def test_the_file_of_a_folder_is_found(file: Path, tmp_path: Path) -> None:
+    assert find_traces(file) == find_traces(file.parent) == file
+    with pytest.raises(ConfigurationError, match="found none"):
+        find_traces(tmp_path)
+    for name in ("a.db", "b.db"):
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match=r"a\.db, .*b\.db"):
+        find_traces(tmp_path)
+    with pytest.raises(ConfigurationError, match="Expected a file of traces"):
+        viewer_app(tmp_path / "nothing.db")
