@@ -44,6 +44,7 @@ from openenv.core.wire.messages import MessageType
 from openenv.core.wire.results import ImageFile, Picture
 
 _MODES = ("simulation", "production")
+_MODE_VARIABLE = "OPENENV_CLIENT_MODE"
 _TOKEN = re.compile("[!-~]+")
 ResultT = TypeVar("ResultT")
 # What is no subclass's own.
@@ -693,7 +694,8 @@ def _copied(value: Any) -> Any:
 
 
 def _checked_mode(mode: str | None) -> str:
-    given = os.environ.get("OPENENV_CLIENT_MODE", "simulation") if mode is None else mode
+    given = os.environ.get(_MODE_VARIABLE, "simulation") if mode is None else mode
     if given.lower() not in _MODES:
-        raise ConfigurationError(f"Expected the mode 'simulation' or 'production', got {given!r}.")
+        where = f" in {_MODE_VARIABLE}" if mode is None else ""
+        raise ConfigurationError(f"Expected the mode 'simulation' or 'production'{where}, got {given!r}.")
     return given.lower()
