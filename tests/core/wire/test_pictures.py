@@ -186,7 +186,7 @@ def test_the_legacy_wire_has_no_pictures() -> None:
     assert answer["data"]["code"] == "UNKNOWN_TYPE"
 
 
-@pytest.mark.parametrize("extra", [{"data": {}}, {"kind": "text"}])
+@pytest.mark.parametrize("extra", [{"data": {"brush": 1}}, {"kind": "text"}])
 def test_the_message_has_no_further_fields(extra: dict[str, Any]) -> None:
     with serve() as server, server.v1() as wire:
         session = wire.open()
