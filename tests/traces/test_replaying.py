@@ -8,10 +8,16 @@ from tests.support.traces import recorded
 from openenv import find_environment, make
 from openenv.traces import replay
 
-INLINE = ("catch", "blackjack", "2048", "echo", "wordle", "sudoku", "sql")
+# Not code_feedback, whose observations have the milliseconds that the code took.
+CATALOG = (
+    *("catch", "blackjack", "2048", "openspiel", "echo", "wordle", "sudoku", "sql", "textarena"),
+    pytest.param("browsergym", marks=pytest.mark.needs("browser")),
+    pytest.param("reasoning_gym", marks=pytest.mark.needs("reasoning-gym")),
+    *(pytest.param(name, marks=pytest.mark.needs("sandbox")) for name in ("coding", "terminal")),
+)
 
 
-@pytest.mark.parametrize("name", INLINE)
+@pytest.mark.parametrize("name", CATALOG)
 def test_a_scripted_episode_replays_equal(name: str, tmp_path: Path) -> None:
     file = tmp_path / "traces.db"
     package = find_environment(name)

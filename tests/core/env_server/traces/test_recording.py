@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,10 +18,10 @@ from tests.support.programs.journaled_server import Walk
 from tests.support.servers import RunningServer
 from tests.support.traces import recorded
 
-from openenv import GenericEnvClient
+from openenv import GenericEnvClient, traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, ServerError
-from openenv.traces import Filter, replay
+from openenv.traces import Filter, export, import_episodes, replay
 
 AMOUNTS = (3, 4, 3)
 
@@ -99,6 +100,12 @@ def test_an_episode_of_each_transport_is_on_record_and_replays_equal(serve: Serv
     assert times == sorted(times)
     assert episode.started_at <= times[-1] + 0.01
     assert all(step.same for step in replay(entries, counter_app()))
+
+    export(file, file.parent / "trajectories", "atif")
+    with traces.open(file.parent / "other.db", create=True) as other:
+        (name,) = import_episodes(other, file.parent / "trajectories")
+        assert list(other.entries(name)) == entries
+        assert replace(other.episode(name), id=episode.id) == episode
 
 
 def counter_app(environment: Any = CounterEnvironment) -> Any:
