@@ -23,6 +23,7 @@ from openenv.core.rubrics import (
     Sequential,
     WeightedSum,
 )
+from openenv.core.rubrics.base import failed_component
 from openenv.core.rubrics.llm_judge import VerdictError
 
 
@@ -118,6 +119,18 @@ class TestBase:
         rubric.register_forward_hook(lambda own, action, observation, score: seen.append(score))
         rubric("act", None)
         assert seen == ["act", 0.5]
+
+    def test_a_hook_that_raises_names_the_component(self) -> None:
+        root = WeightedSum({"one": Fixed(1.0), "two": Fixed(1.0)}, [0.5, 0.5])
+
+        def hook(own: Rubric, action: Any, observation: Any, score: Any) -> None:
+            raise OSError("the log is full")
+
+        root.get_rubric("two").register_forward_hook(hook)
+        with pytest.raises(OSError, match="the log is full") as raised:
+            root(None, None)
+        assert failed_component(raised.value, root) == "two"
+        assert root.last_score is None
 
     async def test_an_async_hook_makes_calls_async(self) -> None:
         rubric, seen = Fixed(0.5), []
