@@ -1,7 +1,7 @@
 """``VerifiersReward``: a rubric of verifiers as a rubric of ours.
 
-It is written against the protocol of verifiers' rubrics and imports nothing of the package, whose current releases pin
-versions of ``mcp`` and ``openai`` that do not go beside ours.
+It calls ``score_rollout`` as the environments of verifiers do, and imports nothing of the package, whose releases pin
+versions of ``mcp`` and ``openai`` that do not install beside ours. So it is not tested with the package itself.
 """
 
 from collections.abc import Mapping, MutableMapping
