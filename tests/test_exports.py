@@ -33,10 +33,12 @@ PROMISED = {
     "WSStepMessage create_app create_fastapi_app create_web_interface_app deserialize_action serialize_observation "
     "serve server_main CallToolAction CallToolObservation JsonRpcError JsonRpcErrorCode JsonRpcRequest JsonRpcResponse "
     "ListToolsAction ListToolsObservation MCPEnvironment McpMethod RESERVED_TOOL_NAMES Tool ToolError ToolErrorType "
-    "WSMCPMessage WSMCPResponse GetEndpointConfig deserialize_action_with_preprocessing",
+    "WSMCPMessage WSMCPResponse GetEndpointConfig WebInterfaceManager deserialize_action_with_preprocessing",
     "openenv.core.env_server.base_transforms": "CompositeTransform NullTransform",
     "openenv.core.env_server.exceptions": "ConcurrencyConfigurationError EnvironmentFactoryError OpenEnvError "
     "SessionCapacityError SessionCreationError SessionNotFoundError",
+    "openenv.core.env_server.web_interface": "ActionLog EpisodeState WebInterfaceManager create_web_interface_app "
+    "get_quick_start_markdown load_environment_metadata",
     "openenv.core.env_server.http_server": "HTTPEnvServer create_app create_fastapi_app",
     "openenv.core.env_server.interfaces": "Action Environment EnvironmentMetadata Message ModelTokenizer Observation "
     "State TaskProvider Transform",
@@ -49,7 +51,6 @@ PROMISED = {
     "serialize_observation",
     "openenv.core.env_server.types": "Action CodeExecResult ConcurrencyConfig EnvironmentMetadata HealthResponse "
     "Observation ResetRequest ResetResponse Scalar SchemaResponse ServerMode State StepRequest StepResponse",
-    "openenv.core.env_server.web_interface": "create_web_interface_app load_environment_metadata",
     "openenv.core.generic_client": "GenericAction GenericEnvClient",
     "openenv.core.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient",
     "openenv.core.sync_client": "SyncEnvClient",

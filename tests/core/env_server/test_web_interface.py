@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.support.environments.common import CounterEnvironment
+from tests.support.environments.common import Add, CounterEnvironment, Total
 
-from openenv.core.env_server.web_interface import load_environment_metadata
+from openenv.core.env_server.web_interface import get_quick_start_markdown, load_environment_metadata
 
 
 def make_counter() -> CounterEnvironment:
@@ -37,3 +37,16 @@ def test_the_readme_is_found_in_the_repository_or_by_the_variable(
     assert load_environment_metadata(CounterEnvironment, "counter_env").readme_content == "# Counter"
     monkeypatch.setenv("ENV_README_PATH", str(tmp_path / "OTHER.md"))
     assert load_environment_metadata(CounterEnvironment, "counter_env").readme_content == "# Other"
+
+
+def test_the_first_lines_of_python_for_an_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACE_HOST", raising=False)
+    metadata = load_environment_metadata(CounterEnvironment, "counter_env")
+    text = get_quick_start_markdown(metadata, Add, Total)
+    assert "### Play counter_env from Python" in text
+    assert 'openenv.make("http://localhost:8000")' in text
+    assert "env.step({'amount': 0})" in text
+    compile(text.split("```")[1].removeprefix("python\n"), "quick start", "exec")
+
+    monkeypatch.setenv("SPACE_HOST", "me-counter.hf.space")
+    assert 'openenv.make("https://me-counter.hf.space")' in get_quick_start_markdown(None, Add, Total)

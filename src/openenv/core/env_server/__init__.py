@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from openenv.core.env_server.serialization import serialize_observation as serialize_observation
     from openenv.core.env_server.tools import ToolResult as ToolResult
     from openenv.core.env_server.tools import tool as tool
+    from openenv.core.env_server.web_interface import WebInterfaceManager as WebInterfaceManager
     from openenv.core.exceptions import ConcurrencyConfigurationError as ConcurrencyConfigurationError
     from openenv.core.exceptions import EnvironmentFactoryError as EnvironmentFactoryError
     from openenv.core.exceptions import IllegalActionError as IllegalActionError
@@ -118,6 +119,7 @@ else:
                 "ToolErrorType",
             ),
             f"{_PACKAGE}.tools": ("ToolResult", "tool"),
+            f"{_PACKAGE}.web_interface": ("WebInterfaceManager",),
             f"{_PACKAGE}.types": (
                 "Action",
                 "BaseMessage",

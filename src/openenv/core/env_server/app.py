@@ -14,6 +14,7 @@ from types import ModuleType, UnionType
 from typing import Any, TypeAlias, Unpack
 
 from fastapi import FastAPI
+from fastapi.params import Depends
 from pydantic import BaseModel
 from starlette.routing import Route, WebSocketRoute
 
@@ -32,7 +33,7 @@ from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
 from openenv.core.env_server.pages import docs
-from openenv.core.env_server.pages.start import StartPage
+from openenv.core.env_server.pages.start import StartPage, enables_web
 from openenv.core.env_server.serving import DEFAULT_PORT, RunOptions
 from openenv.core.env_server.serving import listen as listen
 from openenv.core.env_server.serving import run_app as run_app
@@ -44,6 +45,8 @@ from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, Serv
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.env_server.web import page
+from openenv.core.env_server.web.interface import WebInterfaceManager
+from openenv.core.env_server.web.interface_routes import WebInterfaceRoutes
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -167,6 +170,9 @@ class HTTPEnvServer:
         self.about = About(self._sessions, self.env_name)
         self._journal = Journal.of(config)
         self._agents: McpEndpoint | None = None
+        self._mode: ServerMode | None = None
+        self._limited: list[Depends] = []
+        self._web_manager: WebInterfaceManager | None = None
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
         """Add the transports to an application, and a guard before all its routes.
@@ -199,6 +205,25 @@ class HTTPEnvServer:
             app.add_middleware(self._telemetry.TraceParent)
         open_pages = _OPEN_PAGES if isinstance(app, EnvironmentApp) else frozenset[str]()
         protect(app, replace(self._access, open_pages=open_pages))
+        self._mode = mode
+        self._limited = transport.limited
+
+    def add_web_interface(self, app: FastAPI) -> None:
+        """Add the routes of the public package's page to an application that has the others; once, and in simulation.
+
+        Args:
+            app: The application.
+        """
+        if self._mode is not ServerMode.SIMULATION or self._web_manager is not None:
+            return
+        metadata = self.about.own.model_copy(update={"name": self.env_name})
+        types, source = self._sessions.types, self._sessions.factory.source
+        self._web_manager = WebInterfaceManager(
+            source, types.action, types.observation, metadata, sessions=self._sessions
+        )
+        routes = WebInterfaceRoutes(self._web_manager, self.about, self.env_name)
+        failing = refusals(401, 403, 409, 429, 500, 503, 504)
+        app.include_router(routes.router(self._limited), responses=failing)
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
         allows_state = mode is ServerMode.SIMULATION
@@ -319,6 +344,8 @@ def create_fastapi_app(
     mode = check_mode(server.config.mode if mode is None else mode)
     server.register_routes(app, mode)
     _add_page(app, server, plays=mode is ServerMode.SIMULATION)
+    if enables_web():
+        server.add_web_interface(app)
     app.state.start_page = StartPage(server.about, app.router.default)
     app.router.default = app.state.start_page
     return app
@@ -389,6 +416,9 @@ def create_web_interface_app(
 ) -> FastAPI:
     """Build the application that serves an environment, whose address leads to the page at ``/web/``.
 
+    It has the routes of the public package's page, too, which play one session that all their callers share:
+    ``/web/metadata``, ``/web/reset``, ``/web/step``, ``/web/state`` and the socket ``/ws/ui``.
+
     Args:
         env: See ``HTTPEnvServer``; often an instance.
         action_cls: Class of the actions.
@@ -398,6 +428,7 @@ def create_web_interface_app(
     """
     app = create_app(env, action_cls, observation_cls, *args, **kwargs)
     app.state.start_page.leads_to_web = True
+    app.state.server.add_web_interface(app)
     return app
 
 

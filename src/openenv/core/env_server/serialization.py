@@ -46,6 +46,15 @@ def deserialize_action_with_preprocessing(action_data: Mapping[str, Any], action
     Raises:
         pydantic.ValidationError: The fields do not fit the class.
     """
+    return deserialize_action(read_form_fields(action_data), action_cls)
+
+
+def read_form_fields(action_data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a form with those values read that ``deserialize_action_with_preprocessing`` reads.
+
+    Args:
+        action_data: The fields.
+    """
     fields = dict(action_data)
     if fields.get("type") == "call_tool" and isinstance(fields.get("arguments"), str):
         fields["arguments"] = _read_json(fields["arguments"] or "{}")
@@ -53,7 +62,7 @@ def deserialize_action_with_preprocessing(action_data: Mapping[str, Any], action
         fields["tokens"] = _tensor_of(_read_json(fields["tokens"]))
     if isinstance(fields.get("action_id"), str):
         fields["action_id"] = _read_json(fields["action_id"])
-    return deserialize_action(fields, action_cls)
+    return fields
 
 
 def _read_json(value: Any) -> Any:

@@ -104,7 +104,7 @@ class StartPage:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         response: ASGIApp = self._otherwise
-        if _is_read_of_root(scope) and (_enables_web() or (self.leads_to_web and shows_pages())):
+        if _is_read_of_root(scope) and (enables_web() or (self.leads_to_web and shows_pages())):
             response = RedirectResponse(f"{scope.get('root_path', '')}{_WEB}", 307)
         elif wants_page(scope):
             response = await self._page(Request(scope))
@@ -151,7 +151,8 @@ def shows_pages() -> bool:
     return os.environ.get(WEB_VARIABLE, "").strip().lower() not in _OFF
 
 
-def _enables_web() -> bool:
+def enables_web() -> bool:
+    """Whether ``WEB_VARIABLE`` makes ``/`` lead to the page, and adds the routes of the public package's page."""
     return os.environ.get(WEB_VARIABLE, "").strip().lower() in _ON
 
 
