@@ -1,4 +1,4 @@
-"""A client that reads no more keeps neither its session nor its socket."""
+"""A client that reads no more, or announces more than a server reads, loses its own socket and session only."""
 
 import json
 import socket
@@ -9,6 +9,8 @@ import pytest
 from tests.chaos.hostility import HANDSHAKE
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, eventually
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 
 from openenv.core.env_server.app import create_fastapi_app
 
@@ -66,3 +68,32 @@ def test_a_client_that_reads_goes_on(server: RunningServer) -> None:
     with server.wire() as wire:
         wire.reset()
         assert [wire.step(amount=1)["data"]["observation"]["total"] for _ in range(3)] == [1, 2, 3]
+
+
+# A frame says its length before its payload: 127 stands for a length of eight bytes behind it, and 0x80 for a mask.
+FOUR_GIB = b"\xff" + (2**32).to_bytes(8) + bytes(4)
+ANNOUNCEMENTS = {
+    "text": b"\x81" + FOUR_GIB,
+    "bytes": b"\x82" + FOUR_GIB,
+    "a part of a text": b"\x01\x81" + bytes(4) + b"[" + b"\x80" + FOUR_GIB,
+}
+
+
+@pytest.mark.parametrize("announcement", list(ANNOUNCEMENTS.values()), ids=list(ANNOUNCEMENTS))
+@pytest.mark.parametrize("is_v1", [False, True], ids=["legacy", "v1"])
+def test_a_frame_that_announces_4_gib_closes_its_own_socket_only(
+    counter_server: RunningServer, announcement: bytes, is_v1: bool
+) -> None:
+    with counter_server.wire() as other, counter_server.v1() if is_v1 else counter_server.wire() as lying:
+        other.reset()
+        lying.ask({"type": "open", "id": 1} if is_v1 else {"type": "reset"})
+        counter_server.wait_for_sessions(2)
+        lying.socket.socket.sendall(announcement)  # and nothing of what it announces
+        with pytest.raises(ConnectionClosed) as ended:
+            lying.receive()
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == CloseCode.MESSAGE_TOO_BIG
+        assert "limit" in ended.value.rcvd.reason
+        counter_server.wait_for_sessions(1)
+        assert other.step(amount=1)["data"]["observation"]["total"] == 1
+    counter_server.wait_for_sessions(0)
