@@ -9,6 +9,9 @@ from openenv.core.seeding import rng
 
 __all__ = ["Episode"]
 
+# In place of the player who is to move, in OpenSpiel's numbers.
+_CHANCE, _ALL_AT_ONCE = -1, -2
+
 
 class Episode:
     """A game in progress, seen by whoever is to move next for the client.
@@ -24,6 +27,8 @@ class Episode:
 
     Attributes:
         num_players: Players in the game.
+        over: Whether the game has ended.
+        player: The player who is to move; -4 once the game is over.
         moves: Moves made by all players.
         opponent_last_action: The latest move of another player since the client's last one, where the rules show it.
     """
@@ -39,25 +44,16 @@ class Episode:
         self._chance = rng(seed, "chance")
         self._opponent = opponent(policy, rng(seed, "opponent"))
         self._chosen: list[int] = []  # by the first players of a node where all move at once
+        self._legal_actions: list[int] | None = None  # listed when they are needed
+        self._look()
         self._play_others()
-
-    @property
-    def over(self) -> bool:
-        """Whether the game has ended."""
-        return bool(self._state.is_terminal())
-
-    @property
-    def player(self) -> int:
-        """The player who is to move; -4 once the game is over."""
-        if self._state.is_simultaneous_node():
-            return len(self._chosen)
-        player: int = self._state.current_player()
-        return player
 
     @property
     def legal_actions(self) -> list[int]:
         """What that player may do; nothing once the game is over."""
-        return [] if self.over else legal_actions(self._kind, self._state, self.player)
+        if self._legal_actions is None:
+            self._legal_actions = legal_actions(self._kind, self._state, self.player)
+        return list(self._legal_actions)
 
     @property
     def returns(self) -> list[float]:
@@ -133,9 +129,17 @@ class Episode:
     def _viewer(self) -> int:
         return self._agent_player if self.over else self.player
 
+    def _look(self) -> None:
+        """Note who is to move. A call of OpenSpiel costs a quarter of a microsecond, so each is made once a move."""
+        player: int = self._state.current_player()
+        self._at_once = player == _ALL_AT_ONCE
+        self.over: bool = self._state.is_terminal()
+        self.player = len(self._chosen) if self._at_once else player
+        self._legal_actions = [] if self.over else None
+
     def _play_others(self) -> None:
         while not self.over:
-            if self._state.is_chance_node():
+            if self.player == _CHANCE:
                 self._draw()
             elif self._opponent is None or self.player == self._agent_player:
                 return
@@ -145,14 +149,19 @@ class Episode:
     def _draw(self) -> None:
         outcomes, weights = zip(*self._state.chance_outcomes(), strict=True)
         self._state.apply_action(self._chance.choices(outcomes, weights)[0])
+        self._look()
 
     def _move(self, action: int) -> None:
         self.moves += 1
-        if not self._state.is_simultaneous_node():
-            player = self.player
+        if self._at_once:
+            self._choose(action)
+        else:
             self._state.apply_action(action)
-            self._show({player: action})
-            return
+            self._show({self.player: action})
+        self._look()
+
+    def _choose(self, action: int) -> None:
+        """Keep a move until all who move at once have chosen, and then make them all."""
         self._chosen.append(action)
         if len(self._chosen) == self.num_players:
             made, self._chosen = self._chosen, []
