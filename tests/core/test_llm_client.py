@@ -1,7 +1,9 @@
 """Clients of language models, against a scripted server of both vendors' APIs."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from openenv.core import AnthropicClient, LLMResponse, OpenAIClient, ToolCall, create_llm_client
+from openenv.core.background_loop import background_loop
 from openenv.core.llm_client import TokenUsage
 
 TOOLS = [{"name": "add", "description": "Add", "inputSchema": {"type": "object", "properties": {"a": {}}}}]
@@ -86,3 +89,55 @@ def test_vendors() -> None:
     with pytest.raises(ValueError, match="Unsupported provider: 'other'"):
         create_llm_client("other", "m", "key")
     assert LLMResponse("hello").to_message_dict() == {"role": "assistant", "content": "hello"}
+
+
+class _CountingServer:
+    """Counts connections and requests under way, and answers nothing before as many are under way as expected."""
+
+    def __init__(self, expected: int) -> None:
+        self.connections = 0
+        self.under_way = 0
+        self.most = 0
+        self._expected = expected
+        self._full = asyncio.Event()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError):  # the client has no further request
+            while True:
+                await self._answer(reader, writer)
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        await reader.readexactly(int(head.split(b"content-length:")[1].split(b"\r\n")[0]))
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        if self.under_way == self._expected:
+            self._full.set()
+        await self._full.wait()
+        self.under_way -= 1
+        text = json.dumps(_openai({}) if b"/chat/completions" in head else _anthropic({})).encode()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+        )
+        await writer.drain()
+
+
+@pytest.mark.parametrize("client_class", [OpenAIClient, AnthropicClient])
+async def test_no_more_requests_are_under_way_than_the_limit(
+    client_class: type[OpenAIClient] | type[AnthropicClient],
+) -> None:
+    counting = _CountingServer(4)
+    async with await asyncio.start_server(counting, "127.0.0.1", 0) as server:
+        client = client_class("http://127.0.0.1", server.sockets[0].getsockname()[1], "m", at_once=4)
+        answers = await asyncio.gather(*[client.complete(f"{number}") for number in range(24)])
+        closing = asyncio.run_coroutine_threadsafe(client._client.close(), background_loop().loop)
+        await asyncio.wrap_future(closing)
+    assert answers == ["four"] * 24
+    assert (counting.most, counting.connections) == (4, 4)
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="at_once to be at least 1, got 0"):
+        OpenAIClient("http://127.0.0.1", 9, "m", at_once=0)

@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 from weakref import finalize
 
@@ -29,6 +30,8 @@ __all__ = [
 ]
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
+# A process may have 1,024 files open by default, and needs others beside these connections.
+_AT_ONCE = 256
 # For servers without keys; both packages refuse to go without one.
 _NO_KEY = "not-needed"
 # Beginnings of the names of OpenAI's models that reason: their limit of tokens has another name, and they have no
@@ -165,9 +168,11 @@ class OpenAIClient(LLMClient):
             have no temperature.
         timeout_s: Seconds that each attempt may take.
         max_retries: How often a request is repeated that was lost, refused for now (429) or met an error of the server.
+        at_once: Requests that may be under way at the same time, each on a connection; others wait for their turn.
 
     Raises:
         ImportError: The package ``openai`` is not installed.
+        ValueError: ``at_once`` is below 1.
     """
 
     def __init__(
@@ -182,8 +187,10 @@ class OpenAIClient(LLMClient):
         use_max_completion_tokens: bool = False,
         timeout_s: float = 120.0,
         max_retries: int = 2,
+        at_once: int = _AT_ONCE,
     ) -> None:
         super().__init__(endpoint, port)
+        self._requests = _Requests(at_once)
         if AsyncOpenAI is None:
             raise ImportError("OpenAIClient needs the package openai: pip install 'openenv-core[llm]'")
         self.model = model
@@ -222,7 +229,7 @@ class OpenAIClient(LLMClient):
         else:
             more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
         create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
-        response = await _on_shared_loop(create(model=self.model, messages=messages, **more))
+        response = await self._requests.send(partial(create, model=self.model, messages=messages, **more))
         message = response.choices[0].message
         calls = [
             ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
@@ -244,9 +251,11 @@ class AnthropicClient(LLMClient):
         max_tokens: Longest answer in tokens.
         timeout_s: As for `OpenAIClient`.
         max_retries: As for `OpenAIClient`.
+        at_once: As for `OpenAIClient`.
 
     Raises:
         ImportError: The package ``anthropic`` is not installed.
+        ValueError: ``at_once`` is below 1.
     """
 
     def __init__(
@@ -260,8 +269,10 @@ class AnthropicClient(LLMClient):
         max_tokens: int = 256,
         timeout_s: float = 120.0,
         max_retries: int = 2,
+        at_once: int = _AT_ONCE,
     ) -> None:
         super().__init__(endpoint, port)
+        self._requests = _Requests(at_once)
         try:
             from anthropic import AsyncAnthropic
         except ImportError as error:
@@ -302,7 +313,8 @@ class AnthropicClient(LLMClient):
         if system:
             more["system"] = system
         create: Callable[..., Awaitable[Any]] = self._client.messages.create
-        request = create(
+        request = partial(
+            create,
             model=self.model,
             messages=messages,
             max_tokens=options.get("max_tokens", self.max_tokens),
@@ -310,7 +322,7 @@ class AnthropicClient(LLMClient):
             extra_body={"temperature": options.get("temperature", self.temperature)},
             **more,
         )
-        response = await _on_shared_loop(request)
+        response = await self._requests.send(request)
         text = "".join(block.text for block in response.content if block.type == "text")
         calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
         return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))
@@ -349,15 +361,39 @@ def create_llm_client(
     raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
 
 
-async def _on_shared_loop(request: Any) -> Any:
-    """Await a request on the event loop that all blocking use shares.
+class _Requests:
+    """Requests of a vendor's client, on the event loop that all blocking use shares, a limited number at once.
 
-    A vendor's client keeps connections, which belong to one event loop, and the sessions that share it run in several.
+    The client keeps connections, which belong to one event loop, and the sessions that share it run in several. Its
+    pool looks through all connections and waiting requests when one of them begins or ends, so that thousands take
+    time that grows with their square. Those beyond the limit wait here, before the time for their answer begins.
+
+    Args:
+        at_once: Requests that may be under way at the same time.
+
+    Raises:
+        ValueError: It is below 1.
     """
-    shared = background_loop().loop
-    if asyncio.get_running_loop() is shared:
-        return await request
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(request, shared))
+
+    def __init__(self, at_once: int) -> None:
+        if at_once < 1:
+            raise ValueError(f"Expected at_once to be at least 1, got {at_once}.")
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def send(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        """Send a request when its turn has come, and return its answer.
+
+        Args:
+            request: Sends it.
+        """
+        shared = background_loop().loop
+        if asyncio.get_running_loop() is shared:
+            return await self._in_turn(request)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._in_turn(request), shared))
+
+    async def _in_turn(self, request: Callable[[], Awaitable[Any]]) -> Any:
+        async with self._turns:
+            return await request()
 
 
 def _close(client: Any) -> None:
