@@ -116,3 +116,7 @@ SystemPrompt = Annotated[str | None, typer.Option(help="The first message of eve
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens in one answer of the model, at most.")]
 StepTimeoutS = Annotated[float, step_timeout_option()]
 Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at once.")]
+Traces = Annotated[
+    bool,
+    typer.Option("--traces/--no-traces", help="Record the episodes in the folder, in traces.db; see openenv traces."),
+]

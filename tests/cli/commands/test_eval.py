@@ -18,7 +18,7 @@ def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> N
     assert "the 10 worst tasks" in text
     (folder,) = (tmp_path / "evals").iterdir()
     assert folder.name.startswith("catch-random-player-")
-    for what in ("results", "episodes"):
+    for what in ("results", "episodes", "traces"):
         place = re.findall(rf"^{what} +(.+)$", shown, re.MULTILINE)[-1]
         assert Path(place).is_file()
     results = json.loads((folder / "results.json").read_text())
@@ -26,10 +26,9 @@ def test_what_is_shown_and_where_it_lies(openenv_here: Any, tmp_path: Path) -> N
     assert f"pass@2 {results['pass_at']['2']['value']:.3f}" in text
 
 
-def test_json_alone(openenv_here: Any) -> None:
-    ended = openenv_here(
-        "eval", "wordle", "--player", "scripted", "--tasks", "3", "--json", "--output", "e", "--max-turns", "6"
-    )
+def test_json_alone(openenv_here: Any, tmp_path: Path) -> None:
+    ended = openenv_here("eval", "wordle", "--tasks", "3", "--json", "--output", "e", "--max-turns", "6", "--no-traces")
+    assert not (tmp_path / "e" / "traces.db").exists()
     results = json.loads(ended.stdout)
     assert results["mean_reward"]["value"] == 1.0
     assert results["pass_at"]["1"]["low"] == pytest.approx(0.4385, abs=1e-3)

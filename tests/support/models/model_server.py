@@ -77,7 +77,10 @@ class ModelServer:
             with self._lock:
                 self._now -= 1
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice]}
+        read = 10 * len(body["messages"])
+        usage = {"prompt_tokens": read, "completion_tokens": 5, "total_tokens": read + 5, "cost": 0.25}
+        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        return {**answer, "choices": [choice], "usage": usage}
 
     def completions(self, body: dict[str, Any]) -> dict[str, Any]:
         """Continue texts of tokens, as vLLM does."""

@@ -14,6 +14,7 @@ from tests.support.models.chat_models import save_chat_model
 from tests.support.models.model_server import Answer, ScriptedModel
 from tests.support.servers import RunningServer
 
+from openenv import traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.dataset.collection import Collection
@@ -163,6 +164,12 @@ def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
     lines = Collection(tmp_path / "own").read()
     assert [line["task"] for line in lines] == [{"height": 4, "seed": seed} for seed in evaluation_seeds(1, 6)]
     assert {line["length"] for line in lines} == {2}, "as long as in the training, whose stairs are higher"
+    with traces.open(tmp_path / "own" / "traces.db") as file:
+        said = [conversation for record in file.records() for conversation in record.conversations]
+    assert [(each.model_version, len(each.messages)) for each in said] == [("step 1", 4)] * 6
+    assert {len(each.completion_ids) - len(each.logprobs) for each in said} == {0}
+    assert [each.output_tokens for each in said] == [sum(each.env_mask) for each in said]
+    assert all(each.prompt_ids and each.sampling["temperature"] == 1.0 for each in said)
     bound = json.loads((tmp_path / "own" / "settings.json").read_text())
     assert (bound["max_turns"], bound["reset"]) == (2, {"height": 4})
     settings = own.model_copy(update={"max_turns": 5, "reset": {"height": 3}})

@@ -19,6 +19,7 @@ from openenv.cli.options import (
     Sessions,
     StepTimeoutS,
     SystemPrompt,
+    Traces,
     form_option,
     max_turns_option,
     seed_option,
@@ -61,6 +62,7 @@ def collect(
     seed: Seed = 1,
     sessions: Sessions = 16,
     step_timeout_s: StepTimeoutS = 60.0,
+    traces: Traces = True,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
     console = Console()
@@ -78,6 +80,7 @@ def collect(
         max_tokens=max_tokens,
         seed=seed,
         step_timeout_s=step_timeout_s,
+        traces=traces,
     )
     if model is not None and base_url is None:
         raise ConfigurationError("A model plays behind an address: give it with --base-url, as http://host:8000/v1.")

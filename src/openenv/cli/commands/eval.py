@@ -24,6 +24,7 @@ from openenv.cli.options import (
     Sessions,
     StepTimeoutS,
     SystemPrompt,
+    Traces,
     form_option,
     max_turns_option,
     seed_option,
@@ -82,6 +83,7 @@ def evaluate(
     seed: Seed = None,
     sessions: Sessions = 16,
     step_timeout_s: StepTimeoutS = 60.0,
+    traces: Traces = True,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,6 +104,7 @@ def evaluate(
         max_turns=max_turns,
         max_tokens=max_tokens,
         step_timeout_s=step_timeout_s,
+        traces=traces,
         **{name: value for name, value in decisive.items() if value is not None},
     )
     if is_loaded_here:
@@ -178,6 +181,8 @@ def _show(evaluation: "Evaluation", folder: Path, console: Console) -> None:
         console.print(said, style="yellow", highlight=False, markup=False)
     console.print(f"\nresults  {folder / 'results.json'}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"episodes {folder / 'episodes.jsonl'}", highlight=False, markup=False, soft_wrap=True)
+    if (traces := folder / "traces.db").exists():
+        console.print(f"traces   {traces}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _reward_name(evaluation: "Evaluation") -> str:

@@ -1,6 +1,6 @@
 """Where recorded episodes come from: a player without a model, or a model behind an address."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -45,28 +45,29 @@ class AgentEpisodes(Protocol):
     ) -> None: ...
 
 
-def open_agent(settings: PlaySettings, sessions: int) -> AgentEpisodes:
+def open_agent(settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> AgentEpisodes:
     """Open what plays the episodes that are wanted.
 
     Args:
         settings: What is played. A model without an address lies in a folder, or is one of the Hub.
         sessions: Episodes that are played at once.
+        env_vars: Environment variables to set for a server that is started.
 
     Raises:
         ConfigurationError: There is no such player or model.
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
     if settings.player is not None:
-        return PlayerEpisodes(settings, sessions)
+        return PlayerEpisodes(settings, sessions, env_vars)
     if settings.base_url is not None:
-        return ApiEpisodes(settings, sessions)
+        return ApiEpisodes(settings, sessions, env_vars)
     assert settings.model is not None
     check_environment(settings.environment)
     if not (Path(settings.model) / "config.yaml").is_file():
         check_model(settings.model)
     from openenv.train.agents.policy_episodes import PolicyEpisodes  # loads torch
 
-    return PolicyEpisodes(settings, sessions)
+    return PolicyEpisodes(settings, sessions, env_vars)
 
 
 class PlayerEpisodes:
@@ -77,6 +78,7 @@ class PlayerEpisodes:
     Args:
         settings: What is played.
         sessions: Episodes that are played at once.
+        env_vars: Environment variables to set for a server that is started.
 
     Attributes:
         client: A client of the environment, connected.
@@ -86,13 +88,14 @@ class PlayerEpisodes:
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
 
-    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+    def __init__(self, settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> None:
         self._settings = settings
         self._sessions = Sessions.open(
             settings.environment,
             sessions,
             with_tools=settings.form == "tools",
             step_timeout_s=settings.step_timeout_s,
+            env_vars=env_vars,
         )
         self.client = self._sessions.client
         try:
@@ -161,6 +164,7 @@ class ApiEpisodes:
     Args:
         settings: What is played.
         sessions: Episodes that are played at once.
+        env_vars: Environment variables to set for a server that is started.
 
     Attributes:
         client: A client of the environment, connected.
@@ -169,11 +173,12 @@ class ApiEpisodes:
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
 
-    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+    def __init__(self, settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> None:
         self._agent = _api_agent(settings, sessions)
         self.client: SyncEnvClient[Any, Any, Any] = make(
             settings.environment,
             max_sessions=sessions,
+            env_vars=env_vars,
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
         ).sync()

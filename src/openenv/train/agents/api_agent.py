@@ -25,7 +25,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
 )
 from openenv.core.typed_client import TypedEnvClient
-from openenv.train.episodes.played_episode import Message, PlayedEpisode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.rollout.loop import play_episodes
 from openenv.train.rollout.play import Move, Play, text_move, tool_move
 from openenv.train.rollout.renderer import first_content, next_content
@@ -187,7 +187,7 @@ class ApiAgent:
                     conversation = begin()
                     play = Play(task, max_turns=self.max_turns, shown=conversation.contents.text)
                     await play_episodes(conversation, [play], _PatientSession(session))
-                    ended.put_nowait(PlayedEpisode(index, play.episode, conversation.messages, conversation.tools))
+                    ended.put_nowait(conversation.played(index, play))
             finally:
                 await (session.disconnect() if session is client else session.close())
         except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
@@ -213,10 +213,8 @@ class _Model:
         self._name = name
         self._settings = settings
 
-    async def answer(
-        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]
-    ) -> "ChatCompletionMessage | None":
-        """Return the model's next message; ``None`` where the conversation has grown too long for it."""
+    async def answer(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> "ChatCompletion | None":
+        """Return the model's answer; ``None`` where the conversation has grown too long for it."""
         offered: Any = {"tools": tools} if tools else {}
         sent: Any = to_openai(messages)
         completion: ChatCompletion
@@ -233,7 +231,7 @@ class _Model:
         except APIStatusError as error:
             kind = ConfigurationError if error.status_code in (401, 403, 404, 422) else ConnectionFailedError
             raise kind(f"The server of {self._name} at {self._api.base_url} answers: {error.message}") from error
-        return completion.choices[0].message
+        return completion
 
 
 class _PatientSession:
@@ -310,6 +308,7 @@ class _Conversation(ABC):
         self.contents = contents
         self.messages = messages
         self.tools = tools
+        self._usage = Usage()
 
     def begin(self, plays: Sequence[Play]) -> None:
         """Write the first message, unless the reset failed."""
@@ -319,13 +318,25 @@ class _Conversation(ABC):
 
     async def act(self, plays: Sequence[Play]) -> list[list[Move]]:
         """Request the model's answer; there is none where the conversation has grown too long for it."""
-        message = await self._model.answer(self.messages, self.tools)
-        return [[] if message is None else self._read(message)]
+        completion = await self._model.answer(self.messages, self.tools)
+        if completion is None:
+            return [[]]
+        self._usage += _usage_of(completion)
+        return [self._read(completion.choices[0].message)]
 
     def see(self, plays: Sequence[Play]) -> None:
         """Write what came of the answer."""
         (play,) = plays
         self._write(play)
+
+    def played(self, index: int, play: Play) -> PlayedEpisode:
+        """Return the episode, with the conversation.
+
+        Args:
+            index: Its number.
+            play: What happened.
+        """
+        return PlayedEpisode(index, play.episode, self.messages, self.tools, self._usage)
 
     @abstractmethod
     def _opening(self, play: Play, result: StepResult[Any]) -> Content:
@@ -460,6 +471,15 @@ def _picture_block(picture: Any) -> dict[str, Any]:
     picture.save(buffer, format="PNG")
     data = base64.b64encode(buffer.getvalue()).decode()
     return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def _usage_of(completion: "ChatCompletion") -> Usage:
+    usage = completion.usage
+    if usage is None:
+        return Usage(model_version=completion.model)
+    cost = (usage.model_extra or {}).get("cost")  # no field of OpenAI's; OpenRouter and LiteLLM have it
+    known = float(cost) if isinstance(cost, int | float) else None
+    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, known, completion.model)
 
 
 def _arguments(text: str | None) -> Any:

@@ -1,6 +1,6 @@
 """Episodes of a language model that is loaded here: a run's, one in a folder, or one of the Hub."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +10,7 @@ import torch
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import load_policy
 from openenv.train.episodes.episode import Episode
-from openenv.train.episodes.played_episode import Message, PlayedEpisode
+from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.quiet import quiet_libraries
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.play_settings import PlaySettings
@@ -28,6 +28,7 @@ class PolicyEpisodes:
     Args:
         settings: What is played; the model is a run's folder, a model's folder, or a model's id on the Hub.
         sessions: Episodes that are played at once.
+        env_vars: Environment variables to set for a server that is started.
 
     Attributes:
         client: A client of the environment, connected.
@@ -37,7 +38,7 @@ class PolicyEpisodes:
         OpenEnvError: There is no such environment, or its server could not be started or reached.
     """
 
-    def __init__(self, settings: PlaySettings, sessions: int) -> None:
+    def __init__(self, settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> None:
         assert settings.model is not None
         if settings.form == "tools":
             raise ConfigurationError(
@@ -52,7 +53,11 @@ class PolicyEpisodes:
         self._settings = settings
         config, source = _config_and_source(settings)
         self._sessions = Sessions.open(
-            settings.environment, sessions, with_tools=None, step_timeout_s=settings.step_timeout_s
+            settings.environment,
+            sessions,
+            with_tools=None,
+            step_timeout_s=settings.step_timeout_s,
+            env_vars=env_vars,
         )
         self.client = self._sessions.client
         try:
@@ -64,6 +69,7 @@ class PolicyEpisodes:
             self._sessions.close()
             raise
         self._config = config
+        self._version = f"step {config.steps}" if isinstance(source, Path) else None
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:
         """Play one episode for each task, as many at once as there are sessions.
@@ -88,7 +94,7 @@ class PolicyEpisodes:
                 randomness=draws,
             )
             for (number, _), episode in zip(batch, episodes, strict=True):
-                yield PlayedEpisode(number, episode, _messages(episode), [])
+                yield PlayedEpisode(number, episode, _messages(episode), [], _usage(episode, self._version))
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +114,11 @@ def _config_and_source(settings: PlaySettings) -> tuple[TrainConfig, str | Path]
             raise ConfigurationError(f"The run in {run.path} has not ended, so there is no model in it yet.")
         return load_config(run.config, **given), run.model
     return load_config(environment=settings.environment, model=settings.model, **given), str(settings.model)
+
+
+def _usage(episode: Episode, version: str | None) -> Usage:
+    written = sum(episode.env_mask)
+    return Usage(episode.length - written, written, model_version=version)
 
 
 def _messages(episode: Episode) -> list[Message]:

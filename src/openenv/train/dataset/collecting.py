@@ -18,6 +18,7 @@ from openenv.core.exceptions import (
 from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
+from openenv.train.dataset.run_traces import RunTraces
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.seeds import training_seeds
@@ -84,14 +85,20 @@ def collect(
     """
     settings = settings.with_defaults()
     depends_on = {**settings.decisive(), "min_reward": min_reward}
-    with open_agent(settings, min(sessions, episodes)) as source:
+    collection = Collection(output)
+    collection.check_free()
+    with (
+        RunTraces(collection.traces, settings) as traces,
+        open_agent(settings, min(sessions, episodes), traces.env_vars) as source,
+    ):
         tasks = _tasks(settings, episodes, source)
         collection = Collection.open(output, depends_on)
         collection.check_tasks(dict(enumerate(tasks)))
         done = collection.indexes()
         left = [(number, task) for number, task in enumerate(tasks) if number not in done]
         with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
-            for played in source.play(left):
+            for played in source.play(traces.named(left)):
+                traces.add(played)
                 _keep(collection, played, settings.environment, min_reward)
                 progress.advance(played)
     return _result(collection)

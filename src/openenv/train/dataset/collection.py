@@ -26,6 +26,7 @@ class Collection:
           settings.json    how they were played
           episodes.jsonl   a conversation in each line
           left_out.jsonl   the episodes that are not among them, with the reason
+          traces.db        every request and answer of all of them; see RunTraces
 
     Each line of ``episodes.jsonl`` has ``messages`` and ``tools`` as TRL's ``SFTTrainer`` takes them, and of the
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
@@ -43,6 +44,7 @@ class Collection:
         self._draft = path / "settings.draft"
         self.episodes = path / "episodes.jsonl"
         self.left_out = path / "left_out.jsonl"
+        self.traces = path / "traces.db"
 
     @classmethod
     def open(cls, path: Path, settings: Mapping[str, Any]) -> "Collection":
@@ -60,8 +62,7 @@ class Collection:
         """
         collection = cls(path)
         begun = collection.settings.is_file()
-        if not begun:
-            collection._check_free()
+        collection.check_free()
         for file in (collection.episodes, collection.left_out):
             _drop_cut_line(file)
         # What never had an episode, as after a wrong address, may as well become something else.
@@ -132,9 +133,20 @@ class Collection:
                     f"it is {dict(task)!r:.200}. Choose another --output, or the same tasks to go on."
                 )
 
-    def _check_free(self) -> None:
-        if self.path.exists() and not (self.path.is_dir() and {self._draft}.issuperset(self.path.iterdir())):
+    def check_free(self) -> None:
+        """Refuse a folder that holds something else.
+
+        Raises:
+            ConfigurationError: It does.
+        """
+        if self.settings.is_file() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(self._is_other(file) for file in self.path.iterdir()):
             raise ConfigurationError(f"{self.path} is there already and holds no collection. Choose another --output.")
+
+    def _is_other(self, file: Path) -> bool:
+        """Whether a file is none of those that may be there before the settings; SQLite adds some to the traces."""
+        return file != self._draft and not file.name.startswith(self.traces.name)
 
     def _write_settings(self, settings: Mapping[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

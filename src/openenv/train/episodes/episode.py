@@ -52,6 +52,8 @@ class Episode:
         cut_by: The limit that cut the episode off, if the environment did not end it.
         cut_answers: Answers of a model that ended at ``max_action_tokens``, and not where the model ended them.
         step_rewards: The credit of each step, where the environment gave it at the episode's end.
+        episode_id: The id that its reset named, by which its trace is found; no part of the task.
+        took_s: Seconds from the reset's answer to the last step's.
     """
 
     seed: int | None
@@ -66,20 +68,22 @@ class Episode:
     cut_by: Literal["max_turns", "max_context"] | None = None
     cut_answers: int = 0
     step_rewards: list[float] | None = None
+    episode_id: str | None = field(default=None, compare=False)
+    took_s: float = field(default=0.0, compare=False)
 
     @classmethod
     def of_task(cls, parameters: Mapping[str, Any]) -> Self:
         """Begin the record of an episode.
 
         Args:
-            parameters: What its reset is passed, with the seed if there is one.
+            parameters: What its reset is passed, with the seed and the ``episode_id`` if there are any.
         """
         task = dict(parameters)
-        return cls(task.pop("seed", None), task=task)
+        return cls(task.pop("seed", None), episode_id=task.pop("episode_id", None), task=task)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What its reset is passed."""
+        """What its reset is passed, but for the id."""
         return dict(self.task) if self.seed is None else {**self.task, "seed": self.seed}
 
     @property

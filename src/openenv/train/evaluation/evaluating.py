@@ -14,6 +14,7 @@ from openenv.train.agents.agent_episodes import AgentEpisodes, open_agent
 from openenv.train.dataset.collecting import leave_out_failed
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.play_progress import PlayProgress
+from openenv.train.dataset.run_traces import RunTraces
 from openenv.train.evaluation.intervals import Estimate, mean_estimate, share_estimate
 from openenv.train.evaluation.pass_at_k import pass_at_k
 from openenv.train.settings.play_settings import PlaySettings
@@ -149,10 +150,15 @@ def evaluate(
     has_greedy = settings.asks_for_greedy_too()
     settings = settings.with_defaults()
     # How to play decides what episodes there are; what counts as success does not.
-    with open_agent(settings, sessions) as source:
+    collection = Collection(output)
+    collection.check_free()
+    with (
+        RunTraces(collection.traces, settings) as traces,
+        open_agent(settings, sessions, traces.env_vars) as source,
+    ):
         tasks = _tasks(settings, num_tasks, most, source)
         collection = Collection.open(output, {**settings.decisive(), "samples": samples})
-        _play(collection, settings, source, tasks, samples, console)
+        _play(collection, settings, source, traces, tasks, samples, console)
     evaluation = _evaluation(collection, settings, tasks, samples, ks or sorted({1, samples}), success_reward)
     if has_greedy:
         greedy = evaluate(
@@ -197,6 +203,7 @@ def _play(
     collection: Collection,
     settings: PlaySettings,
     source: AgentEpisodes,
+    traces: RunTraces,
     tasks: Sequence[Mapping[str, Any]],
     samples: int,
     console: Console,
@@ -206,7 +213,8 @@ def _play(
     done = collection.indexes()
     left = [(index, task) for index, task in numbered if index not in done]
     with PlayProgress(console, len(numbered), len(numbered) - len(left)) as progress:
-        for played in source.play(left):
+        for played in source.play(traces.named(left)):
+            traces.add(played)
             if played.episode.error is None:
                 collection.add(played, settings.environment)
             else:

@@ -6,6 +6,7 @@ with a loop of its own, such as TRL's or Inspect's.
 
 import json
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,6 +140,7 @@ class Play:
         self._shown = shown
         self._moves: deque[Move] = deque()
         self._has_stopped = False
+        self._began = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -160,6 +162,7 @@ class Play:
             self.episode.error = result
             return
         self.first = result
+        self._began = time.monotonic()
         self.episode.done = result.done
         self._see(result)
 
@@ -187,6 +190,7 @@ class Play:
             # The rules refuse the action: nothing happened, and the agent may try again.
             problem, result = refusal_text(result), None
         self.episode.add_turn(self.observation, move.text, result, problem)
+        self.episode.took_s = time.monotonic() - self._began
         if self.episode.error is None:
             self._add_result(move, problem, result)
         if self.is_over:

@@ -47,6 +47,7 @@ class PlaySettings(BaseModel):
     step_timeout_s: float = Field(
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
+    traces: bool = Field(default=True, description="whether the episodes are recorded in the folder, in traces.db")
     seed: int = Field(
         default=1,
         ge=0,
@@ -86,8 +87,8 @@ class PlaySettings(BaseModel):
         return {**(self.reset or {}), **task}
 
     def decisive(self) -> dict[str, Any]:
-        """Return what episodes depend on, as JSON values: neither the model's address nor how long is waited."""
-        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s"})
+        """Return what episodes depend on, as JSON values: no address, time limit or recording."""
+        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s", "traces"})
         return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def asks_for_greedy_too(self) -> bool:

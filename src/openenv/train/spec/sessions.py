@@ -76,7 +76,13 @@ class Sessions:
 
     @classmethod
     def open(
-        cls, environment: str, count: int, *, with_tools: bool | None = False, step_timeout_s: float = STEP_TIMEOUT_S
+        cls,
+        environment: str,
+        count: int,
+        *,
+        with_tools: bool | None = False,
+        step_timeout_s: float = STEP_TIMEOUT_S,
+        env_vars: Mapping[str, str] | None = None,
     ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
@@ -86,6 +92,7 @@ class Sessions:
             count: How many sessions to open.
             with_tools: Whether to ask for the environment's tools too; ``None`` where it has no other actions.
             step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
+            env_vars: Environment variables to set for a server that is started.
 
         Returns:
             The sessions, connected.
@@ -102,7 +109,11 @@ class Sessions:
         # The slot of the session that lists the tools is free again a moment after it has listed them.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client: Client = make(
-            environment, max_sessions=count, capacity_wait_s=wait_s, message_timeout_s=step_timeout_s
+            environment,
+            max_sessions=count,
+            env_vars=env_vars,
+            capacity_wait_s=wait_s,
+            message_timeout_s=step_timeout_s,
         ).sync()
         try:
             tools = EnvironmentTools.of(client) if with_tools else None
