@@ -23,7 +23,7 @@ from openenv.core.rubrics import (
     Sequential,
     WeightedSum,
 )
-from openenv.core.rubrics.base import failed_component
+from openenv.core.rubrics.base import failed_component, tick
 from openenv.core.rubrics.llm_judge import VerdictError
 
 
@@ -154,6 +154,15 @@ class TestBase:
         copied = copy.deepcopy(root)
         copied(None, None)
         assert (root.component_scores(), copied.component_scores()) == ({}, {"a": 0.5})
+
+    def test_a_copy_of_one_that_has_scored_gives_its_own_scores(self) -> None:
+        root = WeightedSum({"a": Fixed(0.5)}, {"a": 1.0})
+        root(None, None)
+        assert root.component_scores() == {"a": 0.5}
+        copied = copy.deepcopy(root)
+        begun = tick()
+        copied(None, None)
+        assert (root.component_scores(begun), copied.component_scores(begun)) == ({}, {"a": 0.5})
 
 
 class TestTrajectory:

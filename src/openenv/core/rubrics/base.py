@@ -31,13 +31,13 @@ class _Listing(NamedTuple):
 
     Attributes:
         changes: Number of changes of rubrics' children so far.
-        attributes: Their ``__dict__``, by path.
+        rubrics: The rubrics, by path. Not their ``__dict__``, which ``copy.deepcopy`` would separate from them.
         weights: The weights of those whose weighted sum the root is, by path.
         witnesses: The root and the rubrics that have ``evidence``, by path.
     """
 
     changes: int
-    attributes: dict[str, dict[str, Any]]
+    rubrics: dict[str, "Rubric"]
     weights: dict[str, float]
     witnesses: dict[str, "Rubric"]
 
@@ -296,8 +296,8 @@ class Rubric(ABC):
         """
         return {
             path: score if type(score := attributes["last_score"]) is float else float(score)
-            for path, attributes in self._listing().attributes.items()
-            if attributes["_scored"] > since
+            for path, rubric in self._listing().rubrics.items()
+            if (attributes := rubric.__dict__)["_scored"] > since
         }
 
     def total_weights(self) -> Mapping[str, float]:
@@ -365,7 +365,7 @@ def _listing_of(root: Rubric) -> _Listing:
     named = {type(root).__name__: root} | {path: rubric for path, rubric, _ in below}
     return _Listing(
         _changes,
-        {path: rubric.__dict__ for path, rubric, _ in below},
+        {path: rubric for path, rubric, _ in below},
         {path: weight for path, _, weight in below if weight is not None},
         {path: rubric for path, rubric in named.items() if type(rubric).evidence is not Rubric.evidence},
     )
