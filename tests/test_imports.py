@@ -182,6 +182,7 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
         "openenv.core.env_server.history.stores.postgres",
         "openenv.core.env_server.mcp_environment",
         "openenv.core.env_server.operations.tracing",
+        "openenv.core.tools.local_python_executor",
         "openenv.fleet.",
         "openenv.hub.",
     )

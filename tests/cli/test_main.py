@@ -125,7 +125,7 @@ def test_an_error_of_the_system_is_told_like_our_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for error in (ProviderError("it died"), TimeoutError("too slow"), PermissionError(13, "Permission denied")):
-        monkeypatch.setattr(cli, "build_app", lambda error=error: _raising(error))
+        monkeypatch.setattr(cli, "app", _raising(error))
         with pytest.raises(SystemExit) as ended:
             cli.main()
         assert ended.value.code == 1
@@ -156,7 +156,7 @@ def test_with_debug_an_error_shows_its_traceback_and_its_details(
 ) -> None:
     monkeypatch.setenv("OPENENV_DEBUG", "1")
     error = ServerError("kaboom", "EXECUTION_ERROR", {"traceback": "guess.py, line 3"})
-    monkeypatch.setattr(cli, "build_app", lambda: _raising(error))
+    monkeypatch.setattr(cli, "app", _raising(error))
     with pytest.raises(SystemExit):
         cli.main()
     shown = capsys.readouterr().err

@@ -51,9 +51,10 @@ def test_help_comes_at_once() -> None:
 
 
 def test_every_option_is_a_setting() -> None:
+    # --min-reward is a second name of --sft-min-reward.
     shown = invoke("--help").output
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z-]+)", shown)}
-    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume", "no_grpo"}
+    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume", "no_grpo", "min_reward"}
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

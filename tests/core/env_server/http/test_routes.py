@@ -111,7 +111,7 @@ class TestDescription:
         assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
         assert {"/health", "/metadata", "/schema", "/reset", "/step", "/state"} <= set(document["paths"])
 
-    @pytest.mark.parametrize("path", ["/", "/web", "/nothing", "/reset/x"])
+    @pytest.mark.parametrize("path", ["/", "/nothing", "/reset/x"])
     def test_anything_else_is_a_404(self, http: httpx.Client, path: str) -> None:
         response = http.get(path)
         assert (response.status_code, response.json()) == (404, {"detail": "Not Found"})
