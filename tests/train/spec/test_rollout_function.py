@@ -528,3 +528,24 @@ def test_only_declared_pictures_are_refused(
                 spec.rollout_func(prompts_of(spec), trainer)
         else:
             assert spec.rollout_func(prompts_of(spec), trainer)["environment_reward"] == [1.0]
+
+
+class Window(Observation):
+    step: int
+    cells: Annotated[np.ndarray[Any, Any], NDArray("uint8", (64, 64, 3), picture=True)]
+
+
+class WindowEnvironment(MapEnvironment):
+    """Shows pixels, and no text beside them."""
+
+    def reset(self, seed: int | None = None) -> Any:
+        return Window(step=1, cells=np.array(self.CELLS, np.uint8))
+
+
+def test_the_opening_leaves_out_a_declared_picture() -> None:
+    app = create_fastapi_app(WindowEnvironment, Walk, Window)
+    with RunningServer(app) as server, EnvSpec(server.url, tasks=[{"seed": 1}], max_turns=2) as spec:
+        environment = spec.environment_factory()
+        environment.reset(**spec.train_dataset[0])
+        assert "step" in environment.opening
+        assert "cells" not in environment.opening

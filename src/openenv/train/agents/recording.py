@@ -20,7 +20,16 @@ from openenv.train.spec.sessions import Sessions
 from openenv.train.tools.contents import call_content
 from openenv.train.tools.environment_tools import EnvironmentTools
 
-__all__ = ["ActionForm", "PlayerAgent", "TextForm", "ToolForm", "play_players", "play_tasks", "record_episodes"]
+__all__ = [
+    "ActionForm",
+    "PlayerAgent",
+    "TextForm",
+    "ToolForm",
+    "form_of",
+    "play_players",
+    "play_tasks",
+    "record_episodes",
+]
 
 
 class ActionForm(Protocol):
@@ -225,9 +234,18 @@ def play_tasks(
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    tools = sessions.tools
-    form = TextForm(ActionText(sessions.action), "") if tools is None else ToolForm(tools, sessions.pixels)
-    return [play.episode for play in _play(sessions, players, tasks, form, max_turns)]
+    return [play.episode for play in _play(sessions, players, tasks, form_of(sessions), max_turns)]
+
+
+def form_of(sessions: Sessions) -> ActionForm:
+    """Return the form of an environment's actions: calls where its tools are offered, else texts, without instructions.
+
+    Args:
+        sessions: The environment.
+    """
+    if sessions.tools is None:
+        return TextForm(ActionText(sessions.action), "")
+    return ToolForm(sessions.tools, sessions.pixels)
 
 
 def _play(

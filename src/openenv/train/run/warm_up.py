@@ -16,12 +16,11 @@ from transformers.trainer_callback import PrinterCallback
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from openenv.adapters.text import ActionText
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.players import Player
 from openenv.train.agents.policy import Policy
-from openenv.train.agents.recording import TextForm, ToolForm, play_tasks
+from openenv.train.agents.recording import form_of, play_tasks
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
@@ -268,9 +267,8 @@ def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
 
 
 def _recorded(file: Path, sessions: Sessions) -> Iterator[Episode]:
-    form = TextForm(ActionText(sessions.action), "") if sessions.tools is None else ToolForm(sessions.tools)
     name = None if sessions.package is None else sessions.name
-    return recorded_episodes(file, name, form)
+    return recorded_episodes(file, name, form_of(sessions))
 
 
 def _collected(folder: Path, instructions: str) -> Iterator[Episode]:

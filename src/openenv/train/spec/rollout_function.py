@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
-from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.rollout.chat_renderer import ChatRenderer
@@ -230,10 +229,6 @@ class _EnvironmentRollout:
             pixels=self._spec.pool.pixels,
         )
 
-    @staticmethod
-    def _shown_first(result: StepResult[Any]) -> str:
-        return text_of(call_content(result))
-
     def _fields(self, play: Play) -> dict[str, Any]:
         episode = play.episode
         reward = None if episode.error else episode.reward
@@ -255,7 +250,7 @@ class _EnvironmentRollout:
             "cut_answers": episode.cut_answers,
             "reward_components": episode.reward_components,
             "step_rewards": episode.step_rewards,
-            "opening": "" if play.first is None else self._shown_first(play.first),
+            "opening": "" if play.first is None else text_of(call_content(play.first, self._spec.pool.pixels)),
             "trajectory": trajectory,
         }
 

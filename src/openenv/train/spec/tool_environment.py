@@ -19,7 +19,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerCapacityError,
 )
-from openenv.train.episodes.episode import component_totals
+from openenv.core.wire.results import component_totals
 from openenv.train.episodes.played_episode import text_of
 from openenv.train.rollout.play import MoveResult
 from openenv.train.rollout.tool_play import EPISODE_FAILED, EPISODE_OVER, ToolPlay
@@ -111,7 +111,7 @@ class ToolEnvironment:
     def opening(self) -> str:
         """The first observation, as text; empty before the first reset, and where it failed."""
         first = None if self._play is None else self._play.first
-        return "" if first is None else text_of(call_content(first))
+        return "" if first is None else text_of(call_content(first, self._spec.pool.pixels))
 
     @property
     def trajectory(self) -> list[EpisodeStep]:
