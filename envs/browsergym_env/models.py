@@ -47,7 +47,7 @@ class BrowserGymObservation(Observation):
             last action.
         url: Address of the page.
         screenshot: The pixels of what the page shows, from the window's upper left corner: an array of red, green and
-            blue of the shape ``(height, width, 3)``; ``None`` where none was asked for.
+            blue of the shape ``(height, width, 3)``; ``None`` where the reset requested none.
         goal: What to do.
         axtree_txt: The page's accessibility tree, a line for each node, with the bid of each element in brackets.
         pruned_html: What the page shows, as HTML with the bid of each element.

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from openenv.core.wire.results import REWARD_SIGNALS, component_totals
+
 RESET, STEP = "reset", "step"
 """Kinds of entries."""
 
@@ -107,7 +109,7 @@ class Entry:
     def components(self) -> Mapping[str, float]:
         """The named parts of the reward; empty without any."""
         metadata = self.answer.get("metadata")
-        named = metadata.get("reward_signals") if isinstance(metadata, Mapping) else None
+        named = metadata.get(REWARD_SIGNALS) if isinstance(metadata, Mapping) else None
         return named if isinstance(named, Mapping) else {}
 
 
@@ -185,6 +187,21 @@ class EpisodeRecord:
     conversations: Sequence[Conversation] = ()
     scores: Sequence[Score] = ()
 
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "EpisodeRecord":
+        """Return the record that ``dataclasses.asdict`` has made these fields of.
+
+        Raises:
+            KeyError: A part is missing.
+            TypeError: A part has a field that there is not, or lacks one.
+        """
+        return cls(
+            Episode(**fields["episode"]),
+            [Entry(**entry) for entry in fields["entries"]],
+            [Conversation(**conversation) for conversation in fields["conversations"]],
+            [Score(**score) for score in fields["scores"]],
+        )
+
     @property
     def conversation(self) -> Conversation | None:
         """The latest conversation; ``None`` without any."""
@@ -198,11 +215,7 @@ class EpisodeRecord:
     @property
     def components(self) -> Mapping[str, float]:
         """The sum over the steps of each named part of the reward; empty without any."""
-        sums: dict[str, float] = {}
-        for entry in self.steps:
-            for name, value in entry.components.items():
-                sums[name] = sums.get(name, 0.0) + value
-        return sums
+        return component_totals(entry.components for entry in self.steps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openenv.core.documents import DocumentError, parse_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Score
+from openenv.traces.episodes import EpisodeRecord
 from openenv.traces.formats.atif import record_of
 from openenv.traces.formats.inspect_log import read_log
 from openenv.traces.reading import TraceFile
@@ -71,13 +71,7 @@ def _lines_of(file: Path) -> Iterator[EpisodeRecord]:
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                fields = json.loads(line)
-                yield EpisodeRecord(
-                    Episode(**fields["episode"]),
-                    [Entry(**entry) for entry in fields["entries"]],
-                    [Conversation(**each) for each in fields["conversations"]],
-                    [Score(**score) for score in fields["scores"]],
-                )
+                yield EpisodeRecord.of_fields(json.loads(line))
             except (ValueError, TypeError, KeyError) as error:
                 raise ConfigurationError(
                     f"Expected line {number} of {file} to be an episode that was exported as jsonl, got {line[:100]!r}."

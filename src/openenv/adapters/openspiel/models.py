@@ -10,7 +10,7 @@ __all__ = ["OpenSpielAction", "OpenSpielObservation", "OpenSpielState", "Phase"]
 
 Phase = Literal["initial", "playing", "terminal"]
 
-_NOT_READ: dict[str, Any] = {"deprecated": True}  # nobody who plays needs to be asked for it
+_NOT_READ: dict[str, Any] = {"deprecated": True}  # players do not fill it in
 
 
 class OpenSpielAction(Action):

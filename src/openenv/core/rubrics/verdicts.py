@@ -51,7 +51,7 @@ async def request_verdict(
         client: Client of the judge.
         prompt: The prompt.
         read: Reads the verdict from an answer, and raises ``VerdictError`` where there is none.
-        attempts: Answers after which no more is asked for.
+        attempts: Answers after which an unreadable verdict is an error.
 
     Raises:
         VerdictError: No answer could be read.
@@ -99,7 +99,7 @@ def json_verdict(answer: str) -> dict[str, Any]:
 
 
 def check_names(verdict: Mapping[str, Any], expected: list[str], answer: str) -> None:
-    """Check that a verdict has the names that were asked for, and no others.
+    """Check that a verdict has the expected names, and no others.
 
     Raises:
         VerdictError: It does not.

@@ -4,7 +4,7 @@ import base64
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -322,3 +322,20 @@ def _unknown(came: str) -> EnvironmentFailedError:
         "Expected render() to return text, HTML, SVG, the bytes of a PNG, JPEG, GIF or WebP image, an array of bytes "
         f"with the shape (height, width[, 3 or 4]), or None; got {came}."
     )
+
+
+def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of each component's scores over steps.
+
+    Args:
+        steps: The scores of each step's components, by name.
+
+    Example:
+        >>> component_totals([{"format": 1.0}, {"format": 1.0, "answer": 0.5}])
+        {'format': 2.0, 'answer': 0.5}
+    """
+    totals: dict[str, float] = {}
+    for components in steps:
+        for name, score in components.items():
+            totals[name] = totals.get(name, 0.0) + score
+    return totals

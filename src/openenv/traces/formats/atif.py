@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import RESET, Conversation, Entry, Episode, EpisodeRecord, Score
+from openenv.traces.episodes import RESET, Conversation, Entry, Episode, EpisodeRecord
 from openenv.traces.formats.messages import action_call, entries_of_messages, shown
 
 __all__ = ["record_of", "trajectory_of"]
@@ -129,12 +129,7 @@ def _metrics_of(record: EpisodeRecord, steps: int) -> dict[str, Any]:
 
 def _own_record(trajectory: Mapping[str, Any], own: Mapping[str, Any]) -> EpisodeRecord:
     steps = [step["extra"][_OWN] for step in trajectory["steps"] if _OWN in (step.get("extra") or {})]
-    return EpisodeRecord(
-        Episode(**own["episode"]),
-        [Entry(**step) for step in steps],
-        [Conversation(**each) for each in own["conversations"]],
-        [Score(**each) for each in own["scores"]],
-    )
+    return EpisodeRecord.of_fields({**own, "entries": steps})
 
 
 def _foreign(trajectory: Mapping[str, Any]) -> EpisodeRecord:

@@ -14,7 +14,7 @@ from typing import IO, Any, Self
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Score
+from openenv.traces.episodes import Conversation, Episode, EpisodeRecord
 from openenv.traces.formats.messages import Message, entries_of_messages, messages_of
 
 __all__ = ["InspectLogWriter", "read_log"]
@@ -125,12 +125,6 @@ def _sample_of(record: EpisodeRecord) -> dict[str, Any]:
     scores: dict[str, Any] = {score.name: {"value": score.reward} for score in record.scores}
     if episode.reward is not None:
         scores[_SCORE] = {"value": episode.reward, "metadata": {"components": dict(record.components)}}
-    own = {
-        "episode": asdict(episode),
-        "entries": [asdict(entry) for entry in record.entries],
-        "conversations": [asdict(each) for each in record.conversations],
-        "scores": [asdict(each) for each in record.scores],
-    }
     return {
         "id": episode.id or episode.session,
         "epoch": 1,
@@ -140,7 +134,7 @@ def _sample_of(record: EpisodeRecord) -> dict[str, Any]:
         "messages": messages,
         "output": {"model": "" if conversation is None else conversation.model or ""},
         "scores": scores,
-        "metadata": {_OWN: own},
+        "metadata": {_OWN: asdict(record)},
         "total_time": None if episode.ended_at is None else max(0.0, episode.ended_at - episode.started_at),
     }
 
@@ -168,14 +162,7 @@ def _written_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def _record_of(sample: Mapping[str, Any]) -> EpisodeRecord:
     own = (sample.get("metadata") or {}).get(_OWN)
-    if own is not None:
-        return EpisodeRecord(
-            Episode(**own["episode"]),
-            [Entry(**entry) for entry in own["entries"]],
-            [Conversation(**each) for each in own["conversations"]],
-            [Score(**each) for each in own["scores"]],
-        )
-    return _foreign(sample)
+    return _foreign(sample) if own is None else EpisodeRecord.of_fields(own)
 
 
 def _foreign(sample: Mapping[str, Any]) -> EpisodeRecord:

@@ -1,14 +1,15 @@
 """The record of an episode that was played for training or evaluation."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import OpenEnvError
+from openenv.core.wire.results import component_totals
 
-__all__ = ["Episode", "Turn", "component_totals", "raise_if_most_failed"]
+__all__ = ["Episode", "Turn", "raise_if_most_failed"]
 
 
 @dataclass(frozen=True)
@@ -152,23 +153,6 @@ class Episode:
     def is_over(self, max_turns: int) -> bool:
         """Whether no further action is possible."""
         return self.done or self.error is not None or len(self.turns) >= max_turns
-
-
-def component_totals(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sum of each component's scores over steps.
-
-    Args:
-        steps: The scores of each step's components, by name.
-
-    Example:
-        >>> component_totals([{"format": 1.0}, {"format": 1.0, "answer": 0.5}])
-        {'format': 2.0, 'answer': 0.5}
-    """
-    totals: dict[str, float] = {}
-    for components in steps:
-        for name, score in components.items():
-            totals[name] = totals.get(name, 0.0) + score
-    return totals
 
 
 def raise_if_most_failed(episodes: Sequence[Episode]) -> None:

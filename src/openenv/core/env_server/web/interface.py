@@ -1,4 +1,4 @@
-"""The session that the public package's page has: one for everybody who calls ``/web/reset`` and ``/web/step``.
+"""The session that the public package's page has: one for all callers of ``/web/reset`` and ``/web/step``.
 
 The page of this package needs none of it: there each visitor has a session of their own, over ``/ws``.
 """

@@ -46,7 +46,7 @@ function Reading({ onLoadError }) {
   }, []);
   if (metadata === null) return null;
   return html`<main class="reading panel"><h1>${metadata.name}</h1>
-    <p class="note">This server is in production mode: agents call its tools over MCP, and nobody plays here.</p>
+    <p class="note">This server is in production mode: agents call its tools over MCP, and no episode can be played here.</p>
     <${About} metadata=${metadata} /></main>`;
 }
 

@@ -130,7 +130,7 @@ class Entries {
     this.id = id;
     this.onChange = onChange;
     this.read = new Map();
-    this.asked = new Set();
+    this.requested = new Set();
   }
 
   at(number) {
@@ -139,12 +139,12 @@ class Entries {
 
   async want(first, last) {
     for (let range = Math.floor(first / RANGE); range * RANGE < Math.max(last, first + 1); range += 1) {
-      if (!this.asked.has(range)) await this.fetch(range);
+      if (!this.requested.has(range)) await this.fetch(range);
     }
   }
 
   async fetch(range) {
-    this.asked.add(range);
+    this.requested.add(range);
     const start = range * RANGE;
     const found = await getJson(`web/traces/episodes/${encodeURIComponent(this.id)}/entries?start=${start}&stop=${start + RANGE}`);
     found.forEach((entry, at) => this.read.set(start + at, entry));
