@@ -48,7 +48,8 @@ class UrlReport:
 
     Attributes:
         target: The server's address.
-        mode: ``simulation`` or ``production``, by the routes that it has; ``unknown`` for neither.
+        mode: ``simulation`` or ``production``, by the routes in its OpenAPI document; ``unknown`` for neither, or
+            without that document.
         criteria: One entry for each criterion.
     """
 
@@ -97,14 +98,15 @@ def validate_url(url: str, timeout_s: float = TIMEOUT_S) -> UrlReport:
         raise ConfigurationError(f"Expected a server's address, as in http://localhost:8000, got {url!r}.")
     server = _Server(url.rstrip("/"), timeout_s)
     openapi = server.get("/openapi.json")
-    present = {path: path in (openapi.mapping("paths") or {}) for path in _CONTROL}
+    paths = openapi.mapping("paths")
+    present = {path: path in paths for path in _CONTROL} if paths is not None else {}
     criteria = [
         _version(openapi),
         _health(server.get("/health")),
         _metadata(server.get("/metadata")),
         _schema(server.get("/schema")),
         _mcp(server.post("/mcp", {})),
-        _mode(present),
+        _mode(openapi, present),
     ]
     return UrlReport(server.url, _mode_of(present), criteria)
 
@@ -195,22 +197,21 @@ def _mcp(answer: _Answer) -> CriterionResult:
     return _criterion("mcp_endpoint", description, answer, {"jsonrpc": "2.0"}, {"jsonrpc": version}, version == "2.0")
 
 
-def _mode(present: Mapping[str, bool]) -> CriterionResult:
-    is_consistent = len(set(present.values())) == 1
+def _mode(openapi: _Answer, present: Mapping[str, bool]) -> CriterionResult:
     return CriterionResult(
         id="mode_endpoint_consistency",
         description="the API has all or none of the routes that control episodes",
-        passed=is_consistent,
+        passed=len(set(present.values())) == 1,
         required=True,
-        expected=dict.fromkeys(_CONTROL, present["/reset"]),
-        actual=dict(present),
+        expected=dict.fromkeys(_CONTROL, present.get("/reset", True)),
+        actual=dict(present) or openapi.actual(paths=None),
     )
 
 
 def _mode_of(present: Mapping[str, bool]) -> str:
-    if all(present.values()):
-        return "simulation"
-    return "unknown" if any(present.values()) else "production"
+    if not present or len(set(present.values())) > 1:
+        return "unknown"
+    return "simulation" if all(present.values()) else "production"
 
 
 def _criterion(

@@ -144,4 +144,5 @@ def _print_server(report: UrlReport, console: Console, *, verbose: bool) -> None
             console.print(f"    expected {escape(json.dumps(criterion.expected))}")
             console.print(f"    found    {escape(json.dumps(criterion.actual))}")
     verdict = VERDICTS["pass" if report.passed else "fail"]
-    console.print(f"\n{escape(report.target)}, in {report.mode} mode: {verdict}")
+    mode = "mode unknown" if report.mode == "unknown" else f"in {report.mode} mode"
+    console.print(f"\n{escape(report.target)}, {mode}: {verdict}")
