@@ -49,6 +49,29 @@ def test_groups_count_episodes_by_what_they_have_in_common(file: TraceFile) -> N
             file.groups(*names)
 
 
+@pytest.mark.parametrize("seconds", [60.0, 0.0], ids=["in each listed episode", "in the whole file"])
+def test_a_text_is_found_in_what_was_played_and_in_what_the_model_wrote(
+    file: TraceFile, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr("openenv.traces.reading._EACH_EPISODE_S", seconds)
+    written = Conversation("e40", messages=[{"role": "assistant", "content": 'I think "xylo\nphone".'}])
+    added = [
+        file.add(
+            episode(number),
+            entries(1, 'see "xylo\nphone"' if number % 50 == 0 else "river"),
+            [written] * (number == 40),
+        )
+        for number in range(120)
+    ]
+    rare = Filter(text='"xylo\nphone')
+    found = [each.id for each in file.episodes(rare)]
+    assert found == [added[number] for number in (100, 50, 40, 0)]
+    assert [each.id for each in file.episodes(rare, 2, after=found[0])] == found[1:3]
+    assert (file.count(rare), file.count(Filter(text="river")), file.count(Filter(text="Xylo"))) == (4, 117, 0)
+    assert [each.id for each in file.episodes(Filter(text="phone", min_reward=50.0))] == found[:2]
+    assert [group.episodes for group in file.groups("environment", where=rare)] == [4]
+
+
 def test_entries_are_read_by_range(file: TraceFile) -> None:
     name = file.add(episode(), entries(300, observation="x" * 10_000))  # several parts
     for start, stop in [(0, None), (0, 1), (150, 160), (299, 400), (300, None), (5, 5)]:

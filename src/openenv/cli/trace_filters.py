@@ -25,7 +25,7 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
 Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
-Text = Annotated[str | None, typer.Option(help="Text in a request or an answer.")]
+Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -259,7 +259,7 @@ class Filter:
         since: Earliest beginning, in seconds since 1970.
         until: Latest beginning, in seconds since 1970.
         ending: How the episode ended, as in ``Episode.ending``.
-        text: Text within a request or an answer.
+        text: Text within a request, an answer, or what the model's side added.
     """
 
     environment: str | None = None

@@ -1,5 +1,6 @@
 """What a file of traces is queried with: conditions of filters, and the values that episodes are grouped by."""
 
+import sqlite3
 import time
 from dataclasses import asdict
 from typing import Any, Self
@@ -29,8 +30,20 @@ _CONDITIONS = {
     "since": "episode.started_at >= :since",
     "until": "episode.started_at <= :until",
     "ending": f"({_HOW}) = :ending",
-    "text": "EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text))",
+    # Reads the episodes in the order in which they are listed, so that the first of many are found at once.
+    "text": "(EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text)) "
+    "OR EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
+    "AND instr(content, :text)))",
 }
+# Reads the file from its beginning to its end, which is quicker by far where few episodes or none have the text.
+_TEXT_IN_FILE = """
+episode.number IN (
+    SELECT episode FROM part WHERE instr(content, :text)
+    UNION SELECT number FROM episode WHERE episode_id IN (
+        SELECT episode_id FROM conversation WHERE instr(content, :text)
+    )
+)
+"""
 _FROM = "FROM episode LEFT JOIN run ON run.number = episode.number >> 32"
 _GROUPED = {
     "environment": "environment",
@@ -47,6 +60,32 @@ _GROUPED = {
 GROUP_FIELDS = tuple(_GROUPED)
 """Names of the values that episodes can be grouped by."""
 
+# Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
+_OPERATIONS_BETWEEN_LOOKS = 1000
+
+
+def rows_within(
+    connection: sqlite3.Connection, sql: str, values: dict[str, Any], seconds: float
+) -> list[tuple[Any, ...]] | None:
+    """Return the rows of a query; ``None`` if finding them takes longer.
+
+    Args:
+        connection: Connection to the file.
+        sql: The query.
+        values: The values by their names in the SQL.
+        seconds: Seconds after which the query is given up.
+    """
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_LOOKS)
+    try:
+        return connection.execute(sql, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return None
+    finally:
+        connection.set_progress_handler(None, 0)
+
 
 class Query:
     """Conditions on episodes as SQL, with the values that they compare with.
@@ -56,14 +95,20 @@ class Query:
 
     Attributes:
         values: The values by their names in the SQL.
+        has_text: Whether a text is searched for.
     """
 
     def __init__(self, where: Filter | None = None) -> None:
         given = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
         self._conditions = [_CONDITIONS[name] for name in given]
-        if "text" in given:
+        self.has_text = "text" in given
+        if self.has_text:
             given["text"] = to_json(given["text"])[1:-1]  # as it stands within JSON
         self.values: dict[str, Any] = {**given, "alive": time.time() - ALIVE_S}
+
+    def search_file(self) -> None:
+        """Search the whole file for the text, instead of one listed episode after another."""
+        self._conditions = [_TEXT_IN_FILE if each == _CONDITIONS["text"] else each for each in self._conditions]
 
     def with_number(self, number: int | None) -> Self:
         """Let only the episode with this number through."""

@@ -1,8 +1,9 @@
 """File of traces: episodes are queried, read, added and removed. Servers may write it meanwhile."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,8 +13,10 @@ from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, nu
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces.additions import AddedEpisodes, conversation_of, score_of, write_conversation, write_score
 from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
-from openenv.traces.queries import Query
+from openenv.traces.queries import Query, rows_within
 
+# Seconds for a search in one listed episode after another, before the whole file is searched.
+_EACH_EPISODE_S = 0.2
 # Forks of forks that are followed to the first episode.
 _MOST_FORKS = 1000
 
@@ -105,7 +108,7 @@ class TraceFile:
         if after is not None:
             last = self.episode(after)
             query = query.before(last.started_at, number_of(after) or 0)
-        for row in self._rows(query.episodes(limit), query):
+        for row in self._rows(query, partial(query.episodes, limit)):
             yield _episode_of(row)
 
     def count(self, where: Filter | None = None) -> int:
@@ -118,7 +121,7 @@ class TraceFile:
             ConfigurationError: The file is damaged or locked.
         """
         query = Query(where)
-        ((number,),) = self._rows(query.count(), query)
+        ((number,),) = self._rows(query, query.count)
         return int(number)
 
     def groups(self, *by: str, where: Filter | None = None, limit: int | None = None) -> list[Group]:
@@ -139,7 +142,7 @@ class TraceFile:
                 print(task.key, task.episodes, task.mean_reward)
         """
         query = Query(where)
-        rows = self._rows(query.groups(by, limit), query)
+        rows = self._rows(query, partial(query.groups, by, limit))
         return [Group(dict(zip(by, row, strict=False)), *row[len(by) :]) for row in rows]
 
     def episode(self, name: str) -> Episode:
@@ -149,7 +152,7 @@ class TraceFile:
             ConfigurationError: There is no such episode, or the file is damaged or locked.
         """
         query = Query().with_number(number_of(name))
-        found = [_episode_of(row) for row in self._rows(query.episodes(), query)]
+        found = [_episode_of(row) for row in self._rows(query, query.episodes)]
         if not found:
             raise ConfigurationError(
                 f"Expected the id of an episode in {self._path}, as openenv traces list shows it, got {name!r}."
@@ -364,9 +367,15 @@ class TraceFile:
         content: bytes = found[0]
         return content
 
-    def _rows(self, sql: str, query: Query) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, query: Query, sql: Callable[[], str]) -> Iterator[tuple[Any, ...]]:
         with self._usable():
-            yield from self._connection.execute(sql, query.values)
+            if query.has_text:
+                rows = rows_within(self._connection, sql(), query.values, _EACH_EPISODE_S)
+                if rows is not None:
+                    yield from rows
+                    return
+                query.search_file()
+            yield from self._connection.execute(sql(), query.values)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
