@@ -125,6 +125,33 @@ def test_secrets_of_the_process_are_not_added(file: TraceFile, monkeypatch: pyte
     assert [each.extra for each in file.conversations(name)] == [{"key": "[redacted]"}]
 
 
+def test_fields_are_left_out_of_what_is_added(tmp_path: Path) -> None:
+    paths = ["observation.png", "reset.episode_id", "action.arguments.password", "messages.content", "tokens"]
+    arguments = [{"password": "hush", "name": "ada"}, '{"password": "hush", "name": "ada"}', '{"password": "hush']
+    calls = [{"id": "c", "type": "function", "function": {"name": "log_in", "arguments": each}} for each in arguments]
+    messages = [{"role": "user", "content": "hush"}, {"role": "assistant", "content": "", "tool_calls": calls}]
+    conversation = Conversation("e0", messages=messages, prompt_ids=[1], completion_ids=[2], extra={"index": 3})
+    kept = {"text": "At the door.", "png": PICTURE}
+    with traces.open(tmp_path / "less.db", create=True, leave_out=paths) as file:
+        name = file.add(episode(episode_id=None), entries(2, kept))
+        other = file.add(episode(1, episode_id="e0"), [])
+        file.add_conversation(conversation)
+        assert [entry.observation for entry in file.entries(name)] == [{"text": "At the door."}] * 2
+        assert [entry.left_out for entry in file.entries(name)] == [["observation.png"]] * 2
+        assert file.episode(other).episode_id is None
+    with traces.open(tmp_path / "all.db", create=True, leave_out=paths[2:]) as file:
+        (stored,) = [file.conversations(file.add(episode(), entries(1), [conversation]))]
+    assert "hush" not in repr(stored)
+    assert [each.prompt_ids for each in stored] == [()]
+    assert [message.get("content") for message in stored[0].messages] == [None, None]
+    kept_calls = [call["function"]["arguments"] for call in stored[0].messages[1]["tool_calls"]]
+    assert kept_calls == [{"name": "ada"}, '{"name":"ada"}', ""]
+    assert stored[0].extra == {
+        "index": 3,
+        "left_out": ["messages.content", "tokens", "action.arguments.password"],
+    }
+
+
 def test_traces_of_version_1_are_read_and_written_on(tmp_path: Path) -> None:
     path = tmp_path / "traces.db"
     with closing(sqlite3.connect(path)) as connection:

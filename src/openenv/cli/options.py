@@ -6,6 +6,8 @@ import typer
 
 from openenv.auto.discovery import list_environments
 from openenv.auto.installing import TRUST_VARIABLE
+from openenv.core.env_server.settings import check_field_path
+from openenv.core.exceptions import ConfigurationError
 
 FormName = Literal["tools", "text"]
 LogLevelName = Literal["critical", "error", "warning", "info", "debug"]
@@ -54,6 +56,14 @@ def step_timeout_option(default: str = "") -> Any:
     """Make the option ``--step-timeout-s``, with the same argument."""
     text = "Seconds for a reset or a step; then its episode is given up."
     return typer.Option(min=0.001, help=_with_default(text, default))
+
+
+def field_paths(paths: list[str] | None) -> list[str]:
+    """Check what ``--traces-leave-out`` is given."""
+    try:
+        return [check_field_path(path) for path in paths or ()]
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def seed_option(default: str = "") -> Any:
@@ -119,4 +129,14 @@ Sessions = Annotated[int, typer.Option(min=1, help="Episodes that are played at 
 Traces = Annotated[
     bool,
     typer.Option("--traces/--no-traces", help="Record the episodes in the folder, in traces.db; see openenv traces."),
+]
+TracesLeaveOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--traces-leave-out",
+        metavar="PATH",
+        help="Field that is not recorded, as observation.screenshot; may be given again.",
+        show_default=False,
+        callback=field_paths,
+    ),
 ]

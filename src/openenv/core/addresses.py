@@ -3,7 +3,7 @@
 import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 # Addresses that stand for all of a machine's, and the one by which it reaches itself.
@@ -43,6 +43,21 @@ class Origin(NamedTuple):
         """Write the origin as browsers do, without the default port of its scheme."""
         port = "" if self.port in (None, _DEFAULT_PORTS.get(self.scheme)) else f":{self.port}"
         return f"{self.scheme}://{self.name}{port}"
+
+
+def passwords_in(address: str) -> list[str]:
+    """List the passwords of an address as it spells them, and as they are.
+
+    Example:
+        >>> passwords_in("postgresql://me:two%20words@db/journal")
+        ['two%20words', 'two words']
+    """
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return []
+    given = [parts.password or "", *parse_qs(parts.query).get("password", [])]
+    return list(dict.fromkeys(form for password in given for form in (password, unquote(password)) if form))
 
 
 def url_of(host: str, port: int, *, https: bool = False) -> str:

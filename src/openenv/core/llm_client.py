@@ -13,6 +13,7 @@ from typing import Any, Self
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
+from openenv.core.wire.redaction import remember_secret
 
 try:
     from openai import AsyncOpenAI
@@ -193,6 +194,7 @@ class OpenAIClient(LLMClient):
         self._requests = _Requests(at_once)
         if AsyncOpenAI is None:
             raise ImportError("OpenAIClient needs the package openai: pip install 'openenv-core[llm]'")
+        remember_secret(api_key)
         self.model = model
         self.system_prompt = system_prompt
         self.temperature = temperature
@@ -277,6 +279,7 @@ class AnthropicClient(LLMClient):
             from anthropic import AsyncAnthropic
         except ImportError as error:
             raise ImportError("AnthropicClient needs the package anthropic: pip install 'openenv-core[llm]'") from error
+        remember_secret(api_key)
         self.model = model
         self.system_prompt = system_prompt
         self.temperature = temperature

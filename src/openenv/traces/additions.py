@@ -2,14 +2,16 @@
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import count
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from openenv.core.documents import DocumentError, parse_json
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
+from openenv.core.env_server.traces.omission import ACTION, MESSAGES, TOKENS, columns_of, without_fields
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
@@ -24,6 +26,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import secret_values
 from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score
 
+_TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
 # Size of the entries that one part holds, in characters.
 _PART_SIZE = 1024 * 1024
 
@@ -33,24 +36,28 @@ class AddedEpisodes:
 
     Args:
         connection: Connection to the file.
+        leave_out: Paths of fields to leave out.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, leave_out: Sequence[str]) -> None:
         self._connection = connection
+        self._leave_out = leave_out
         self._run = add_run(connection)
         self._numbers = count(1)
 
     def add(self, episode: Episode, entries: Iterable[Entry], conversations: Iterable[Conversation]) -> str:
         """Add an episode and return its id; it is there whole or not at all."""
         row = _row_of(next(self._numbers), episode)
+        for column in columns_of(self._leave_out):
+            setattr(row, column, None)
         secrets = secret_values()
         with changing(self._connection):
             write_parts(self._connection, self._run, [EncodedPart(row, 0, b"", 0)])
             for number, lines in enumerate(_portions(entries), 1):
-                content, blobs = without_blobs(encoded(lines, secrets))
+                content, blobs = without_blobs(encoded(lines, secrets, self._leave_out))
                 write_parts(self._connection, self._run, [EncodedPart(row, number, content, len(lines), blobs)])
             for conversation in conversations:
-                write_conversation(self._connection, conversation)
+                write_conversation(self._connection, conversation, self._leave_out)
         return name_of(number_in(self._run, row.number))
 
     def close(self) -> None:
@@ -58,10 +65,20 @@ class AddedEpisodes:
         end_run(self._connection, self._run)
 
 
-def write_conversation(connection: sqlite3.Connection, conversation: Conversation) -> None:
-    """Write a conversation, without the secrets that this process knows; the same conversation is written once."""
+def write_conversation(
+    connection: sqlite3.Connection, conversation: Conversation, leave_out: Sequence[str] = ()
+) -> None:
+    """Write a conversation, without the secrets that this process knows; the same conversation is written once.
+
+    Args:
+        connection: Connection to the file.
+        conversation: The conversation.
+        leave_out: Paths of fields to leave out.
+    """
     known = asdict(conversation)
     del known["episode_id"]
+    if leave_out:
+        known = _without_fields(known, leave_out)
     fields = {name: value for name, value in known.items() if value not in (None, (), [], {})}
     connection.execute(
         "INSERT INTO conversation (episode_id, at, model, content) SELECT ?1, ?2, ?3, ?4 "
@@ -87,6 +104,33 @@ def write_score(connection: sqlite3.Connection, episode: int, score: Score) -> N
 def score_of(name: str, at: float, content: bytes) -> Score:
     """Return a score as it is stored."""
     return Score(name, at, **from_json(content))
+
+
+def _without_fields(known: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a conversation without what is left out, whose paths are among ``extra``."""
+    known = from_json(to_json(known, inf_nan_mode="constants", fallback=plain_value))
+    found = without_fields(known, [path for path in paths if path.partition(".")[0] == MESSAGES])
+    if TOKENS in paths and any(known.pop(name) for name in _TOKENS):
+        found.append(TOKENS)
+    calls = [call for message in known.get(MESSAGES, ()) for call in message.get("tool_calls") or ()]
+    found += [path for call in calls for path in _remove_arguments(call["function"], paths)]
+    return {**known, "extra": {**known["extra"], "left_out": list(dict.fromkeys(found))}} if found else known
+
+
+def _remove_arguments(function: dict[str, Any], paths: Sequence[str]) -> list[str]:
+    """Remove fields of the action that a tool call is from the call's arguments, and return their paths."""
+    paths = [path for path in paths if path.partition(".")[0] == ACTION]
+    written = function["arguments"]
+    try:
+        given = parse_json(written) if isinstance(written, str) else written
+    except DocumentError:  # fields can't be found in what a model wrote there
+        function["arguments"] = "" if paths else written
+        return paths
+    # An action that calls a tool has its arguments below its name.
+    found = without_fields({ACTION: {"arguments": given}}, paths) + without_fields({ACTION: given}, paths)
+    if found:
+        function["arguments"] = to_json(given).decode() if isinstance(written, str) else given
+    return found
 
 
 def _without_secrets(fields: dict[str, Any]) -> bytes:

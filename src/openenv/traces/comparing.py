@@ -1,10 +1,11 @@
 """Comparison of two episodes, entry by entry."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from openenv.core.env_server.traces.omission import without_fields_of_entry
 from openenv.traces.episodes import Entry
 
 _COMPARED = ("observation", "reward", "done")
@@ -21,6 +22,7 @@ class Difference:
             only one of the episodes has the entry.
         first: The entry of the first episode.
         second: The entry of the second episode.
+        left_out: Paths of the fields that either record leaves out, which are not compared.
     """
 
     number: int
@@ -28,6 +30,7 @@ class Difference:
     parts: tuple[str, ...]
     first: Entry | None
     second: Entry | None
+    left_out: Sequence[str] = ()
 
     @property
     def same(self) -> bool:
@@ -48,7 +51,18 @@ def differences(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Dif
     for number, (one, other) in enumerate(zip_longest(first, second)):
         present = one or other
         assert present is not None
-        yield Difference(number, present.kind, _differing(one, other), one, other)
+        left_out = sorted({path for entry in (one, other) if entry is not None for path in entry.left_out})
+        parts = _differing(_without(one, left_out), _without(other, left_out))
+        yield Difference(number, present.kind, parts, one, other, left_out)
+
+
+def _without(entry: Entry | None, paths: Sequence[str]) -> Entry | None:
+    """Return an entry without fields, or the entry itself if there are no such paths."""
+    if entry is None or not paths:
+        return entry
+    copy = Entry.of_line(entry.line().encode())
+    request, answer, _ = without_fields_of_entry(copy.kind, copy.request, copy.answer, paths, failed=copy.failed)
+    return replace(copy, request=request, answer=answer)
 
 
 def _differing(one: Entry | None, other: Entry | None) -> tuple[str, ...]:

@@ -69,6 +69,7 @@ class Entry:
         answer: ``{"observation", "reward", "done"}``, with ``"metadata"`` if there was any; of an error, its
             ``message`` and ``code``.
         failed: Whether the answer is an error.
+        left_out: Paths of the fields that were left out of the record, such as ``observation.screenshot``.
     """
 
     kind: str
@@ -77,17 +78,19 @@ class Entry:
     request: Any
     answer: Mapping[str, Any]
     failed: bool
+    left_out: Sequence[str] = ()
 
     @classmethod
     def of_line(cls, line: bytes) -> "Entry":
         """Read an entry from its line in the file."""
-        kind, at, took, failed, request, answer = from_json(line)
-        return cls(kind, at / 1e6, took / 1e6, request, answer, bool(failed))
+        kind, at, took, failed, request, answer, *left_out = from_json(line)
+        return cls(kind, at / 1e6, took / 1e6, request, answer, bool(failed), *left_out)
 
     def line(self) -> str:
         """Return the entry as its line in the file, without what is no JSON."""
         times = (round(self.at * 1e6), round(self.took_s * 1e6))
-        fields = (self.kind, *times, int(self.failed), self.request, self.answer)
+        left_out = (self.left_out,) if self.left_out else ()
+        fields = (self.kind, *times, int(self.failed), self.request, self.answer, *left_out)
         return to_json(fields, inf_nan_mode="constants").decode() + "\n"
 
     @property

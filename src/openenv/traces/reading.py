@@ -1,13 +1,14 @@
 """File of traces: episodes are queried, read, added and removed. Servers may write it meanwhile."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
 from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, number_of, prepare, prune, remove, upgrade
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
@@ -21,15 +22,20 @@ _EACH_EPISODE_S = 0.2
 _MOST_FORKS = 1000
 
 
-def open(path: str | Path, *, create: bool = False) -> "TraceFile":  # noqa: A001  # read as traces.open
+def open(  # noqa: A001  # read as traces.open
+    path: str | Path, *, create: bool = False, leave_out: Sequence[str] = ()
+) -> "TraceFile":
     """Open a file of traces. Tables of an earlier version are brought up to date.
 
     Args:
         path: The file.
         create: Whether to create the file if it does not exist.
+        leave_out: Paths of fields that are left out of what is added, such as ``observation.screenshot``; see
+            ``--traces-leave-out``.
 
     Raises:
-        ConfigurationError: There is no such file, it has no traces, is damaged, or is of a later version.
+        ConfigurationError: There is no such file, it has no traces, is damaged, or is of a later version; or a path
+            begins with no part of an episode.
 
     Example::
 
@@ -39,7 +45,7 @@ def open(path: str | Path, *, create: bool = False) -> "TraceFile":  # noqa: A00
     """
     if create:
         prepare(Path(path))
-    return TraceFile(Path(path))
+    return TraceFile(Path(path), [check_field_path(each) for each in leave_out])
 
 
 class TraceFile:
@@ -47,13 +53,15 @@ class TraceFile:
 
     Args:
         path: The file.
+        leave_out: As for ``open``.
 
     Raises:
         ConfigurationError: As for ``open``.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, leave_out: Sequence[str] = ()) -> None:
         self._path = path
+        self._leave_out = leave_out
         self._added: AddedEpisodes | None = None
         if not path.is_file():
             raise ConfigurationError(f"Expected a file of traces at {path}, found none.")
@@ -252,7 +260,7 @@ class TraceFile:
         """
         with self._usable():
             if self._added is None:
-                self._added = AddedEpisodes(self._connection)
+                self._added = AddedEpisodes(self._connection, self._leave_out)
             return self._added.add(episode, entries, conversations)
 
     def add_conversation(self, conversation: Conversation) -> None:
@@ -264,7 +272,7 @@ class TraceFile:
             ConfigurationError: The file can't be written.
         """
         with self._usable():
-            write_conversation(self._connection, conversation)
+            write_conversation(self._connection, conversation, self._leave_out)
 
     def add_score(self, name: str, score: Score) -> None:
         """Add a score to an episode. It replaces an earlier score of the same name.

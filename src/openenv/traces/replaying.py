@@ -25,7 +25,9 @@ def replay(entries: Iterable[Entry], app: Any) -> list[Difference]:
         app: Application of the environment, as from ``create_app``; nothing is served.
 
     Returns:
-        A comparison for each entry; the second entry of each is the replayed one.
+        A comparison for each entry; the second entry of each is the replayed one. Fields that the record leaves out
+        are not compared. Where an action lacks some, the environment is sent the action without them, and may do
+        something else.
 
     Raises:
         OpenEnvError: The environment can't be created.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openenv import find_environment, make
+from openenv import find_environment, make, traces
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,19 @@ def test_replay_and_diff_say_what_is_the_same(openenv_here: Any, file: str) -> N
     compared = openenv_here("traces", "diff", file, "1-1", "1-2")
     assert compared.returncode == 1
     assert "DIFFERS: request, observation" in compared.stdout
+
+
+def test_replay_and_show_say_what_is_left_out(openenv_here: Any, file: str, tmp_path: Path) -> None:
+    lines = {}
+    for path in ("observation.ball", "action.move"):
+        with traces.open(file) as whole, traces.open(tmp_path / path, create=True, leave_out=[path]) as less:
+            less.add(whole.episode("1-1"), whole.entries("1-1"))
+        shown = openenv_here("traces", "show", str(tmp_path / path), "1-1").stdout
+        assert f"(left out: {path})" in shown
+        lines[path] = openenv_here("traces", "replay", str(tmp_path / path), "1-1").stdout.splitlines()
+    assert lines["observation.ball"][0] == "   0 reset same  (left out: observation.ball)"
+    assert lines["observation.ball"][-1] == "10 of 10 are the same."
+    assert lines["action.move"][-1] == "Fields of requests are not on record: a replay may differ for their lack alone."
 
 
 @pytest.mark.parametrize(

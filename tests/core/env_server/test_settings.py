@@ -27,13 +27,16 @@ PAGE = (Path(__file__).parents[3] / "docs" / "serving.md").read_text()
 EVERY = pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
 PUBLIC = {"max_sessions", "idle_timeout_s", "mode"}
 """Settings that are parameters of their own; all others are in ``ServerSettings``."""
+ADDED_TO = {"traces_leave_out"}
+"""Settings whose variable adds to the keyword argument."""
 WITHOUT_OPTION = {"idle_timeout_s", "max_message_size_mb", "header_timeout_s", "body_timeout_s", "token", "mode"}
 OUT_OF_BOUNDS: dict[str, Any] = {"journal": 5, "token": "two words", "allowed_hosts": ["a b"], "mode": "training"}
-OUT_OF_BOUNDS["traces"] = 5
+OUT_OF_BOUNDS |= {"traces": 5, "traces_leave_out": ["screenshot"]}
 OUT_OF_BOUNDS |= {"allowed_origins": ["example.com"], "telemetry": "yes", "debug": 2, "auth": "off", "isolation": "all"}
 OTHERS: dict[str, Any] = {"journal": "j", "token": "t", "allowed_hosts": ("a", "b"), "mode": "production"}
 OTHERS |= {"allowed_origins": ("https://a.test", "http://b.test"), "telemetry": True, "debug": True, "auth": "none"}
 OTHERS |= {"isolation": "process", "traces": "t.db", "traces_sample": 0.5}
+OTHERS |= {"traces_leave_out": ("reset.seed", "observation.png")}
 
 
 def test_keyword_arguments_and_settings_are_the_same() -> None:
@@ -62,7 +65,8 @@ def test_each_has_a_variable_over_which_the_keyword_wins(setting: Setting, monke
     given: Any = {setting.name: setting.default}
     config = ServerConfig.read(**given) if setting.name in PUBLIC else ServerConfig.read(given)
     is_unset = setting.default is None and (setting.name in PUBLIC or not setting.kind.optional)
-    assert getattr(config, setting.name) == (other if is_unset else setting.default)
+    holds_variable = is_unset or setting.name in ADDED_TO
+    assert getattr(config, setting.name) == (other if holds_variable else setting.default)
 
 
 @EVERY
@@ -151,3 +155,10 @@ def test_a_server_in_this_process_keeps_to_its_longest_message() -> None:
                 socket.recv()
     finally:
         provider.stop()
+
+
+def test_secrets_are_the_token_and_the_passwords_of_databases() -> None:
+    journal, traces = "postgresql://me:two%20words@127.0.0.1/journal", "postgresql:///traces?password=third"
+    config = ServerConfig(journal=journal, traces=traces, token="a-token")
+    assert config.secrets == ["a-token", "two%20words", "two words", "third"]
+    assert ServerConfig(traces="traces.db").secrets == []

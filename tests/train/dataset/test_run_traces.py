@@ -58,6 +58,17 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
     assert len({record.episode.episode_id for record in recorded}) == 3
 
 
+def test_neither_side_records_what_is_left_out(tmp_path: Path) -> None:
+    left_out = ("observation.ball", "action.move", "messages.content")
+    settings = PlaySettings(environment="catch", player="scripted", traces_leave_out=left_out)
+    (record, *_) = records(run(settings, tmp_path / "data"))
+    assert record.entries[0].left_out == ["observation.ball"]
+    assert [entry.request for entry in record.steps] == [{}] * len(record.steps)
+    assert conversation(record).extra["left_out"] == ["messages.content", "action.move"]
+    calls = [call for message in conversation(record).messages for call in message.get("tool_calls", ())]
+    assert [call["function"]["arguments"] for call in calls] == [{}] * len(record.steps)
+
+
 def test_a_model_in_an_environment_elsewhere(stairs_server: RunningServer, tmp_path: Path) -> None:
     """The server there has traces of its own or none; here are the rewards and the conversation."""
     model = ScriptedModel(climb)

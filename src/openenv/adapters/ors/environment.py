@@ -27,6 +27,7 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, ResetNeededError, TaskNotFoundError
+from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsEnvironment", "OrsObservation"]
 
@@ -99,6 +100,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         self.target = checked_target(target)
         self.split = split
         self._variant = environment
+        remember_secret(api_key)
         self._api_key = api_key or os.environ.get(KEY_VARIABLE) or None
         self._secrets = secrets
         self._api: AsyncEnvironmentsAPI | None = None

@@ -20,6 +20,7 @@ from openenv.cli.options import (
     StepTimeoutS,
     SystemPrompt,
     Traces,
+    TracesLeaveOut,
     form_option,
     max_turns_option,
     seed_option,
@@ -63,6 +64,7 @@ def collect(
     sessions: Sessions = 16,
     step_timeout_s: StepTimeoutS = 60.0,
     traces: Traces = True,
+    traces_leave_out: TracesLeaveOut = None,
 ) -> None:
     """Play episodes with a scripted player or a model, and keep their conversations to train on."""
     console = Console()
@@ -81,6 +83,7 @@ def collect(
         seed=seed,
         step_timeout_s=step_timeout_s,
         traces=traces,
+        traces_leave_out=tuple(traces_leave_out or ()),
     )
     if model is not None and base_url is None:
         raise ConfigurationError("A model plays behind an address: give it with --base-url, as http://host:8000/v1.")

@@ -25,6 +25,7 @@ from openenv.cli.options import (
     StepTimeoutS,
     SystemPrompt,
     Traces,
+    TracesLeaveOut,
     form_option,
     max_turns_option,
     seed_option,
@@ -84,6 +85,7 @@ def evaluate(
     sessions: Sessions = 16,
     step_timeout_s: StepTimeoutS = 60.0,
     traces: Traces = True,
+    traces_leave_out: TracesLeaveOut = None,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,6 +107,7 @@ def evaluate(
         max_tokens=max_tokens,
         step_timeout_s=step_timeout_s,
         traces=traces,
+        traces_leave_out=tuple(traces_leave_out or ()),
         **{name: value for name, value in decisive.items() if value is not None},
     )
     if is_loaded_here:

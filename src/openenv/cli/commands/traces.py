@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from openenv.cli.trace_filters import (
     time_of,
 )
 from openenv.core.env_server.settings import SETTINGS
+from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
 from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
@@ -163,13 +165,20 @@ app.command()(rescore)
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
     for step in compared:
-        typer.echo(f"{step.number:>4} {step.kind:<5} {'same' if step.same else 'DIFFERS: ' + ', '.join(step.parts)}")
+        said = "same" if step.same else f"DIFFERS: {', '.join(step.parts)}"
+        typer.echo(f"{step.number:>4} {step.kind:<5} {said}{_left_out(step.left_out)}")
         if not step.same:
             typer.echo(f"       {first}: {_answer_of(step.first)}\n       {second}: {_answer_of(step.second)}")
     different = sum(not step.same for step in compared)
     typer.echo(f"{len(compared) - different} of {len(compared)} are the same.")
+    if different and any(names_request(path) for step in compared for path in step.left_out):
+        typer.echo("Fields of requests are not on record: a replay may differ for their lack alone.")
     if different:
         raise typer.Exit(1)
+
+
+def _left_out(paths: Sequence[str]) -> str:
+    return f"  (left out: {', '.join(paths)})" if paths else ""
 
 
 def _score(score: Score) -> str:
@@ -219,7 +228,8 @@ def _heading(episode: Episode) -> str:
 
 def _shown(number: int, entry: Entry) -> str:
     request = _short(json.dumps(entry.request, ensure_ascii=False))
-    return f"\n{number} {entry.kind} {request}  ({entry.took_s * 1000:.1f} ms)\n  {_answer_of(entry)}"
+    took = f"({entry.took_s * 1000:.1f} ms)"
+    return f"\n{number} {entry.kind} {request}  {took}{_left_out(entry.left_out)}\n  {_answer_of(entry)}"
 
 
 def _answer_of(entry: Entry | None) -> str:

@@ -1,8 +1,8 @@
 """Settings of a server, each listed once, in ``ServerConfig``.
 
 Each field holds its default, its bound, its environment variable, its option of ``openenv serve`` and the help of that
-option. A keyword argument wins over the variable, the variable over the default. ``openenv serve`` and fleets pass
-settings on as variables, see ``environment_variables``.
+option. A keyword argument wins over the variable, the variable over the default; only fields that traces leave out are
+those of both. ``openenv serve`` and fleets pass settings on as variables, see ``environment_variables``.
 """
 
 import math
@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, Protocol, Self, TypedDict
 
-from openenv.core.addresses import Origin
+from openenv.core.addresses import Origin, passwords_in
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.types import ConcurrencyConfig, ServerMode
 
 MEBIBYTE = 1024 * 1024
 UNSET = object()
 """Value of a setting whose variable is not set, as ``None`` may stand for "no limit"."""
+TRACED_PARTS = ("reset", "action", "observation", "metadata", "error", "messages", "tokens")
+"""What the paths of fields begin with: parts of an entry, and of what a model reads and writes."""
 NO_LIMIT = "none"
 """Value of a variable that stands for the keyword argument ``None``."""
 
@@ -54,6 +56,7 @@ class ServerSettings(TypedDict, total=False):
     traces_max_age_s: float
     traces_max_size_mb: float
     traces_sample: float
+    traces_leave_out: Sequence[str] | None
     token: str | None
     auth: Literal["token", "none"] | None
     allowed_hosts: Sequence[str] | None
@@ -327,6 +330,21 @@ def _check_token(token: str) -> str:
     )
 
 
+def check_field_path(path: str) -> str:
+    """Return the path of a field that traces leave out.
+
+    Raises:
+        ConfigurationError: It begins with no part of an episode, or has an empty name.
+    """
+    names = path.split(".")
+    if names[0] in TRACED_PARTS and all(names):
+        return path
+    raise ConfigurationError(
+        f"Expected the path of a field to leave out of traces, which begins with {', '.join(TRACED_PARTS[:-1])} or "
+        f"{TRACED_PARTS[-1]}, as in observation.screenshot, got {path!r}."
+    )
+
+
 def _check_host(host: str) -> str:
     name = host.strip("[]").lower()
     if _HOST.fullmatch(name):
@@ -436,6 +454,13 @@ class ServerConfig:
     )
     traces_max_size_mb: float = _setting(4096.0, _ABOVE_0, "Traces", "MiB that the traces may take.")
     traces_sample: float = _setting(1.0, _SHARE, "Traces", "Share of the episodes to keep, from 0 to 1.")
+    traces_leave_out: tuple[str, ...] = _setting(
+        (),
+        TextList(check_field_path),
+        "Traces",
+        "Field that the traces leave out, as observation.screenshot; may be given again.",
+        metavar="PATH",
+    )
     token: str | None = _setting(
         None,
         Text(_check_token),
@@ -500,6 +525,9 @@ class ServerConfig:
                     'sessions_per_process says how to share a process; it needs isolation="process".'
                 )
             values["sessions_per_process"] = cls.sessions_per_process  # its variable may be set nevertheless
+        if "traces_leave_out" in values:  # who starts a server adds to what its author leaves out
+            added = SETTINGS["traces_leave_out"].read_variable()
+            values["traces_leave_out"] = (*values["traces_leave_out"], *(() if added is UNSET else added))
         for name, setting in SETTINGS.items():
             if name not in values and (value := setting.read_variable()) is not UNSET:
                 values[name] = value
@@ -541,6 +569,12 @@ class ServerConfig:
     def max_message_bytes(self) -> int:
         """Longest message that is read, in bytes of UTF-8."""
         return int(self.max_message_size_mb * MEBIBYTE)
+
+    @property
+    def secrets(self) -> list[str]:
+        """Secrets among the settings: the token, and the passwords of databases."""
+        passwords = [password for address in (self.journal, self.traces) for password in passwords_in(address or "")]
+        return passwords if self.token is None else [self.token, *passwords]
 
     @property
     def requires_token(self) -> bool:

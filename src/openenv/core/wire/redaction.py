@@ -21,6 +21,8 @@ _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.I
 # A shorter value is likely to be part of other words.
 _SHORTEST_SECRET = 8
 _REDACTED = "[redacted]"
+# Secrets that this process was given in other ways than by variables.
+_remembered: set[str] = set()
 # Form of the text of origin_of.
 _ORIGIN = re.compile(r"(?P<name>\w+)(?:: (?P<message>.*?))?(?: \(.*, line \d+, in [^ ]+\))?", re.DOTALL)
 
@@ -143,9 +145,22 @@ def traceback_text(raised: BaseException) -> str:
         return type(raised).__name__
 
 
+def remember_secret(value: str | None) -> None:
+    """Have a secret of this process removed from errors and traces, as the value of a variable is.
+
+    Args:
+        value: The secret, such as a key; ``None`` and values of fewer than eight characters are ignored.
+    """
+    if value is not None and len(value) >= _SHORTEST_SECRET:
+        _remembered.add(value)
+
+
 def secret_values() -> list[str]:
-    """List the secret values of this process's environment variables, longest first: one may be part of another."""
-    values = {
+    """List the secrets of this process, longest first: one may be part of another.
+
+    They are the secret values of its environment variables, and what ``remember_secret`` was called with.
+    """
+    values = _remembered | {
         os.fsdecode(value)
         for name, value in os.environb.items()
         if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)

@@ -25,6 +25,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
 )
 from openenv.core.typed_client import TypedEnvClient
+from openenv.core.wire.redaction import remember_secret
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
 from openenv.train.rollout.loop import play_episodes
 from openenv.train.rollout.play import Move, Play, text_move, tool_move
@@ -102,6 +103,7 @@ class ApiAgent:
         self.max_turns = max_turns
         self.concurrency = concurrency
         # The library insists on a key; servers of one's own ignore it.
+        remember_secret(api_key)
         key = api_key if api_key is not None or base_url is None else "none"
         self._address: dict[str, Any] = {"base_url": base_url, "api_key": key, "timeout": timeout_s}
         settings = {"temperature": temperature, "max_tokens": max_tokens, "extra_body": dict(extra_body or {}) or None}

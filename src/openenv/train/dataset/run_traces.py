@@ -10,7 +10,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from openenv.auto.making import is_url
-from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerError
 from openenv.traces.episodes import Conversation, Episode
 from openenv.traces.reading import TraceFile
@@ -53,7 +53,11 @@ class RunTraces:
     @property
     def env_vars(self) -> Mapping[str, str] | None:
         """Environment variables with which the started server records; ``None`` if it is not to."""
-        return {"OPENENV_TRACES": str(self._path.absolute())} if self._is_recorded else None
+        if not self._is_recorded:
+            return None
+        return environment_variables(
+            {"traces": self._path.absolute(), "traces_leave_out": self._settings.traces_leave_out}
+        )
 
     def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
         """Give the episode of each task an id, unless the task has one.
@@ -104,7 +108,7 @@ class RunTraces:
 
     def _opened(self) -> TraceFile:
         if self._file is None:
-            self._file = open_traces(self._path, create=True)
+            self._file = open_traces(self._path, create=True, leave_out=self._settings.traces_leave_out)
         return self._file
 
     def _add(self, file: TraceFile, episode_id: str, played: PlayedEpisode) -> None:

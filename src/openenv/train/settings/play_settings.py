@@ -48,6 +48,9 @@ class PlaySettings(BaseModel):
         default=STEP_TIMEOUT_S, gt=0, description="seconds for a reset or a step, after which its episode is given up"
     )
     traces: bool = Field(default=True, description="whether the episodes are recorded in the folder, in traces.db")
+    traces_leave_out: tuple[str, ...] = Field(
+        default=(), description="paths of fields that are not recorded, as observation.screenshot"
+    )
     seed: int = Field(
         default=1,
         ge=0,
@@ -88,7 +91,7 @@ class PlaySettings(BaseModel):
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
-        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s", "traces"})
+        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s", "traces", "traces_leave_out"})
         return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def asks_for_greedy_too(self) -> bool:

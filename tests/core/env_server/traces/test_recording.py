@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 from tests.conftest import Serve
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.environments.pictured import FILE, Gallery, Look, View
@@ -21,6 +22,7 @@ from tests.support.traces import recorded
 from openenv import GenericEnvClient, traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, ServerError
+from openenv.core.llm_client import OpenAIClient
 from openenv.traces import Filter, export, import_episodes, replay
 
 AMOUNTS = (3, 4, 3)
@@ -220,6 +222,98 @@ def test_secrets_are_not_stored(serve: Serve, file: Path, monkeypatch: pytest.Mo
     assert len(found) == 3
     assert [entries[0].request["episode_id"] for _, entries in found].count("see [redacted]") == 2
     assert all(secret not in content for secret in (b"hunter2", b"a-token-of-the-server", b"letmein", session.encode()))
+
+
+class Shown(Total):
+    """A total, with a text."""
+
+    note: str = ""
+    hints: list[dict[str, str]] = Field(default_factory=list)
+
+
+class Showing(CounterEnvironment):
+    """Shows a text in its observations, and in the error of a step with 0."""
+
+    note = ""
+
+    def step(self, action: Add) -> Total:
+        if action.amount == 0:
+            raise ValueError(self.note)
+        hints = [{"word": "a", "why": self.note}, {"word": "b"}]
+        return Shown(**super().step(action).model_dump(), note=f"see {self.note}", hints=hints)
+
+
+def showing(note: str) -> type[Showing]:
+    return type("ShowingThis", (Showing,), {"note": note})
+
+
+def stored(file: Path) -> bytes:
+    return b"".join(part.read_bytes() for part in file.parent.glob(f"{file.name}*"))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_no_transport_has_the_secrets_that_the_server_knows_stored(
+    file: Path, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "key-of-a-variable")
+    secrets = ["key-of-a-variable", "key-of-a-judge", "token-of-the-server"]
+    OpenAIClient("http://127.0.0.1", 1, "judge", api_key="key-of-a-judge")
+    environment = showing(" ".join(secrets))
+    app = create_fastapi_app(environment, Add, Shown, traces=file, token="token-of-the-server")
+    with RunningServer(app) as server:
+        TRANSPORTS[transport](server)
+    ((_, entries),) = recorded(file)
+    assert [entry.observation.get("note") for entry in entries[1:]] == ["see [redacted] [redacted] [redacted]"] * 3
+    assert not [secret for secret in secrets if secret.encode() in stored(file)]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_no_transport_has_fields_stored_that_are_to_be_left_out(
+    file: Path, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENENV_TRACES_LEAVE_OUT", "observation.hints.why,observation.missing")
+    environment = showing("a private note")
+    app = create_fastapi_app(environment, Add, Shown, traces=file, traces_leave_out=["observation.note"])
+    with RunningServer(app) as server:
+        TRANSPORTS[transport](server)
+    ((episode, entries),) = recorded(file)
+    assert b"private note" not in stored(file)
+    assert (episode.steps, episode.reward) == (3, 10.0)
+    assert [entry.observation["hints"] for entry in entries[1:]] == [[{"word": "a"}, {"word": "b"}]] * 3
+    assert [sorted(entry.left_out) for entry in entries[1:]] == [["observation.hints.why", "observation.note"]] * 3
+
+    compared = replay(entries, create_fastapi_app(environment, Add, Shown))
+    assert [step.parts for step in compared] == [()] * 4
+    assert compared[1].left_out == ["observation.hints.why", "observation.note"]
+
+
+def test_whole_parts_and_errors_messages_can_be_left_out(file: Path) -> None:
+    paths = ["reset.seed", "action", "observation", "error.message"]
+    app = create_fastapi_app(showing("a private note"), Add, Shown, traces=file, traces_leave_out=paths)
+    with RunningServer(app) as server:
+        wire = server.v1()
+        session = wire.open()
+        wire.do("reset", session, seed=1)
+        wire.do("step", session, amount=2)
+        wire.do("step", session, amount=0)
+        wire.close()
+    ((episode, entries),) = recorded(file)
+    assert episode.seed is None
+    assert [entry.request for entry in entries] == [{}, None, None]
+    assert [entry.left_out for entry in entries] == [
+        ["reset.seed", "observation"],
+        ["action", "observation"],
+        ["action", "error.message"],
+    ]
+    assert entries[1].reward == 2
+    assert entries[2].answer == {"code": "EXECUTION_ERROR"}
+    assert b"private note" not in stored(file)
+
+
+def test_a_path_that_begins_with_no_part_of_an_episode_is_refused(file: Path) -> None:
+    for path in ("screenshot", "observation.", "observation..x", ""):
+        with pytest.raises(ConfigurationError, match=r"as in observation\.screenshot, got"):
+            traces.open(file, create=True, leave_out=[path])
 
 
 def test_long_episodes_without_a_journal_keep_every_action(serve_walks: Any, file: Path) -> None:

@@ -1,12 +1,14 @@
 """Encoding of an episode's entries: a line of JSON each, without the secrets that the process knows."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from openenv.core.env_server.traces.blobs import SHORTEST, Blobs, take_out
+from openenv.core.env_server.traces.omission import holds_field, without_fields_of_entry
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import holds_password, without_secrets
 
@@ -44,14 +46,17 @@ def line_of(kind: str, at: float, took: float, sent: Sent, answer: str, *, faile
     return f'["{kind}",{int(at * 1e6)},{int(took * 1e6)},{"1" if failed else "0"},{request},{answer}]\n'
 
 
-def encoded(lines: Iterable[str], secrets: Sequence[str]) -> bytes:
-    """Encode lines as UTF-8, without secrets.
+def encoded(lines: Iterable[str], secrets: Sequence[str], leave_out: Sequence[str] = ()) -> bytes:
+    """Encode lines as UTF-8, without secrets, and without fields.
 
     Args:
-        lines: The lines.
+        lines: The lines; where fields are left out, those of entries.
         secrets: The secrets to leave out, longest first.
+        leave_out: Paths of the fields to leave out. A line that had some has their paths as its last element.
     """
     content = "".join(lines).encode(errors="replace")
+    if leave_out and holds_field(content, leave_out):
+        content = b"".join(_without_fields(line, leave_out) for line in content.splitlines(keepends=True))
     if not holds_password(content) and not any(_escaped(secret) in content for secret in secrets):
         return content
     documents = (without_secrets(from_json(line), secrets) for line in content.splitlines())
@@ -69,6 +74,15 @@ def without_blobs(content: bytes) -> tuple[bytes, Blobs]:
             lines[number], found = take_out(line)
             blobs |= found
     return (b"".join(lines) if blobs else content), blobs
+
+
+def _without_fields(line: bytes, paths: Sequence[str]) -> bytes:
+    kind, at, took, failed, request, answer, *before = from_json(line)
+    request, answer, found = without_fields_of_entry(kind, request, answer, paths, failed=bool(failed))
+    if not found:
+        return line
+    left_out = [*chain(*before), *found]
+    return to_json((kind, at, took, failed, request, answer, left_out), inf_nan_mode="constants") + b"\n"
 
 
 def _escaped(secret: str) -> bytes:

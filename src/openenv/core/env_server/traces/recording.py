@@ -14,7 +14,7 @@ from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.traces.encoding import Sent, copy_of, line_of
 from openenv.core.env_server.traces.store import EpisodeRow
-from openenv.core.env_server.traces.writer import Part, Retention, TraceWriter
+from openenv.core.env_server.traces.writer import Hidden, Part, Retention, TraceWriter
 from openenv.core.exceptions import InvalidRequestError, RequestError
 from openenv.core.wire.answers import written_outcome
 from openenv.core.wire.arrays import ArrayWriter, Written, nested
@@ -121,7 +121,8 @@ class TraceRecorder:
         if config.traces is None:
             return None
         retention = Retention(config.traces_max_age_s, config.traces_max_size_mb * _MEBIBYTE)
-        writer = TraceWriter(Path(config.traces), retention, metrics, config.token)
+        hidden = Hidden(config.secrets, config.traces_leave_out)
+        writer = TraceWriter(Path(config.traces), retention, metrics, hidden)
         return cls(writer, environment, config.traces_sample)
 
     def prepare(self) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
+from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
@@ -74,6 +75,23 @@ class Retention:
     max_bytes: float
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What traces never store.
+
+    Attributes:
+        secrets: Secrets that are replaced, longest first.
+        fields: Paths of fields that are left out; see ``omission.py``.
+    """
+
+    secrets: Sequence[str] = ()
+    fields: Sequence[str] = ()
+
+    def now(self) -> "Hidden":
+        """Add the secrets that the process knows now."""
+        return replace(self, secrets=sorted({*self.secrets, *secret_values()}, key=len, reverse=True))
+
+
 class TraceWriter:
     """Writer of traces into one file, in a thread of its own. Several processes may write the same file.
 
@@ -81,14 +99,14 @@ class TraceWriter:
         path: The file.
         retention: Its bounds.
         metrics: Metrics to count in.
-        token: The server's token, which is never stored.
+        hidden: What is never stored.
     """
 
-    def __init__(self, path: Path, retention: Retention, metrics: Metrics, token: str | None = None) -> None:
+    def __init__(self, path: Path, retention: Retention, metrics: Metrics, hidden: Hidden) -> None:
         self._path = path
         self._retention = retention
         self._metrics = metrics
-        self._token = token
+        self._hidden = hidden
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
         self._waiting = 0
         self._counting = Lock()
@@ -136,7 +154,7 @@ class TraceWriter:
 
     def _run(self) -> None:
         try:
-            _Writing(self._path, self._retention, self._metrics, self._token, self._written).run(self._queue)
+            _Writing(self._path, self._retention, self._metrics, self._hidden, self._written).run(self._queue)
         except Exception:
             logger.exception("the traces %s are not written any more, until the server is started again", self._path)
 
@@ -152,7 +170,7 @@ class _Writing:
         path: The file.
         retention: Its bounds.
         metrics: Metrics to count in.
-        token: The server's token.
+        hidden: What is never stored.
         on_written: Called with the size of each batch that was written.
     """
 
@@ -161,13 +179,13 @@ class _Writing:
         path: Path,
         retention: Retention,
         metrics: Metrics,
-        token: str | None,
+        hidden: Hidden,
         on_written: Callable[[int], None],
     ) -> None:
         self._path = path
         self._retention = retention
         self._metrics = metrics
-        self._token = token
+        self._hidden = hidden
         self._on_written = on_written
         self._file = ExitStack()
         self._connection: sqlite3.Connection | None = None
@@ -188,12 +206,10 @@ class _Writing:
         self._end()
 
     def _add(self, batches: Sequence[_Batch]) -> None:
-        secrets = secret_values()
-        if self._token is not None:
-            secrets = sorted([*secrets, self._token], key=len, reverse=True)
+        hidden = self._hidden.now()
         for batch in batches:
             self._unwritten_size += batch.size
-            self._unwritten += [_encoded_part(part, secrets) for part in batch.parts]
+            self._unwritten += [_encoded_part(part, hidden) for part in batch.parts]
 
     def _write(self) -> None:
         try:
@@ -264,16 +280,19 @@ class _Writing:
         self._file.close()
 
 
-def _encoded_part(part: Part, secrets: Sequence[str]) -> EncodedPart:
+def _encoded_part(part: Part, hidden: Hidden) -> EncodedPart:
     row, number, lines = part
-    content, blobs = without_blobs(encoded(lines, secrets))
-    return EncodedPart(_redacted(row, secrets), number, content, len(lines), blobs)
+    content, blobs = without_blobs(encoded(lines, hidden.secrets, hidden.fields))
+    return EncodedPart(_redacted(row, hidden), number, content, len(lines), blobs)
 
 
-def _redacted(row: EpisodeRow, secrets: Sequence[str]) -> EpisodeRow:
-    """Return an episode's row without secrets in what its client chose."""
+def _redacted(row: EpisodeRow, hidden: Hidden) -> EpisodeRow:
+    """Return an episode's row without what is hidden of that which its client chose."""
     chosen = {name: value for name in _CHOSEN if (value := getattr(row, name)) is not None}
-    return replace(row, **without_secrets(chosen, secrets)) if chosen else row
+    if not chosen:
+        return row
+    chosen = without_secrets(chosen, hidden.secrets)
+    return replace(row, **{**chosen, **dict.fromkeys(columns_of(hidden.fields))})
 
 
 def _next_of(queue: "SimpleQueue[_Batch | None]", timeout_s: float) -> tuple[list[_Batch], bool]:

@@ -228,6 +228,7 @@ function Entry({ entry, at }) {
   const { answer } = entry;
   return html`<div class="entry" data-testid="entry">
     <div class="said"><h2>${at === 0 ? "Reset" : `Step ${at}`}</h2><span class="of">${number(1000 * entry.took_s)} ms · ${when(entry.at)}</span></div>
+    ${entry.left_out.length > 0 && html`<p class="note" data-testid="left-out">Left out of the record: ${entry.left_out.join(", ")}</p>`}
     <${Json} value=${entry.request} label="Request" />
     ${entry.failed
       ? html`<p class="problem" role="status">${answer.code}: ${answer.message}</p>`
