@@ -11,7 +11,7 @@ import pytest
 from tests.support.wheels import make_wheel
 
 from openenv.core.providers.venv.installer import find_uv
-from openenv.core.providers.venv.wheel import pack_openenv
+from openenv.core.providers.venv.wheel import is_from_index, pack_openenv
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "distributions" / "openenv"
@@ -63,6 +63,10 @@ def test_both_have_the_same_version_and_extras() -> None:
 def test_a_package_for_the_public_openenv_gets_this_one(wheels: Path, tmp_path: Path) -> None:
     python = install(tmp_path / "venv", "their-env")
     assert said_by(python, "import openenv, their_env; print(hasattr(openenv, 'make'))").strip() == "True"
+    assert (
+        said_by(python, f"from {is_from_index.__module__} import is_from_index; print(is_from_index())").strip()
+        == "True"
+    )
 
 
 def test_pip_finds_everything_too(wheels: Path) -> None:

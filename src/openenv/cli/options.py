@@ -121,7 +121,16 @@ PlayerKind = Annotated[
         "[default: scripted, without --model]"
     ),
 ]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, as http://host:8000/v1.")]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Address of the environment's server.  [default: a server of its own is started]")
+]
+LLMEndpoint = Annotated[
+    str | None,
+    typer.Option(help="Address of the model's OpenAI-compatible server; /v1 is added to one without a path."),
+]
+LLMPort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Port of --llm-endpoint, where the address has none.")
+]
 SystemPrompt = Annotated[str | None, typer.Option(help="The first message of every conversation.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Tokens in one answer of the model, at most.")]
 StepTimeoutS = Annotated[float, step_timeout_option()]

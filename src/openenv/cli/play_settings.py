@@ -20,4 +20,5 @@ def play_settings(**fields: Any) -> PlaySettings:
         return PlaySettings(**fields)
     except ValidationError as error:
         faults = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
-        raise ConfigurationError(f"{faults[:1].upper()}{faults[1:]}. See --player, --model and --base-url.") from error
+        options = "--player, --model, --base-url and --llm-endpoint"
+        raise ConfigurationError(f"{faults[:1].upper()}{faults[1:]}. See {options}.") from error

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.servers import eventually
+from tests.support.models.model_server import ScriptedModel
+from tests.support.servers import RunningServer, eventually
+
+from openenv.auto.discovery import find_environment
 
 OPENENV = [sys.executable, "-m", "openenv.cli"]
 
@@ -34,9 +37,16 @@ def test_a_killed_collecting_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_one_line(openenv_here: Any, tmp_path: Path) -> None:
+    served = ["--llm-endpoint", "http://x:1/v1"]
     for arguments, message in (
-        (["catch", "--model", "m"], "A model plays behind an address: give it with --base-url"),
-        (["catch", "--model", "m", "--player", "random", "--base-url", "x:1"], "Expected either a player or a model"),
+        (["catch", "--model", "m"], "A model plays behind an address: give it with --llm-endpoint"),
+        (["catch", "--model", "m", "--base-url", "http://x:1/v1"], "--base-url is the address of the environment's"),
+        (["catch", "--model", "m", "--llm-endpoint", "x:1"], "Expected --llm-endpoint to be an address, as http://"),
+        (["catch", "--model", "m", "--llm-port", "1"], "--llm-port 1 needs an address: give it with --llm-endpoint."),
+        (["catch", "--model", "m", "--player", "random", *served], "Expected either a player or a model"),
+        (["catch", "--model", "m", "--provider", "scripted"], "Expected either a player or a model"),
+        (["catch", "--keep-losses", "--min-reward", "1"], "--keep-losses keeps every episode, and --min-reward does"),
+        (["http://x:1", "--base-url", "http://y:1"], "The environment is an address, http://x:1, and its server has"),
         (["catch", "--reset", "seed=1"], "--reset 'seed=1': the seed is given with --seed."),
         (["no_such_environment"], "No environment is called 'no_such_environment'"),
     ):
@@ -44,6 +54,29 @@ def test_a_mistake_is_one_line(openenv_here: Any, tmp_path: Path) -> None:
         assert ended.returncode == 1
         assert message in ended.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_server_that_runs_with_the_public_options(
+    openenv_here: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENV says which environment it is, and brings its player and types; its server is at ``--base-url``."""
+    folder, other = tmp_path / "data", tmp_path / "other"
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    model = ScriptedModel(lambda messages: "Hm.")
+    with RunningServer(find_environment("catch").app()) as server, model.server:
+        public = ["--base-url", server.url, "-n", 2, "--keep-losses"]
+        ended = openenv_here("collect", "catch", *public, "-o", folder, "--provider", "scripted")
+        assert "2 episodes, mean reward +1.000" in ended.stdout
+        again = openenv_here("collect", "catch", *public, "--output-dir", folder, "--no-resume")
+        assert (again.returncode, "--no-resume needs a new folder" in again.stderr) == (1, True)
+        address, _, port = model.url.removesuffix("/v1").rpartition(":")
+        endpoint = ["--model", "climber", "--llm-endpoint", address, "--llm-port", port, "--max-turns", 2]
+        ended = openenv_here("collect", "unknown_game", *public, *endpoint, "--output-dir", other)
+        assert ended.returncode == 0, ended.stderr
+    assert [line["environment"] for line in lines_of(folder)] == ["catch", "catch"]
+    assert [line["environment"] for line in lines_of(other)] == ["unknown_game", "unknown_game"]
+    assert model.keys == {"a-key"}
+    assert (folder / "traces.db").is_file()
 
 
 @pytest.mark.parametrize("option", ["--episodes", "--sessions", "--max-turns"])

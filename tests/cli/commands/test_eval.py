@@ -70,6 +70,7 @@ def test_mistakes(openenv_here: Any) -> None:
         (["catch", "--player", "random", "--model", "m"], "Expected either a player or a model. See --player, --model"),
         (["catch", "--model", "tiny"], "train it, as in `openenv train catch`"),
         (["catch", "--model", "./none"], "There is no folder ./none"),
+        (["catch", "--model", "me/m", "--base-url", "http://x:1"], "The address of a served model is --llm-endpoint"),
         (["catch", "--player", "random", "--k", "2"], "pass@2 needs 2 samples of each task, and there are 1"),
         (["catch", "--player", "random", "--tasks", "none.jsonl"], "none.jsonl"),
         (["catch", "--player", "random", "--tasks", "0"], "Expected num_tasks to be 1 or more, got 0."),

@@ -100,7 +100,7 @@ def test_the_openenv_that_runs_here_goes_along_until_it_is_released(
     wheels = [path for path in hub.space("ada/my_env").files if path.startswith("wheels/")]
     assert len(wheels) == 1
     assert wheels[0].endswith(".whl")
-    monkeypatch.setattr("openenv.cli.commands.push.version", "1.2.0".format)
+    monkeypatch.setattr("openenv.cli.commands.push.is_from_index", lambda: True)
     openenv_here("push", folder, "-r", "released")
     assert not [path for path in hub.space("ada/released").files if path.startswith("wheels/")]
 

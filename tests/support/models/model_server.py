@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from fastapi import FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
 from tests.support.servers import RunningServer
 
@@ -45,23 +45,29 @@ class ModelServer:
     Attributes:
         app: The application.
         requests: The bodies of the requests, in their order.
+        keys: The keys that requests had.
         at_once: The most requests that were answered at the same time.
     """
 
     def __init__(self, answer: Answering, model: TokenModel | None = None, name: str | None = None) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.keys: set[str] = set()
         self.at_once = 0
         self._now = 0
         self._lock = threading.Lock()
         self._answer = answer
         self._model = model
         self._name = name
-        self.app = FastAPI()
+        self.app = FastAPI(dependencies=[Depends(self.note_key)])
         self.app.add_api_route("/v1/chat/completions", self.chat, methods=["POST"])
         self.app.add_api_route("/v1/completions", self.completions, methods=["POST"])
         self.app.add_api_route("/v1/models", self.models)
         self.app.add_api_route("/health", self.health)
         self.app.add_api_route("/server_info", self.server_info)
+
+    def note_key(self, request: Request) -> None:
+        """Note the key of a request."""
+        self.keys.add(request.headers.get("Authorization", "").removeprefix("Bearer "))
 
     def chat(self, body: dict[str, Any]) -> Any:
         """Answer a conversation, as OpenAI's API does."""

@@ -108,7 +108,7 @@ def test_failed_episodes_are_noted_and_left_out(stairs_server: RunningServer, tm
 
 def test_a_models_episodes(stairs_server: RunningServer, model: ScriptedModel, tmp_path: Path) -> None:
     settings = PlaySettings(
-        environment=stairs_server.url, model="climber", base_url=model.url, system_prompt="Climb.", temperature=0.5
+        environment=stairs_server.url, model="climber", llm_endpoint=model.url, system_prompt="Climb.", temperature=0.5
     )
     first = run(settings, 3, tmp_path / "data")
     asked = len(model.requests)
@@ -128,10 +128,10 @@ def test_a_models_episodes(stairs_server: RunningServer, model: ScriptedModel, t
 
 def test_a_model_that_is_not_there(stairs_server: RunningServer, model: ScriptedModel, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="The model sleeper does not exist"):
-        run(PlaySettings(environment=stairs_server.url, model="sleeper", base_url=model.url), 3, tmp_path / "data")
+        run(PlaySettings(environment=stairs_server.url, model="sleeper", llm_endpoint=model.url), 3, tmp_path / "data")
     with pytest.raises(ConnectionFailedError):
         run(
-            PlaySettings(environment=stairs_server.url, model="climber", base_url="http://127.0.0.1:9/v1"),
+            PlaySettings(environment=stairs_server.url, model="climber", llm_endpoint="http://127.0.0.1:9/v1"),
             3,
             tmp_path / "other",
         )
@@ -141,9 +141,9 @@ def test_a_model_may_move_to_another_address(
     stairs_server: RunningServer, model: ScriptedModel, tmp_path: Path
 ) -> None:
     fields: dict[str, Any] = {"environment": stairs_server.url, "model": "climber"}
-    run(PlaySettings(**fields, base_url=model.url), 2, tmp_path / "data")
+    run(PlaySettings(**fields, llm_endpoint=model.url), 2, tmp_path / "data")
     with ScriptedModel(climb).server as other:
-        assert run(PlaySettings(**fields, base_url=f"{other.url}/v1"), 4, tmp_path / "data").kept == 4
+        assert run(PlaySettings(**fields, llm_endpoint=f"{other.url}/v1"), 4, tmp_path / "data").kept == 4
 
 
 def test_a_lost_server_ends_the_work(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_lost_server_ends_the_work(tmp_path: Path) -> None:
 
     lossy = ScriptedModel(climb_until)
     with lossy.server, server:
-        settings = PlaySettings(environment=server.url, model="climber", base_url=lossy.url)
+        settings = PlaySettings(environment=server.url, model="climber", llm_endpoint=lossy.url)
         with pytest.raises((ConnectionFailedError, ConnectionLostError)):
             run(settings, 50, tmp_path / "data", sessions=2)
     collection = Collection(tmp_path / "data")
@@ -172,7 +172,7 @@ def test_a_lost_server_ends_the_work(tmp_path: Path) -> None:
 def test_a_server_without_a_place_is_no_failing_environment(model: ScriptedModel, tmp_path: Path) -> None:
     app: Any = LegacyOnly(create_fastapi_app(StairsEnvironment, Climb, Stairs, max_concurrent_envs=1))
     with RunningServer(app) as server:
-        settings = PlaySettings(environment=server.url, model="climber", base_url=model.url)
+        settings = PlaySettings(environment=server.url, model="climber", llm_endpoint=model.url)
         with pytest.raises(ServerCapacityError):
             run(settings, 8, tmp_path / "data")
         assert run(settings, 8, tmp_path / "data", sessions=1).kept == 8
@@ -185,7 +185,9 @@ def test_a_server_without_a_scripted_player(stairs_server: RunningServer, tmp_pa
     assert not (tmp_path / "data").exists(), "a mistake leaves no folder behind"
 
 
-@pytest.mark.parametrize("fields", [{}, {"player": "random", "model": "m"}, {"player": "random", "base_url": "x:1"}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"player": "random", "model": "m"}, {"player": "random", "llm_endpoint": "x:1"}]
+)
 def test_settings_that_do_not_go_together(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"either a player or a model|no model is named"):
         PlaySettings(environment="catch", **fields)

@@ -73,7 +73,7 @@ def test_a_model_in_an_environment_elsewhere(stairs_server: RunningServer, tmp_p
     """The server there has traces of its own or none; here are the rewards and the conversation."""
     model = ScriptedModel(climb)
     settings = PlaySettings(
-        environment=stairs_server.url, model="climber", base_url=model.url, temperature=0.5, max_turns=3
+        environment=stairs_server.url, model="climber", llm_endpoint=model.url, temperature=0.5, max_turns=3
     )
     with model.server:
         evaluate(settings, tmp_path / "e", num_tasks=2, sessions=2, console=Console(file=StringIO()))

@@ -131,7 +131,7 @@ def test_a_model_behind_an_address(stairs_server: RunningServer, tmp_path: Path)
     settings = PlaySettings(
         environment=stairs_server.url,
         model="climber",
-        base_url=model.url,
+        llm_endpoint=model.url,
         tasks=tasks_file(tmp_path, 0, 3, 1, FAILING_RESET_SEEDS),
     )
     with model.server:
@@ -142,7 +142,7 @@ def test_a_model_behind_an_address(stairs_server: RunningServer, tmp_path: Path)
     failing = settings.model_copy(update={"tasks": tasks_file(tmp_path, FAILING_RESET_SEEDS)})
     model = ScriptedModel(wake)
     with model.server, pytest.raises(OpenEnvError, match=r"No episode came to an end\. The environment failed: "):
-        run(failing.model_copy(update={"base_url": model.url}), tmp_path / "f")
+        run(failing.model_copy(update={"llm_endpoint": model.url}), tmp_path / "f")
 
 
 def test_a_trained_model(stairs_server: RunningServer, tmp_path: Path) -> None:
@@ -193,7 +193,9 @@ def test_a_run_of_several_environments_lends_the_settings_of_the_one(tmp_path: P
         for name in ("catch", "wordle", "sudoku")
     ]
     assert [(each.max_turns, each.reset) for each in played] == [(3, {"x": 1}), (7, {}), (7, {})]
-    behind = PlaySettings(environment="catch", model=str(tmp_path), base_url="http://localhost:1/v1").with_defaults()
+    behind = PlaySettings(
+        environment="catch", model=str(tmp_path), llm_endpoint="http://localhost:1/v1"
+    ).with_defaults()
     assert (behind.max_turns, behind.reset) == (32, {}), "a name at an address is no folder"
 
 

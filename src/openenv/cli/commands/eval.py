@@ -13,10 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.cli.key_values import read_reset
+from openenv.cli.model_address import model_address
 from openenv.cli.options import (
     AsJson,
     BaseUrl,
     FormName,
+    LLMEndpoint,
+    LLMPort,
     MaxTokens,
     PlayedEnvironment,
     PlayerKind,
@@ -43,7 +46,7 @@ _HUB_ID = re.compile(r"[\w.-]*\w[\w.-]*(/[\w.-]+)?")
 
 Model = Annotated[
     str | None,
-    typer.Option(help="Name of a model at --base-url; or a run's folder, a model's folder, or a model of the Hub."),
+    typer.Option(help="Name of a model at --llm-endpoint; or a run's folder, a model's folder, or a model of the Hub."),
 ]
 Tasks = Annotated[
     str | None,
@@ -70,6 +73,8 @@ def evaluate(
     player: PlayerKind = None,
     model: Model = None,
     base_url: BaseUrl = None,
+    llm_endpoint: LLMEndpoint = None,
+    llm_port: LLMPort = None,
     tasks: Tasks = None,
     num_tasks: NumTasks = None,
     reset: ResetParameters = None,
@@ -92,13 +97,15 @@ def evaluate(
     """Measure how well a model or a player does: mean reward and pass@k over tasks, with 95% confidence intervals."""
     if tasks is not None and tasks.isdecimal():
         num_tasks, tasks = min(int(tasks), num_tasks or int(tasks)), None
-    is_loaded_here = model is not None and base_url is None
+    address = model_address(None, llm_endpoint, llm_port)
+    is_loaded_here = model is not None and address is None
     decisive = {"temperature": temperature, "seed": seed}
     settings = play_settings(
         environment=environment,
         player=player,
-        model=model,
         base_url=base_url,
+        model=model,
+        llm_endpoint=address,
         tasks=tasks,
         reset=read_reset(reset) if reset else None,
         form=form or ("text" if is_loaded_here else "tools"),
@@ -111,7 +118,7 @@ def evaluate(
         **{name: value for name, value in decisive.items() if value is not None},
     )
     if is_loaded_here:
-        _check_model(environment, str(model))
+        _check_model(environment, str(model), base_url)
     folder = output or _new_folder(environment, settings.who)
     console = Console(stderr=as_json)
     try:
@@ -134,14 +141,20 @@ def evaluate(
         _show(evaluation, folder, console)
 
 
-def _check_model(environment: str, model: str) -> None:
+def _check_model(environment: str, model: str, base_url: str | None) -> None:
     """Refuse, before the model's library is loaded and asks the Hub, what can't be a model.
 
     Raises:
-        ConfigurationError: It is the policy that only a training makes, or a folder that is not there.
+        ConfigurationError: It is the policy that only a training makes, or a folder that is not there; or it may be a
+            served model, whose address was given as that of the environment's server.
     """
     if Path(model).is_dir():
         return
+    if base_url is not None:
+        raise ConfigurationError(
+            f"{model} is no folder, and --base-url is the address of the environment's server. The address of a served "
+            f"model is --llm-endpoint; for a model of the Hub, give ENV as the address, without --base-url."
+        )
     if model == TINY:
         raise ConfigurationError(
             f"{TINY!r} is what `openenv train` trains, and there is none yet: train it, as in `openenv train "
@@ -151,7 +164,7 @@ def _check_model(environment: str, model: str) -> None:
     if lies_elsewhere or not _HUB_ID.fullmatch(model):
         raise ConfigurationError(
             f"There is no folder {model}, and it is no id of a model on the Hub, as in Qwen/Qwen3-0.6B. To evaluate a "
-            "run, give its folder; to evaluate a model that is served, --base-url too."
+            "run, give its folder; to evaluate a model that is served, --llm-endpoint too."
         )
 
 

@@ -3,12 +3,10 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
-from packaging.version import Version
 
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
@@ -16,7 +14,7 @@ from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.providers.spaces import space_url
-from openenv.core.providers.venv.wheel import DISTRIBUTION, pack_openenv
+from openenv.core.providers.venv.wheel import is_from_index, pack_openenv
 from openenv.hub.ignoring import read_patterns
 from openenv.hub.names import checked_repo_id
 from openenv.hub.staging import ROOT_DOCKERFILE, Look, missing_files, sizes_of, stage
@@ -185,9 +183,8 @@ def _results(source: Source, only_secrets: bool) -> Iterator[CheckResult]:
 
 
 def _add_own_wheel(staged: Path) -> None:
-    """Send the OpenEnv that runs here along, as long as its version is none that the Space could get elsewhere."""
-    unreleased = Version(version(DISTRIBUTION)).is_prerelease
-    if unreleased and Dockerfile(staged / ROOT_DOCKERFILE).mentions(WHEELS):
+    """Send the OpenEnv that runs here along, unless it is from an index, where the Space gets it too."""
+    if not is_from_index() and Dockerfile(staged / ROOT_DOCKERFILE).mentions(WHEELS):
         pack_openenv(staged / WHEELS)
 
 

@@ -1,10 +1,12 @@
 """Where recorded episodes come from: a player without a model, or a model behind an address."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from urllib.parse import urlsplit
 
 from openenv.adapters.text import ActionText
 from openenv.auto.making import make
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from openenv.train.agents.api_agent import ApiAgent
 
 __all__ = ["AgentEpisodes", "ApiEpisodes", "PlayerEpisodes", "open_agent"]
+
+# Variables with the key of a vendor's API, and of any other server.
+_KEY_VARIABLES = {
+    "api.openai.com": ("OPENAI_API_KEY", "API_KEY"),
+    "api.anthropic.com": ("ANTHROPIC_API_KEY", "API_KEY"),
+}
+_KEY_OF_ANY_SERVER = ("OPENAI_API_KEY",)
 
 
 class AgentEpisodes(Protocol):
@@ -59,10 +68,10 @@ def open_agent(settings: PlaySettings, sessions: int, env_vars: Mapping[str, str
     """
     if settings.player is not None:
         return PlayerEpisodes(settings, sessions, env_vars)
-    if settings.base_url is not None:
+    if settings.llm_endpoint is not None:
         return ApiEpisodes(settings, sessions, env_vars)
     assert settings.model is not None
-    check_environment(settings.environment)
+    check_environment(settings.base_url or settings.environment)
     if not (Path(settings.model) / "config.yaml").is_file():
         check_model(settings.model)
     from openenv.train.agents.policy_episodes import PolicyEpisodes  # loads torch
@@ -96,6 +105,7 @@ class PlayerEpisodes:
             with_tools=settings.form == "tools",
             step_timeout_s=settings.step_timeout_s,
             env_vars=env_vars,
+            base_url=settings.base_url,
         )
         self.client = self._sessions.client
         try:
@@ -176,7 +186,7 @@ class ApiEpisodes:
     def __init__(self, settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> None:
         self._agent = _api_agent(settings, sessions)
         self.client: SyncEnvClient[Any, Any, Any] = make(
-            settings.environment,
+            settings.base_url or settings.environment,
             max_sessions=sessions,
             env_vars=env_vars,
             capacity_wait_s=CAPACITY_WAIT_S,
@@ -219,7 +229,8 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
     assert settings.model is not None
     return ApiAgent(
         settings.model,
-        base_url=settings.base_url,
+        base_url=settings.llm_endpoint,
+        api_key=_api_key(str(settings.llm_endpoint)),
         actions=settings.form,
         system_prompt=settings.system_prompt,
         temperature=settings.temperature,
@@ -227,3 +238,9 @@ def _api_agent(settings: PlaySettings, sessions: int) -> "ApiAgent":
         max_turns=settings.turn_limit,
         concurrency=sessions,
     )
+
+
+def _api_key(endpoint: str) -> str | None:
+    """Return the key that a variable holds for an address; ``None`` for a server that is sent none."""
+    names = _KEY_VARIABLES.get(urlsplit(endpoint).hostname or "", _KEY_OF_ANY_SERVER)
+    return next(filter(None, map(os.environ.get, names)), None)

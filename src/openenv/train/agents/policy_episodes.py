@@ -42,13 +42,13 @@ class PolicyEpisodes:
         assert settings.model is not None
         if settings.form == "tools":
             raise ConfigurationError(
-                "A model without --base-url acts by texts, as in training. To have it call tools, serve it, as with "
-                "`transformers serve` or `vllm serve`, and give the address."
+                "A model without --llm-endpoint acts by texts, as in training. To have it call tools, serve it, as "
+                "with `transformers serve` or `vllm serve`, and give the address."
             )
         if settings.system_prompt is not None:
             raise ConfigurationError(
-                "A model without --base-url is shown what it was shown in training, without a system prompt. Leave out "
-                "--system-prompt, or serve the model and give the address."
+                "A model without --llm-endpoint is shown what it was shown in training, without a system prompt. Leave "
+                "out --system-prompt, or serve the model and give the address."
             )
         self._settings = settings
         config, source = _config_and_source(settings)
@@ -58,6 +58,7 @@ class PolicyEpisodes:
             with_tools=None,
             step_timeout_s=settings.step_timeout_s,
             env_vars=env_vars,
+            base_url=settings.base_url,
         )
         self.client = self._sessions.client
         try:

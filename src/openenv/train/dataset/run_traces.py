@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from openenv.auto.making import is_url
 from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerError
 from openenv.traces.episodes import Conversation, Episode
@@ -113,7 +112,7 @@ class RunTraces:
 
     def _add(self, file: TraceFile, episode_id: str, played: PlayedEpisode) -> None:
         conversation = self._conversation(episode_id, played)
-        if is_url(self._settings.environment):
+        if not self._settings.starts_server:
             file.add(self._episode(episode_id, played), [], [conversation])
         else:
             file.add_conversation(conversation)

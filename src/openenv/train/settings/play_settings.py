@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from openenv.auto.making import is_url
 from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 
@@ -26,8 +27,11 @@ class PlaySettings(BaseModel):
 
     environment: str = Field(description="name of an environment, its folder, PREFIX:ID, or a server's URL")
     player: Literal["scripted", "random"] | None = Field(default=None, description="a player without a model")
-    model: str | None = Field(default=None, description="a model's name at base_url, or where it lies")
-    base_url: str | None = Field(default=None, description="address of an OpenAI-compatible server")
+    base_url: str | None = Field(
+        default=None, description="address of the environment's server; default: a server of its own is started"
+    )
+    model: str | None = Field(default=None, description="a model's name at llm_endpoint, or where it lies")
+    llm_endpoint: str | None = Field(default=None, description="address of the model's OpenAI-compatible server")
     tasks: str | None = Field(
         default=None,
         description="a split of the environment's tasks, or a file of them; default: as the run has it, else seeds",
@@ -63,6 +67,11 @@ class PlaySettings(BaseModel):
         return self.model if self.model is not None else f"{self.player} player"
 
     @property
+    def starts_server(self) -> bool:
+        """Whether a server of the environment is started for the episodes."""
+        return self.base_url is None and not is_url(self.environment)
+
+    @property
     def turn_limit(self) -> int:
         """Actions after which an episode is cut off."""
         return DEFAULT_MAX_TURNS if self.max_turns is None else self.max_turns
@@ -91,7 +100,8 @@ class PlaySettings(BaseModel):
 
     def decisive(self) -> dict[str, Any]:
         """Return what episodes depend on, as JSON values: no address, time limit or recording."""
-        settings = self.model_dump(mode="json", exclude={"base_url", "step_timeout_s", "traces", "traces_leave_out"})
+        left_out = {"base_url", "llm_endpoint", "step_timeout_s", "traces", "traces_leave_out"}
+        settings = self.model_dump(mode="json", exclude=left_out)
         return {**settings, "max_turns": self.turn_limit, "reset": settings["reset"] or None}
 
     def asks_for_greedy_too(self) -> bool:
@@ -101,7 +111,7 @@ class PlaySettings(BaseModel):
 
     def own_config(self) -> TrainConfig | None:
         """Return how the run of the model played this environment; ``None`` if the model is of no run."""
-        if self.model is None or self.base_url is not None:
+        if self.model is None or self.llm_endpoint is not None:
             return None
         run = RunFolder(Path(self.model))
         if not run.config.is_file():
@@ -124,6 +134,10 @@ class PlaySettings(BaseModel):
     def _one_player(self) -> "PlaySettings":
         if (self.player is None) == (self.model is None):
             raise ValueError("expected either a player or a model")
-        if self.base_url is not None and self.model is None:
+        if self.llm_endpoint is not None and self.model is None:
             raise ValueError("an address of a model was given, and no model is named")
+        if self.base_url is not None and is_url(self.environment) and self.environment != self.base_url:
+            raise ValueError(
+                f"the environment is an address, {self.environment}, and its server has another one, {self.base_url}"
+            )
         return self

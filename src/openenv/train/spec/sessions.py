@@ -17,7 +17,7 @@ from openenv.auto.package import EnvironmentPackage
 from openenv.core.client.blocking import wait_for
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.exceptions import ConfigurationError, OpenEnvError
+from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, OpenEnvError
 from openenv.core.schema.reader import pixel_fields
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.typed_client import TypedEnvClient
@@ -83,6 +83,7 @@ class Sessions:
         with_tools: bool | None = False,
         step_timeout_s: float = STEP_TIMEOUT_S,
         env_vars: Mapping[str, str] | None = None,
+        base_url: str | None = None,
     ) -> Self:
         """Connect to a server, starting it in a process of its own unless it is given by its URL.
 
@@ -93,6 +94,8 @@ class Sessions:
             with_tools: Whether to ask for the environment's tools too; ``None`` where it has no other actions.
             step_timeout_s: Seconds that a reset or a step may take; then its episode is given up.
             env_vars: Environment variables to set for a server that is started.
+            base_url: Address of the environment's server, which is then not started. ``environment`` finds the package
+                with its types and its player, where it is installed.
 
         Returns:
             The sessions, connected.
@@ -104,12 +107,14 @@ class Sessions:
             ServerCapacityError: The server holds fewer sessions. One that does not have v1 says so only on the first
                 `reset`.
         """
+        package = _package_of(environment, base_url)
         if with_tools is None:
-            with_tools = _calls_tools_only(environment)
+            with_tools = _calls_tools_only(base_url or environment, package)
         # The slot of the session that lists the tools is free again a moment after it has listed them.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
         client: Client = make(
-            environment,
+            base_url or environment,
+            environment=environment if base_url is not None and package is not None else None,
             max_sessions=count,
             env_vars=env_vars,
             capacity_wait_s=wait_s,
@@ -117,7 +122,7 @@ class Sessions:
         ).sync()
         try:
             tools = EnvironmentTools.of(client) if with_tools else None
-            sessions = cls._of(environment, client)
+            sessions = cls(_name_of(environment, package), client, package)
             sessions._vector_of(count)
         except BaseException:
             client.close()
@@ -150,13 +155,6 @@ class Sessions:
     @cached_property
     def _schemas(self) -> Mapping[str, Mapping[str, Any]]:
         return cast("Mapping[str, Mapping[str, Any]]", self.client.schemas())
-
-    @classmethod
-    def _of(cls, environment: str, client: Client) -> Self:
-        if is_url(environment) or is_adapted(environment):
-            return cls(_host(environment) if is_url(environment) else environment, client)
-        package = find_environment(environment)
-        return cls(package.name, client, package)
 
     @cached_property
     def action(self) -> type[BaseModel] | Mapping[str, Any]:
@@ -319,10 +317,28 @@ class Sessions:
         return vector
 
 
-def _calls_tools_only(environment: str) -> bool:
-    if not is_url(environment) and not is_adapted(environment):
-        return calls_tools_only(find_environment(environment).action_class().model_json_schema())
-    client: Client = make(environment).sync()
+def _package_of(environment: str, base_url: str | None) -> EnvironmentPackage | None:
+    """Find the package; of an environment whose server is given by its address, only where it is installed."""
+    if is_url(environment) or is_adapted(environment):
+        return None
+    try:
+        return find_environment(environment)
+    except EnvironmentNotFoundError:
+        if base_url is None:
+            raise
+        return None
+
+
+def _name_of(environment: str, package: EnvironmentPackage | None) -> str:
+    if package is not None:
+        return package.name
+    return _host(environment) if is_url(environment) else environment
+
+
+def _calls_tools_only(target: str, package: EnvironmentPackage | None) -> bool:
+    if package is not None:
+        return calls_tools_only(package.action_class().model_json_schema())
+    client: Client = make(target).sync()
     try:
         return calls_tools_only(client.schemas()["action"])
     finally:

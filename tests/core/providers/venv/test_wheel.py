@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import openenv
-from openenv.core.providers.venv.wheel import fingerprint, pack_openenv, provided_extras
+from openenv.core.providers.venv.wheel import fingerprint, is_from_index, pack_openenv, provided_extras
 from openenv.core.exceptions import ProviderError
 
 
@@ -40,6 +40,10 @@ def test_the_same_code_is_the_same_wheel_and_fingerprint(tmp_path: Path) -> None
     assert pack_openenv(tmp_path / "a").read_bytes() == pack_openenv(tmp_path / "b").read_bytes()
     assert fingerprint() == fingerprint()
     assert {"docker", "train"} <= provided_extras()
+
+
+def test_a_checkout_is_from_no_index() -> None:
+    assert not is_from_index()
 
 
 def test_a_folder_that_was_not_installed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from openenv._version import PACKAGE_FOLDER
 from openenv.core.exceptions import ProviderError
@@ -58,8 +59,18 @@ def pack_for_venv(folder: Path) -> Path:
 
 def is_editable() -> bool:
     """Say whether OpenEnv was installed as ``pip install --editable`` does it."""
-    origin = json.loads(_installed().read_text("direct_url.json") or "{}")
-    return bool(origin.get("dir_info", {}).get("editable"))
+    return bool(_origin().get("dir_info", {}).get("editable"))
+
+
+def is_from_index() -> bool:
+    """Say whether OpenEnv was installed from an index, where others find the same version, and not from its code."""
+    return not _origin()
+
+
+def _origin() -> dict[str, Any]:
+    """Return where OpenEnv was installed from, as pip notes it for what is from no index."""
+    origin: dict[str, Any] = json.loads(_installed().read_text("direct_url.json") or "{}")
+    return origin
 
 
 def _pack(folder: Path, files: Iterable[tuple[str, bytes]]) -> Path:
