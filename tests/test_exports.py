@@ -55,7 +55,9 @@ PROMISED = {
     "openenv.core.mcp_client": "GenericMCPObservation MCPClientBase MCPToolClient",
     "openenv.core.sync_client": "SyncEnvClient",
     "openenv.core.utils": "convert_to_ws_url hf_space_subdomain run_async_safely",
-    "openenv.core.containers.runtime.providers": "ContainerProvider LocalDockerProvider RuntimeProvider UVProvider",
+    "openenv.core.containers.runtime.providers": (
+        "ContainerProvider DockerSwarmProvider LocalDockerProvider RuntimeProvider UVProvider"
+    ),
     "openenv.core.containers.runtime.uv_provider": "UVProvider",
     "openenv.providers": "LocalDockerProvider LocalProcessProvider UVProvider",
     "openenv.core.containers.runtime": "ContainerProvider LocalProcessProvider Resources RuntimeProvider UVProvider",

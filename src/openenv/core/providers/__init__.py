@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from openenv.core.providers.kubernetes.provider import KubernetesProvider as KubernetesProvider
     from openenv.core.providers.local_process import LocalProcessProvider as LocalProcessProvider
     from openenv.core.providers.resources import Resources as Resources
+    from openenv.core.providers.swarm.provider import DockerSwarmProvider as DockerSwarmProvider
     from openenv.core.providers.uv import UVProvider as UVProvider
 else:
     __all__, _resolve, __dir__ = lazy_exports(
@@ -23,6 +24,7 @@ else:
             "openenv.core.providers.kubernetes.provider": ("KubernetesProvider",),
             "openenv.core.providers.local_process": ("LocalProcessProvider",),
             "openenv.core.providers.resources": ("Resources",),
+            "openenv.core.providers.swarm.provider": ("DockerSwarmProvider",),
             "openenv.core.providers.uv": ("UVProvider",),
         },
     )

@@ -20,14 +20,25 @@ def test_one_that_can_t_be_removed_keeps_no_other_from_it(
     failing_engine.answers |= {
         "GET /containers/json": [{"Id": "stuck", "Labels": gone}, {"Id": "free", "Labels": gone}],
         "DELETE /containers/free": None,
+        "GET /services": [{"ID": "fixed", "Spec": {"Labels": gone}}, {"ID": "spare", "Spec": {"Labels": gone}}],
+        "DELETE /services/spare": None,
     }
     with closing(connect()) as client:
         remove_leftovers(client)
-    assert {"DELETE /containers/stuck", "DELETE /containers/free"} <= set(failing_engine.asked)
-    (warning,) = caplog.messages
-    assert warning == "the container stuck, whose process has ended, can't be removed: the disk is full"
+    removed = {
+        f"DELETE /{name}" for name in ("containers/stuck", "containers/free", "services/fixed", "services/spare")
+    }
+    assert removed <= set(failing_engine.asked)
+    assert caplog.messages == [
+        "the service fixed, whose process has ended, can't be removed: the disk is full",
+        "the container stuck, whose process has ended, can't be removed: the disk is full",
+    ]
 
 
-def test_an_engine_that_lists_nothing_is_told(failing_engine: FailingEngine) -> None:
-    with closing(connect()) as client, pytest.raises(ProviderError, match="does not list its containers: the disk is"):
-        remove_leftovers(client)
+def test_an_engine_that_lists_nothing_is_an_error(failing_engine: FailingEngine) -> None:
+    with closing(connect()) as client:
+        with pytest.raises(ProviderError, match="does not list its containers: the disk is"):
+            remove_leftovers(client)
+        failing_engine.answers["GET /containers/json"] = []
+        with pytest.raises(ProviderError, match="does not list the services of its swarm: the disk is"):
+            remove_leftovers(client)

@@ -7,6 +7,7 @@ from openenv._lazy import lazy_exports
 if TYPE_CHECKING:
     from openenv.core.providers import ContainerProvider as ContainerProvider
     from openenv.core.providers import DockerPool as DockerPool
+    from openenv.core.providers import DockerSwarmProvider as DockerSwarmProvider
     from openenv.core.providers import KubernetesProvider as KubernetesProvider
     from openenv.core.providers import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers import LocalProcessProvider as LocalProcessProvider
@@ -20,6 +21,7 @@ else:
             "openenv.core.providers": (
                 "ContainerProvider",
                 "DockerPool",
+                "DockerSwarmProvider",
                 "KubernetesProvider",
                 "LocalDockerProvider",
                 "LocalProcessProvider",

@@ -14,6 +14,10 @@ try:
     from docker.errors import ImageNotFound as ImageNotFound
     from docker.errors import NotFound as NotFound
     from docker.models.images import Image as Image
+    from docker.types import EndpointSpec as EndpointSpec
+    from docker.types import Healthcheck as Healthcheck
+    from docker.types import Resources as Resources
+    from docker.types import ServiceMode as ServiceMode
 except ImportError as error:
     raise ImportError('This needs the Docker SDK: pip install "openenv-core[docker]"') from error
 

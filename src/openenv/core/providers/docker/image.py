@@ -1,5 +1,7 @@
 """From an image's name to the very image that will run."""
 
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +73,12 @@ def find_image(client: DockerClient, name: str, digest: str | None = None) -> Fo
             f"{' or '.join(_digests(image))}. Get the pinned one, or pin this one if you trust it."
         )
     return _found(image)
+
+
+def new_name(image: str) -> str:
+    """Return a name for a container or service of an image, which nothing else has."""
+    base = re.split("[:@]", image.rpartition("/")[2])[0]
+    return f"openenv-{base}-{secrets.token_hex(4)}"
 
 
 def _local_or_pulled(client: DockerClient, name: str, digest: str | None) -> Image:

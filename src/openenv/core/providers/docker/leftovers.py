@@ -1,6 +1,7 @@
-"""Containers whose process has ended."""
+"""Containers and services of a swarm whose process has ended."""
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _BEING_REMOVED = 409
+_MANAGES_NO_SWARM = 503
 
 
 def remove_container(client: DockerClient, container_id: str, *, grace_s: float = 0.0) -> None:
@@ -41,42 +43,60 @@ def remove_container(client: DockerClient, container_id: str, *, grace_s: float 
             raise
 
 
-def remove_containers_of(client: DockerClient, owner: Owner) -> int:
-    """Remove every container that a process started, and return how many there were.
+def remove_all_of(client: DockerClient, owner: Owner) -> int:
+    """Remove every service and container that a process started, and return how many there were.
 
-    One that the engine can't remove keeps no other from it; a warning in the log names it.
+    What the engine can't remove keeps nothing else from it; a warning in the log names it.
 
     Raises:
-        ProviderError: The engine does not say which there are.
+        ProviderError: The engine does not say what there is.
     """
-    found = [container["Id"] for container in _labelled(client, f"{OWNER}={owner}")]
+    label = f"{OWNER}={owner}"
+    services = [each["ID"] for each in _services(client, label)]
+    containers = [each["Id"] for each in _containers(client, label)]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        list(threads.map(partial(_try_to_remove, client), found))
-    return len(found)
+        # Services first: a swarm replaces their containers.
+        list(threads.map(partial(_try_to_remove, "service", client.api.remove_service), services))
+        list(threads.map(partial(_try_to_remove, "container", partial(remove_container, client)), containers))
+    return len(services) + len(containers)
 
 
 def remove_leftovers(client: DockerClient) -> None:
-    """Remove the containers of processes that have ended.
+    """Remove the services and containers of processes that have ended.
 
     A process's reaper does this when it ends; this is for those whose reaper was killed too, and after a power cut.
 
     Raises:
-        ProviderError: The engine does not say which there are.
+        ProviderError: The engine does not say what there is.
     """
-    owners = {(container.get("Labels") or {}).get(OWNER, "") for container in _labelled(client, OWNER)}
-    for owner in map(Owner.parse, owners):
+    labels = [each.get("Labels") or {} for each in _containers(client, OWNER)]
+    labels += [each["Spec"].get("Labels") or {} for each in _services(client, OWNER)]
+    for owner in map(Owner.parse, {each.get(OWNER, "") for each in labels}):
         if owner is not None and owner.is_gone():
-            remove_containers_of(client, owner)
+            remove_all_of(client, owner)
 
 
-def _labelled(client: DockerClient, label: str) -> list[dict[str, Any]]:
+def _containers(client: DockerClient, label: str) -> list[dict[str, Any]]:
     with engine_failing("Docker does not list its containers"):
         found: list[dict[str, Any]] = client.api.containers(all=True, filters={"label": label})
     return found
 
 
-def _try_to_remove(client: DockerClient, container_id: str) -> None:
+def _services(client: DockerClient, label: str) -> list[dict[str, Any]]:
+    with engine_failing("Docker does not list the services of its swarm"):
+        try:
+            found: list[dict[str, Any]] = client.api.services(filters={"label": label})  # type: ignore[no-untyped-call]
+        except APIError as error:
+            if error.status_code != _MANAGES_NO_SWARM:
+                raise
+            return []
+    return found
+
+
+def _try_to_remove(kind: str, remove: Callable[[str], object], name: str) -> None:
     try:
-        remove_container(client, container_id)
+        remove(name)
+    except NotFound:
+        pass
     except ENGINE_ERRORS as error:
-        logger.warning("the container %s, whose process has ended, can't be removed: %s", container_id, reason(error))
+        logger.warning("the %s %s, whose process has ended, can't be removed: %s", kind, name, reason(error))

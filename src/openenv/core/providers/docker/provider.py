@@ -1,7 +1,5 @@
 """Servers in containers of this machine's Docker engine."""
 
-import re
-import secrets as random_secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -11,7 +9,7 @@ from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvid
 from openenv.core.providers.docker.confinement import confinement
 from openenv.core.providers.docker.container import Container
 from openenv.core.providers.docker.engine import connect
-from openenv.core.providers.docker.image import FoundImage, find_image
+from openenv.core.providers.docker.image import FoundImage, find_image, new_name
 from openenv.core.providers.docker.labels import OWNER
 from openenv.core.providers.docker.leftovers import remove_leftovers
 from openenv.core.providers.docker.reaper import REAPERS
@@ -190,7 +188,7 @@ class LocalDockerProvider(ContainerProvider):
         secret_file = SecretFile(options.secrets) if options.secrets else None
         try:
             settings = _settings(image, port, variables, options, secret_file)
-            container = Container(self._client, _container_name(name), settings, image.port(variables))
+            container = Container(self._client, new_name(name), settings, image.port(variables))
             self._container = container
             self._stop_at_exit()
             self._base_url = container.start(port)
@@ -230,8 +228,3 @@ def _settings(
         host["Binds"] = [secret_file.mount]
         settings["Entrypoint"] = secret_file.entry_point(image.command)
     return settings
-
-
-def _container_name(image: str) -> str:
-    base = re.split("[:@]", image.rpartition("/")[2])[0]
-    return f"openenv-{base}-{random_secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""A small process that outlives this one and then removes the containers that it has left behind.
+"""A small process that outlives this one and then removes the containers and services that it has left behind.
 
 It is started with the first container and waits at a pipe whose other end is here. When this process ends, in whatever
 way, the pipe is closed; ``kill -9`` is no exception.
@@ -105,18 +105,18 @@ REAPERS = Reapers()
 
 
 def main() -> None:
-    """Watch the parent, then remove the containers of the process that is named on the command line."""
+    """Watch the parent, then remove the containers and services of the process that is named on the command line."""
     owner = Owner.parse(sys.argv[1])
     assert owner is not None
     orderly = _wait_for_end_of(owner.pid)
     # Until here it is a few megabytes; the SDK is many.
     from openenv.core.providers.docker.engine import connect
-    from openenv.core.providers.docker.leftovers import remove_containers_of
+    from openenv.core.providers.docker.leftovers import remove_all_of
 
     with closing(connect()) as client:
         quiet_since = time.monotonic()
         gives_up_at = quiet_since + _GIVE_UP_S
-        while remove_containers_of(client, owner) or (not orderly and time.monotonic() - quiet_since < _QUIET_S):
+        while remove_all_of(client, owner) or (not orderly and time.monotonic() - quiet_since < _QUIET_S):
             if time.monotonic() > gives_up_at:
                 break
             time.sleep(_PAUSE_S)

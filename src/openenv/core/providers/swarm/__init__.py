@@ -1,0 +1,1 @@
+"""Servers as services of Docker Swarm."""
