@@ -35,6 +35,7 @@ class CodeObservation(Observation):
         prompt: The task; empty where there is none.
         function_name: Name of the function that the task asks for.
         passed: How many tests passed, shown and hidden ones.
+        gained: How many more passed than in the best attempt before; 0 for fewer.
         total: How many there are.
         attempts_left: How often code may still be handed in; ``None`` for no limit.
         text: All of it in words, for a language model.
@@ -47,6 +48,7 @@ class CodeObservation(Observation):
     prompt: str = ""
     function_name: str | None = None
     passed: int | None = None
+    gained: int | None = None
     total: int | None = None
     attempts_left: int | None = None
     text: str = ""

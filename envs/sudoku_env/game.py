@@ -13,15 +13,11 @@ class Outcome:
     """What came of a move.
 
     Attributes:
-        breaks_rule: Whether the digit stood in the cell's row, column or box already.
         correct: Whether the digit is the solution's; only then it was written.
-        times_tried: How often the same move was made before.
         message: The same in words.
     """
 
-    breaks_rule: bool
     correct: bool
-    times_tried: int
     message: str
 
 
@@ -79,13 +75,11 @@ class Game:
             What came of it.
         """
         self.moves += 1
-        times_tried = self.tried.count((cell, digit))
-        where = conflict(self.grid, cell, digit)
         if digit == self.puzzle.solution[cell]:
             self.grid[cell] = digit
-            return Outcome(breaks_rule=False, correct=True, times_tried=times_tried, message=_written(cell, digit))
+            return Outcome(correct=True, message=_written(cell, digit))
         self.tried.append((cell, digit))
-        return Outcome(where is not None, correct=False, times_tried=times_tried, message=_wrong(cell, digit, where))
+        return Outcome(correct=False, message=_wrong(cell, digit, conflict(self.grid, cell, digit)))
 
     def hints(self, most: int) -> list[tuple[int, list[int]]]:
         """Find where the fewest digits may stand.

@@ -79,6 +79,7 @@ class TerminalObservation(Observation):
         truncated: Whether something was left out of ``output`` or ``error``.
         steps_left: Actions that may still be done; after the last one the task is checked.
         checks: Once the episode is over, what was checked, and whether it was right.
+        lost: Those of the checks that failed for what had to stay as it was.
         text: The same in words, for a language model.
     """
 
@@ -89,6 +90,7 @@ class TerminalObservation(Observation):
     truncated: bool = False
     steps_left: int = Field(default=0, ge=0)
     checks: dict[str, bool] = Field(default_factory=dict)
+    lost: list[str] = Field(default_factory=list)
     text: str = ""
 
 

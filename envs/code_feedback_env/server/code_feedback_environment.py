@@ -1,6 +1,5 @@
 """The code feedback environment: episodes over tasks, with some attempts each."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 from uuid import uuid4
@@ -14,11 +13,9 @@ from openenv.core.tasks import TaskListing, TaskRef
 
 from ..models import MAX_ATTEMPTS, CodeAction, CodeFeedbackState, CodeObservation, Difficulty
 from .feedback import Verdict, judge
+from .rewards import CodeFeedbackReward
 from .settings import Settings
 from .tasks import CodeTask, is_function_name, task_source
-
-BROKEN = -0.5
-"""Reward of code that does not define the function."""
 
 _MOST_ATTEMPTS = 1_000
 _READY = 2
@@ -26,15 +23,6 @@ _LIMITS = SandboxLimits(
     wall_s=20.0, cpu_s=20.0, memory_bytes=256 * 2**20, disk_bytes=16 * 2**20, output_bytes=4 * 2**20, disk_files=1_000
 )
 _FREE = "Hand in Python code that defines a function, with the function's name."
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """An attempt, and what it is worth."""
-
-    verdict: Verdict
-    reward: float
-    solved: bool
 
 
 class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservation, CodeFeedbackState]):
@@ -57,7 +45,7 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
-        super().__init__()
+        super().__init__(rubric=CodeFeedbackReward())
         settings = Settings.from_variables()
         self._tasks = task_source(tasks or settings.tasks)
         self._sandbox = sandbox or settings.sandbox
@@ -134,7 +122,9 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         self._check_name(action.function_name)
         with shared_pool(self._sandbox).take() as sandbox:
             verdict = judge(sandbox, action, () if self._task is None else self._task.tests)
-        return self._counted(self._valued(verdict))
+        observation = self._counted(verdict)
+        observation.reward = self._apply_rubric(action, observation)
+        return observation
 
     @property
     def state(self) -> CodeFeedbackState:
@@ -170,16 +160,8 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
         if not is_function_name(name):
             raise IllegalActionError(f"Expected a name that a function in Python can have, got {name!r}.")
 
-    def _valued(self, verdict: Verdict) -> _Attempt:
-        if verdict.status != "ok" and verdict.error is not None:
-            return _Attempt(verdict, BROKEN, solved=False)
-        if self._task is None:
-            return _Attempt(verdict, 1.0, solved=False)
-        gained = max(0, verdict.passed - self._state.best)
-        return _Attempt(verdict, gained / len(self._task.tests), verdict.passed == len(self._task.tests))
-
-    def _counted(self, attempt: _Attempt) -> CodeObservation:
-        state, verdict = self._state, attempt.verdict
+    def _counted(self, verdict: Verdict) -> CodeObservation:
+        state, has_task = self._state, self._task is not None
         left = None if state.attempts_left is None else state.attempts_left - 1
         self._state = state.model_copy(
             update={
@@ -188,16 +170,17 @@ class CodeFeedbackEnvironment(TaskListing, Environment[CodeAction, CodeObservati
                 "best": max(state.best, verdict.passed),
             }
         )
-        self._over = attempt.solved or left == 0
-        text = verdict.text if left is None or attempt.solved else f"{verdict.text}\nAttempts left: {left}."
+        solved = has_task and verdict.passed == state.total
+        self._over = solved or left == 0
+        text = verdict.text if left is None or solved else f"{verdict.text}\nAttempts left: {left}."
         return self._observation(
             verdict.status,
             output=verdict.output,
             error=verdict.error,
             execution_time_ms=verdict.execution_time_ms,
-            passed=verdict.passed if self._task is not None else None,
+            passed=verdict.passed if has_task else None,
+            gained=max(0, verdict.passed - state.best) if has_task else None,
             text=text,
-            reward=attempt.reward,
             done=self._over,
         )
 

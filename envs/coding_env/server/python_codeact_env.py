@@ -10,7 +10,7 @@ from openenv.core.exceptions import ResetNeededError
 from openenv.core.sandbox import Execution, Sandbox
 
 from ..models import CodeAction, CodeObservation, CodeState
-from .rewards import LAST_CODE, coding_transform
+from .rewards import CodingReward, dangerous_pattern
 from .settings import Settings
 
 
@@ -32,7 +32,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, how: Settings | None = None) -> None:
-        super().__init__(transform=coding_transform())
+        super().__init__(rubric=CodingReward())
         self._pool = (how or Settings.from_variables()).pool()
         self._pool.warm()
         self._sandbox: Sandbox | None = None
@@ -63,7 +63,7 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
         self._state = CodeState(episode_id=episode_id or str(uuid4()), step_count=0)
         self._max_steps = max_steps
         self._shown = ""
-        return self._apply_transform(CodeObservation(done=False, reward=0.0))
+        return CodeObservation(done=False, reward=0.0)
 
     def step(self, action: CodeAction) -> CodeObservation:
         """Run a piece of code.
@@ -86,7 +86,8 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
         self._state.last_exit_code = execution.exit_code
         observation = self._observation(action.code, execution)
         self._shown = _transcript(action.code, observation)
-        return self._apply_transform(observation)
+        observation.reward = self._apply_rubric(action, observation)
+        return observation
 
     @property
     def state(self) -> CodeState:
@@ -115,7 +116,12 @@ class PythonCodeActEnv(Environment[CodeAction, CodeObservation, CodeState]):
 
 def _metadata(code: str, execution: Execution) -> dict[str, Any]:
     told = ("timed_out", "truncated", "interpreter_lost", "files_lost")
-    return {LAST_CODE: code} | {name: True for name in told if getattr(execution, name)}
+    violation = dangerous_pattern(code)
+    return {
+        "last_code": code,
+        **({} if violation is None else {"safety_violation": violation}),
+        **{name: True for name in told if getattr(execution, name)},
+    }
 
 
 def _with_notes(execution: Execution, output_bytes: int) -> str:

@@ -31,6 +31,7 @@ from ..models import (
     SubmitQueryAction,
 )
 from .answers import Rows, is_right, rows_of
+from .rewards import sql_reward
 from .tables import table_text, tables_text
 from .tasks import GeneratedSqlTasks, SqlTask, SqlTaskFile
 from .workers import QueryFailedError, Table, shared_workers
@@ -62,7 +63,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None) -> None:
-        super().__init__()
+        super().__init__(rubric=sql_reward())
         self._tasks = task_source(tasks or os.environ.get("SQL_TASKS"))
         self._task: SqlTask | None = None
         self._expected: Rows = []
@@ -136,6 +137,8 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
             observation = self._judge(rows_of(action.answer, self._expected), action.answer)
         else:
             observation = self._judge_query(task, action.sql)
+        if observation.done:
+            observation.reward = self._apply_rubric(action, observation)
         self._state.step_count += 1
         return observation
 
@@ -188,9 +191,7 @@ class SqlEnvironment(TaskListing, Environment[SqlAction, SqlObservation, SqlStat
         observation = self._observation(f"The answer is {'right' if correct else 'wrong'}.{failed}", error=error)
         self._task = None
         metadata = {"expected": [list(row) for row in self._expected]}
-        return observation.model_copy(
-            update={"correct": correct, "reward": float(correct), "done": True, "metadata": metadata}
-        )
+        return observation.model_copy(update={"correct": correct, "done": True, "metadata": metadata})
 
     def _opening(self, task: SqlTask) -> SqlObservation:
         text = f"The SQLite database {task.database} has these tables:\n{tables_text(self._tables)}\n\n{task.question}"

@@ -13,6 +13,7 @@ from ..grid import CELLS
 from ..models import SudokuAction, SudokuHint, SudokuObservation, SudokuState
 from ..puzzles import CLUES, MOST_CLUES, Difficulty, make_puzzle
 from .board import coloured, in_words
+from .rewards import sudoku_reward
 
 MOST_MOVES = 1000
 
@@ -29,7 +30,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(rubric=sudoku_reward())
         self._episode_id: str | None = None
         self._difficulty: Difficulty = "easy"
         self._hints = 0
@@ -96,7 +97,9 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
                 f"Row {action.row}, column {action.col} already holds {game.grid[cell]}; choose an empty cell."
             )
         self._outcome = game.play(cell, action.number)
-        return self._observation(game, self._outcome)
+        observation = self._observation(game, self._outcome)
+        observation.reward = self._apply_rubric(action, observation)
+        return observation
 
     @property
     def state(self) -> SudokuState:
@@ -122,7 +125,6 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
         hints = [] if game.over else game.hints(self._hints)
         return SudokuObservation(
             done=game.over,
-            reward=None if outcome is None else float(game.solved),
             board=game.board,
             valid=None if outcome is None else outcome.correct,
             message="" if outcome is None else outcome.message,
@@ -131,17 +133,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
             hints=[_hint(cell, numbers) for cell, numbers in hints],
             tried=[[*place_of(cell), number] for cell, number in game.tried],
             text=in_words(game, outcome, hints),
-            metadata={} if outcome is None else {"reward_signals": _signals(game, outcome)},
         )
-
-
-def _signals(game: Game, outcome: Outcome) -> dict[str, float]:
-    return {
-        "sudoku.validity": float(not outcome.breaks_rule),
-        "sudoku.correct": float(outcome.correct),
-        "sudoku.progress": game.progress,
-        "sudoku.repetitions": 1.0 - outcome.times_tried,
-    }
 
 
 def _hint(cell: int, numbers: list[int]) -> SudokuHint:

@@ -32,6 +32,7 @@ from ..models import (
 from .boxes import shared_pool
 from .checks import Checker
 from .packing import pack, unpack
+from .rewards import terminal_reward
 from .settings import Settings
 from .task_format import TerminalTask
 from .tasks import task_source
@@ -61,7 +62,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self, tasks: str | Path | None = None, sandbox: Kind | None = None) -> None:
-        super().__init__()
+        super().__init__(rubric=terminal_reward())
         settings = Settings.from_variables()
         self._tasks = task_source(tasks or settings.tasks)
         self._pool = shared_pool(sandbox or settings.sandbox)
@@ -141,7 +142,7 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
         self._state.steps_left = left
         self._state.step_count += 1
         if isinstance(action, SubmitAction) or left == 0:
-            return self._over(sandbox, task, done)
+            return self._over(sandbox, task, action, done)
         text = f"{_in_words(done)}\nSteps left: {left}." if left <= 5 else _in_words(done)
         return self._observation(text, **done)
 
@@ -215,19 +216,21 @@ class TerminalEnvironment(TaskListing, Environment[TerminalAction, TerminalObser
             return {"error": str(error)}
         return {"output": f"{len(action.text)} characters written to {action.path}"}
 
-    def _over(self, sandbox: Sandbox, task: TerminalTask, done: dict[str, Any]) -> TerminalObservation:
+    def _over(
+        self, sandbox: Sandbox, task: TerminalTask, action: TerminalAction, done: dict[str, Any]
+    ) -> TerminalObservation:
         """Check what was done, and end the episode."""
         checker = Checker(sandbox, self._pool)
         results = _without_destruction(task, {check.name: checker.passes(check) for check in task.checks})
-        counting = [results[check.name] for check in task.checks if not check.required]
         lost = [check.name for check in task.checks if check.required and not results[check.name]]
-        reward = 0.0 if lost else sum(counting) / len(counting)
         told = {check.name: results[check.name] for check in task.checks if not check.required or check.name in lost}
         self.close()
         lines = [_in_words(done)] if done else []
         lines += [f"{'right' if right else 'wrong'}: {name}" for name, right in told.items()]
-        text = "\n".join([*lines, f"The episode is over. Reward: {reward:.2f}."])
-        return self._observation(text, **done, checks=told, reward=reward, done=True)
+        observation = self._observation("", **done, checks=told, lost=lost, done=True)
+        observation.reward = self._apply_rubric(action, observation)
+        observation.text = self._text = "\n".join([*lines, f"The episode is over. Reward: {observation.reward:.2f}."])
+        return observation
 
     def _observation(self, text: str, **fields: Any) -> TerminalObservation:
         self._text = text

@@ -10,10 +10,10 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ResetNeededError
 
 from ..models import History, Opponents, TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
-from ..rewards import RewardProvider, build_reward_providers
 from .episode import Episode
 from .game import MOST_PLAYERS, Game, start
 from .opponents import Opponent, seat_opponents
+from .rewards import WordleReward
 from .settings import Settings
 
 
@@ -34,7 +34,6 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         super().__init__()
         self._settings = settings or Settings.from_variables()
         self._episode: Episode | None = None
-        self._providers: list[RewardProvider] = []
         self._state = TextArenaState(env_id=self._settings.env_id, num_players=self._settings.num_players)
 
     def reset(
@@ -75,7 +74,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         game = start(env_id, num_players, settings.num_players, seed, options)
         seat, others = self._seats(opponents or settings.opponents, game, player_id, seed)
         self._episode = Episode(game, seat, others, history or settings.history, cap)
-        self._providers = build_reward_providers(env_id)
+        self.rubric = WordleReward() if game.name == "Wordle" else None
         self._state = TextArenaState(
             episode_id=episode_id or str(uuid4()), env_id=env_id, num_players=game.num_players, max_turns=cap
         )
@@ -120,20 +119,16 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         if episode.over:
             observation.info = _ending(episode)
             observation.text += f"\n[GAME] {observation.info['reason']}"
-        if action is not None and self._providers:
-            self._add_signals(observation, new, action)
+        if action is not None and self.rubric is not None:
+            self._score(observation, new, action)
         self._note(episode, observation)
         return observation
 
-    def _add_signals(
-        self, observation: TextArenaObservation, new: list[TextArenaMessage], action: TextArenaAction
-    ) -> None:
+    def _score(self, observation: TextArenaObservation, new: list[TextArenaMessage], action: TextArenaAction) -> None:
+        assert isinstance(self.rubric, WordleReward)
         answer = observation.model_copy(update={"messages": new})
-        signals: dict[str, float] = {}
-        for provider in self._providers:
-            signals.update(provider.compute(action=action, observation=answer))
-        observation.info["reward_signals"] = signals
-        observation.metadata["reward_signals"] = signals
+        observation.reward = self._apply_rubric(action, answer)
+        observation.info["reward_signals"] = self.rubric.component_scores()
 
     def _note(self, episode: Episode, observation: TextArenaObservation) -> None:
         state = self._state

@@ -12,6 +12,7 @@ from ..models import WordleAction, WordleObservation, WordleState
 from ..rules import MAX_GUESSES, Game, objection
 from ..words import LONGEST, SHORTEST, word_list
 from .board import coloured, in_words
+from .rewards import wordle_reward
 
 
 class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState]):
@@ -26,7 +27,7 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
     REQUIRES_RESET: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(rubric=wordle_reward())
         self._episode_id: str | None = None
         self._game: Game | None = None
 
@@ -72,7 +73,9 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
         if refusal is not None:
             raise IllegalActionError(refusal)
         self._game = game.after(guess)
-        return self._observation(self._game, reward=1.0 if self._game.solved else 0.0)
+        observation = self._observation(self._game)
+        observation.reward = self._apply_rubric(action, observation)
+        return observation
 
     @property
     def state(self) -> WordleState:
@@ -92,11 +95,10 @@ class WordleEnvironment(Environment[WordleAction, WordleObservation, WordleState
         """Return the board in the colours of a terminal."""
         return "" if self._game is None else coloured(self._game)
 
-    def _observation(self, game: Game, reward: float | None = None) -> WordleObservation:
+    def _observation(self, game: Game) -> WordleObservation:
         feedbacks = game.feedbacks
         return WordleObservation(
             done=game.over,
-            reward=reward,
             word_length=len(game.secret),
             feedback=feedbacks[-1] if feedbacks else "",
             guesses_left=game.guesses_left,
