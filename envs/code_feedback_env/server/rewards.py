@@ -40,4 +40,4 @@ class CodeFeedbackReward(Rubric):
 
     def forward(self, action: CodeAction, observation: CodeObservation) -> float:
         """Add up the parts."""
-        return self.gained(action, observation) - 0.5 * self.broken(action, observation)
+        return float(self.gained(action, observation) - 0.5 * self.broken(action, observation))

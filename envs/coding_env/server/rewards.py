@@ -66,5 +66,5 @@ class CodingReward(Rubric):
     def forward(self, action: CodeAction, observation: CodeObservation) -> float:
         """Add up the parts."""
         weights = self.component_weights()
-        total = sum(weights[name] * part(action, observation) for name, part in self.named_children())
+        total: float = sum(weights[name] * part(action, observation) for name, part in self.named_children())
         return round(total, 1)
