@@ -40,6 +40,25 @@ def read_reset(items: Iterable[str]) -> dict[str, Any]:
     return dict(_read_parameter(item) for item in items)
 
 
+def read_weights(items: Iterable[str], option: str) -> dict[str, float]:
+    """Read weights, each ``NAME=WEIGHT``, where the name is that of a component of the reward.
+
+    Raises:
+        BadParameter: One is not of that form.
+    """
+    return dict(_read_weight(item, option) for item in items)
+
+
+def _read_weight(item: str, option: str) -> tuple[str, float]:
+    name, _, weight = item.rpartition("=")
+    try:
+        if name:
+            return name, float(weight)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{option} takes NAME=WEIGHT, as in progress=0.5; got {item!r}.")
+
+
 def _read_parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals or name == "seed":

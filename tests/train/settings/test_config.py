@@ -99,6 +99,11 @@ def test_any_settings_survive_the_file(tmp_path_factory: pytest.TempPathFactory,
         ({"environment": "catch", "learning_rate": float("nan")}, "learning_rate"),
         ({"environment": "catch", "temperature": 0}, "temperature"),
         ({"environment": "catch", "tiny_hidden": 40}, "tiny_hidden: Input should be a multiple of 16"),
+        ({"environment": "catch", "reward_components": {"a": float("inf")}}, "reward_components: expected finite"),
+        (
+            {"environments": {"a": {"environment": "catch"}}, "reward_components": {"a": 1.0}},
+            "reward_components is for a run of one environment",
+        ),
     ],
 )
 def test_faults_are_told(settings: dict[str, Any], message: str) -> None:

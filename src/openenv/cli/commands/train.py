@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.key_values import read_reset
+from openenv.cli.key_values import read_reset, read_weights
 from openenv.cli.options import (
     ResetParameters,
     environment_argument,
@@ -63,6 +63,14 @@ Temperature = Annotated[float | None, temperature_option("1")]
 MaxTurns = Annotated[int | None, max_turns_option("32 for tiny, else 16")]
 MaxActionTokens = Annotated[int | None, typer.Option(help="Tokens in an action.  [default: 8 for tiny, else 256]")]
 MaxContext = Annotated[int | None, typer.Option(help="Tokens in an episode.  [default: 2048 for tiny, else 4096]")]
+RewardComponents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reward-component",
+        metavar="NAME=WEIGHT",
+        help="Learn from this component of the reward; repeatable.  [default: the whole reward]",
+    ),
+]
 IllegalPenalty = Annotated[float | None, typer.Option(help="Taken for each illegal action.  [default: 0.1]")]
 Fallback = Annotated[str | None, typer.Option(help="The action that an illegal one counts as.  [default: its own]")]
 Thinking = Annotated[bool | None, typer.Option("--thinking", help="Let the model reason before it acts.")]
@@ -102,6 +110,7 @@ def train(  # one parameter for each option
     max_turns: MaxTurns = None,
     max_action_tokens: MaxActionTokens = None,
     max_context: MaxContext = None,
+    reward_components: RewardComponents = None,
     illegal_penalty: IllegalPenalty = None,
     fallback: Fallback = None,
     thinking: Thinking = None,
@@ -121,6 +130,8 @@ def train(  # one parameter for each option
     given = {option: value for option, value in options.items() if value not in (None, [])}
     if reset:
         given["reset"] = read_reset(reset)
+    if reward_components:
+        given["reward_components"] = read_weights(reward_components, "--reward-component")
     console = Console()
     _check_installed()
     try:

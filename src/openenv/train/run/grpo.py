@@ -17,12 +17,13 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
 from openenv.train.agents.policy import Policy
 from openenv.train.episodes.illegal_texts import IllegalTexts
-from openenv.train.episodes.scores import component_means
 from openenv.train.generation.trainers import max_context_of
+from openenv.train.run.components import component_rewards, weighted_rewards
 from openenv.train.run.joint import training_spec
 from openenv.train.run.lora import lora_config
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder
+from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
 from openenv.train.spec.sessions import Sessions
 
@@ -40,11 +41,13 @@ class NotedRollouts:
     Args:
         play: Plays the episodes.
         illegal_texts: Counts these answers.
+        config: The run's settings.
     """
 
-    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts) -> None:
+    def __init__(self, play: RolloutFunction, illegal_texts: IllegalTexts, config: TrainConfig) -> None:
         self._play = play
         self._illegal_texts = illegal_texts
+        self._config = config
 
     def __call__(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play the episodes.
@@ -54,9 +57,11 @@ class NotedRollouts:
             trainer: Says which step it is, and generates, as it is set up.
 
         Returns:
-            What `RolloutFunction` returns.
+            What `RolloutFunction` returns; ``training_reward`` is that of the components which the run learns from.
         """
         fields = self._play(prompts, trainer)
+        if self._config.reward_components:
+            fields["training_reward"] = weighted_rewards(self._config, fields)
         names = fields.get("environment_name") or [""] * len(prompts)
         for name, texts in zip(names, fields["illegal_texts"], strict=True):
             self._illegal_texts.add(name, texts)
@@ -79,7 +84,7 @@ def episode_reward(
     """TRL's reward function: what the rollout found, with its means logged.
 
     Args:
-        training_reward: The environment's reward less the penalty, ``None`` where the environment failed.
+        training_reward: What is learned from, less the penalty; ``None`` where the environment failed.
         episode_reward: The environment's reward alone.
         episode_length: Actions in each episode.
         illegal_actions: Illegal ones among them.
@@ -112,8 +117,7 @@ def episode_reward(
         for metric, values in measured.items():
             if values:
                 log_metric(f"{prefix}/{metric}", sum(values[place] for place in own) / len(own))
-        for metric, value in component_means([reward_components[place] for place in own if reward_components]).items():
-            log_metric(f"{prefix}/reward_components/{metric}", value)
+        log_components(log_metric, prefix, [reward_components[place] for place in own if reward_components])
         log_metric(f"{prefix}/best_reward", max(episode_reward[place] for place in own))
         log_metric(f"{prefix}/worst_reward", min(episode_reward[place] for place in own))
     return list(training_reward)
@@ -205,14 +209,15 @@ def make_joint_trainer(
         illegal_penalty=config.illegal_penalty,
         renderers={name: own.renderer for name, own in policies.items()},
     )
+    functions, rewards = _rewards(config)
     try:
         trainer = GRPOTrainer(
             model=policy.model,
             processing_class=policy.tokenizer,
-            args=_arguments(config, folder),
+            args=_arguments(config, folder, rewards),
             train_dataset=spec.train_dataset,
-            reward_funcs=[episode_reward],
-            rollout_func=NotedRollouts(rollouts, illegal),
+            reward_funcs=functions,
+            rollout_func=NotedRollouts(rollouts, illegal, config),
             callbacks=[MetricsFile(folder, illegal), *callbacks],
             peft_config=lora_config(config, "grpo"),
         )
@@ -249,7 +254,16 @@ def _check_room(trainer: GRPOTrainer, config: TrainConfig) -> None:
         )
 
 
-def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
+def _rewards(config: TrainConfig) -> tuple[list[Any], dict[str, Any]]:
+    """Return the reward functions, and the arguments of ``GRPOConfig`` that go with them."""
+    if not config.reward_components:
+        return [episode_reward], {}
+    functions, weights = component_rewards(config, episode_reward)
+    # Each function is normalised over its group, so that a rare component counts beside a frequent one.
+    return functions, {"reward_weights": weights, "multi_objective_aggregation": "normalize_then_sum"}
+
+
+def _arguments(config: TrainConfig, folder: RunFolder, rewards: Mapping[str, Any]) -> GRPOConfig:
     on_gpu = takes_gpu(config)
     episodes = config.micro_batch or config.rollouts
     return GRPOConfig(
@@ -273,6 +287,7 @@ def _arguments(config: TrainConfig, folder: RunFolder) -> GRPOConfig:
         loss_type=config.loss_type,
         entropy_coef=config.entropy_bonus,
         beta=config.beta,
+        **rewards,
         # Where it is computed
         **(config.vllm.arguments() if config.vllm else {}),
         use_cpu=not on_gpu,

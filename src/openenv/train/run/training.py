@@ -28,6 +28,7 @@ from openenv.train.episodes.scores import (
 )
 from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.quiet import quiet_libraries
+from openenv.train.run.components import check_components
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
 from openenv.train.run.grpo import make_joint_trainer, takes_gpu
 from openenv.train.run.interruption import Interruption
@@ -311,6 +312,7 @@ class _Run:
         )
         self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
         self._score_model(BEFORE)
+        check_components(self._config, self._folder.read_scores())
         self._warn_of_hidden_text()
 
     def _warn_of_hidden_text(self) -> None:

@@ -1,6 +1,7 @@
 """The settings of a training run: typed, from a YAML file and the command line, saved beside the run."""
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -168,6 +169,11 @@ class TrainConfig(BaseModel):
     scale_rewards: Literal["batch", "group", "none"] = Field(
         default="batch", description="what advantages are divided by"
     )
+    reward_components: dict[str, float] = Field(
+        default_factory=dict,
+        description="components of the reward to learn from, with a weight for each; each is normalised by itself; "
+        "default: the whole reward",
+    )
     loss_type: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = Field(default="dapo", description="TRL's loss_type")
     entropy_coef: float | None = Field(
         default=None,
@@ -286,6 +292,19 @@ class TrainConfig(BaseModel):
     @classmethod
     def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
         return _number_in(sft, "expected at least one episode to learn from")
+
+    @field_validator("reward_components")
+    @classmethod
+    def _weights_are_finite(cls, components: dict[str, float]) -> dict[str, float]:
+        if not all(map(math.isfinite, components.values())):
+            raise ValueError("expected finite numbers as weights")
+        return components
+
+    @model_validator(mode="after")
+    def _components_are_those_of_one_environment(self) -> "TrainConfig":
+        if self.environments and self.reward_components:
+            raise ValueError("reward_components is for a run of one environment; leave it out, or environments")
+        return self
 
     @model_validator(mode="after")
     def _seeds_are_the_runs(self) -> "TrainConfig":

@@ -1,14 +1,14 @@
 """The environment's own reward, whole or by component, as reward functions of TRL."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.episodes.scores import component_means
 from openenv.train.spec.tool_environment import ToolEnvironment
 
-__all__ = ["ComponentReward", "EnvironmentReward"]
+__all__ = ["ComponentReward", "EnvironmentReward", "log_components"]
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class EnvironmentReward:
         if log_metric is not None and played:
             self._log(log_metric, played, environment_reward, episode_length, illegal_actions)
             if reward_components is not None:
-                self._log_components(log_metric, [reward_components[index] for index in played])
+                log_components(log_metric, self._folder, [reward_components[index] for index in played])
         rewards = environment_reward if training_reward is None else training_reward
         return [reward if is_mine else None for reward, is_mine in zip(rewards, mine, strict=True)]
 
@@ -105,10 +105,6 @@ class EnvironmentReward:
             if values is not None:
                 log_metric(f"{self._folder}/{name}", sum(values[index] for index in played) / len(played))
 
-    def _log_components(self, log_metric: Any, components: Sequence[Mapping[str, float]]) -> None:
-        for name, mean in component_means(components).items():
-            log_metric(f"{self._folder}/reward_components/{name}", mean)
-
 
 class ComponentReward:
     """Gives each episode the score of one component of its environment's reward, summed over the steps.
@@ -119,7 +115,8 @@ class ComponentReward:
     Args:
         component: Name of the component.
         environment: Name of one of several environments, whose episodes alone it scores.
-        episodes: Logs how the episodes went, once for all components; ``None`` where another function does.
+        episodes: Logs how the episodes went, once for all components: a function that takes what TRL passes to every
+            reward function. ``None`` where another function does.
 
     Attributes:
         __name__: What TRL calls it in its metrics: the component's name.
@@ -131,7 +128,7 @@ class ComponentReward:
     """
 
     def __init__(
-        self, component: str, environment: str | None = None, episodes: EnvironmentReward | None = None
+        self, component: str, environment: str | None = None, episodes: Callable[..., Any] | None = None
     ) -> None:
         self._component = component
         self._environment = environment
@@ -197,6 +194,18 @@ class ComponentReward:
             self._component,
             ", ".join(names) or "none, so the environment may have no rubric",
         )
+
+
+def log_components(log_metric: Any, folder: str, episodes: Sequence[Mapping[str, float]]) -> None:
+    """Log the mean of each component over the episodes in which it was called.
+
+    Args:
+        log_metric: TRL's logger of scalars.
+        folder: What the metrics' names begin with, such as ``episode``.
+        episodes: The sum of each component's scores in each episode, by name.
+    """
+    for name, mean in component_means(episodes).items():
+        log_metric(f"{folder}/reward_components/{name}", mean)
 
 
 def _is_own(own: str | None, names: Sequence[str] | None, count: int) -> list[bool]:

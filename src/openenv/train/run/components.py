@@ -1,0 +1,88 @@
+"""Learning from components of the reward: a reward function for each, which the trainer normalises by itself."""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.episodes.scores import Score
+from openenv.train.settings.config import TrainConfig
+from openenv.train.spec.environment_reward import ComponentReward
+
+__all__ = ["check_components", "component_rewards", "illegal_actions", "weighted_rewards"]
+
+
+def component_rewards(config: TrainConfig, episodes: Callable[..., Any]) -> tuple[list[Any], list[float]]:
+    """Return TRL's reward functions of a run with components, and their weights.
+
+    Args:
+        config: The run's settings.
+        episodes: Called once for each batch with all that reward functions are passed, to log how the episodes went.
+
+    Returns:
+        A function for each component, and one for illegal actions where these cost something.
+    """
+    names = list(config.reward_components)
+    functions: list[Any] = [
+        ComponentReward(name, episodes=episodes if number == 0 else None) for number, name in enumerate(names)
+    ]
+    weights = list(config.reward_components.values())
+    if config.illegal_penalty:
+        functions.append(illegal_actions)
+        weights.append(-config.illegal_penalty)
+    return functions, weights
+
+
+def illegal_actions(
+    environment_reward: Sequence[float | None], illegal_actions: Sequence[int], **_: Any
+) -> list[float | None]:
+    """TRL's reward function: how many illegal actions each episode has.
+
+    Args:
+        environment_reward: From the rollout function: ``None`` where the environment failed.
+        illegal_actions: From there: the numbers.
+        **_: What TRL passes to every reward function.
+    """
+    return [
+        None if reward is None else float(count)
+        for reward, count in zip(environment_reward, illegal_actions, strict=True)
+    ]
+
+
+def weighted_rewards(config: TrainConfig, fields: Mapping[str, Sequence[Any]]) -> list[float | None]:
+    """Return the weighted sum of each episode's components, less the penalty for illegal actions.
+
+    Args:
+        config: The run's settings.
+        fields: What a `RolloutFunction` returned.
+    """
+    weights = config.reward_components.items()
+    episodes = zip(fields["environment_reward"], fields["reward_components"], fields["illegal_actions"], strict=True)
+    return [
+        None
+        if reward is None
+        else sum(weight * components.get(name, 0.0) for name, weight in weights) - config.illegal_penalty * illegal
+        for reward, components, illegal in episodes
+    ]
+
+
+def check_components(config: TrainConfig, scores: Mapping[str, Score]) -> None:
+    """Check that the components to learn from were scored in the evaluations before the training.
+
+    Args:
+        config: The run's settings.
+        scores: The scores of the random and the scripted player and of the model.
+
+    Raises:
+        ConfigurationError: One was not, in any episode: it is misspelt, or there is nothing to learn from it.
+    """
+    known = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
+    for name in config.reward_components:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            instead = f" Did you mean {near[0]!r}?" if near else ""
+            found = ", ".join(known) or "none, so the environment may have no rubric"
+            raise ConfigurationError(
+                f"reward_components: no episode before the training has a score of {name!r}.{instead} "
+                f"Components with scores: {found}."
+            )
