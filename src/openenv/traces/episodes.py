@@ -125,7 +125,7 @@ class Score:
         at: When it was given, in seconds since 1970.
         reward: Sum of the rewards of the steps.
         rewards: Reward of each step.
-        components: The last value of each named part of the rubric.
+        components: Sum of the scores of each named part of the rubric, as `EpisodeRecord.components` has them.
     """
 
     name: str
@@ -133,6 +133,11 @@ class Score:
     reward: float
     rewards: Sequence[float] = ()
     components: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The reward with its components, as in ``+1.250 right=1 short=0.5``."""
+        return f"{self.reward:+.3f}{''.join(f' {name}={value:g}' for name, value in self.components.items())}"
 
 
 @dataclass(frozen=True, slots=True)

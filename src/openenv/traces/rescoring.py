@@ -12,6 +12,8 @@ from openenv.auto.discovery import find_environment
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.exceptions import EnvironmentNotFoundError
 from openenv.core.rubrics import Rubric
+from openenv.core.rubrics.base import tick
+from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import Entry, EpisodeRecord, Filter, Score
 from openenv.traces.reading import TraceFile
 
@@ -86,15 +88,17 @@ async def score(record: EpisodeRecord, rubric: AnyRubric, name: str | None = Non
     if isinstance(rubric, Rubric):
         rubric.reset()
     rewards: list[float] = []
+    components: list[dict[str, float]] = []
     for number, entry in enumerate(record.steps, 1):
+        begun = tick()
         try:
             given = rubric(read.action(entry), read.observation(entry))
             rewards.append(float(await given if isawaitable(given) else given))
         except Exception as error:
             error.add_note(f"while the rubric {name or _name_of(rubric)} scored step {number} of {record.episode.id}")
             raise
-    components = rubric.component_scores() if isinstance(rubric, Rubric) and rewards else {}
-    return Score(name or _name_of(rubric), time.time(), sum(rewards), rewards, components)
+        components.append(rubric.component_scores(begun) if isinstance(rubric, Rubric) else {})
+    return Score(name or _name_of(rubric), time.time(), sum(rewards), rewards, component_totals(components))
 
 
 class _Reader:

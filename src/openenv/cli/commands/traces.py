@@ -106,7 +106,7 @@ def show(file: File, episode: Id, as_json: AsJson = False) -> None:
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
         for score in traces.scores(episode):
-            typer.echo(json.dumps({"score": _fields(score)}) if as_json else _score(score))
+            typer.echo(json.dumps({"score": _fields(score)}) if as_json else f"score {score.name}: {score.text}")
         for conversation in traces.conversations(episode):
             typer.echo(json.dumps({"conversation": _fields(conversation)}) if as_json else _summary(conversation))
         for number, entry in enumerate(traces.entries(episode)):
@@ -179,11 +179,6 @@ def _report(compared: list[Difference], first: str, second: str) -> None:
 
 def _left_out(paths: Sequence[str]) -> str:
     return f"  (left out: {', '.join(paths)})" if paths else ""
-
-
-def _score(score: Score) -> str:
-    components = "".join(f" {name}={value:g}" for name, value in score.components.items())
-    return f"score {score.name}: {score.reward:+.3f}{components}"
 
 
 def _summary(conversation: Conversation) -> str:

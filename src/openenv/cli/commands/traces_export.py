@@ -107,7 +107,6 @@ def rescore(
         for episode, score in scores:
             reward = traces.episode(episode).reward
             before = "none" if reward is None else f"{reward:+.3f}"
-            components = "".join(f" {part}={value:g}" for part, value in score.components.items())
-            typer.echo(f"{episode:<12} reward {before}  {score.name} {score.reward:+.3f}{components}")
+            typer.echo(f"{episode:<12} reward {before}  {score.name} {score.text}")
     if not scores:
         raise ConfigurationError(f"Expected episodes in {file} that pass the filter, found none.")
