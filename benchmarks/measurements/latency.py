@@ -14,16 +14,19 @@ from benchmarks.wire_client_v1 import V1Socket
 
 def floor(bench: Bench) -> None:
     """Measure the bare echo server, with which the other budgets grow."""
-    bench.samples.add("round_trip", "floor", uvloop.run(_step(bench.server("floor"), bench.effort.round_trips)))
+    bench.samples.add(
+        "round_trip", "floor", uvloop.run(bare_round_trip(bench.server("floor"), bench.effort.round_trips))
+    )
 
 
 def round_trip(bench: Bench) -> None:
     """Step one session of the legacy wire with the bare client."""
     for name in ("public", "ours"):
-        bench.samples.add("round_trip", name, uvloop.run(_step(bench.server(name), bench.effort.round_trips)))
+        bench.samples.add("round_trip", name, uvloop.run(bare_round_trip(bench.server(name), bench.effort.round_trips)))
 
 
-async def _step(server: ServerProcess, steps: int) -> float:
+async def bare_round_trip(server: ServerProcess, steps: int) -> float:
+    """Return the median seconds of a step of the bare client, on the legacy wire."""
     opened = await open_sessions(server.port, 1)
     await step_all(opened, WARM_UP_STEPS)
     latencies = await step_all(opened, steps)

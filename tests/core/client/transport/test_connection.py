@@ -213,6 +213,23 @@ class TestAnswers:
             assert client.reset().observation == {"total": 1}
             assert client.reset().observation == {"total": 1}
 
+    @pytest.mark.parametrize(
+        "frames",
+        [b"\x01\x01{\x81\x02{}", b"\x81\x82mask{}", b"\xc1\x02{}"],
+        ids=["a message inside another", "masked", "compressed"],
+    )
+    def test_a_frame_that_breaks_the_rules_loses_the_connection(self, frames: bytes) -> None:
+        def handler(connection: ServerConnection) -> None:
+            connection.recv()
+            connection.socket.sendall(frames)
+            connection.recv()
+
+        with answering(handler) as url:
+            client = blocking(base_url=url, message_timeout_s=60)
+            with pytest.raises(ConnectionLostError):
+                client.reset()
+            client.close()
+
     def test_an_answer_above_the_client_s_limit_says_which_limit(self) -> None:
         def handler(connection: ServerConnection) -> None:
             for _ in connection:

@@ -18,6 +18,7 @@ from openenv.core.client.transport.connection import Connection, _Connect
 KNOWN: dict[str, str] = {
     "ClientConnection.__init__": "3eaf0ed34951",
     "ClientConnection.connection_lost": "ed34a9b75ab3",
+    "ClientConnection.data_received": "19c5a13dd8eb",
     "ClientConnection.process_event": "047114e631b5",
     "connect.process_redirect": "b50127e1c98f",
 }

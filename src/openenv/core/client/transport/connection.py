@@ -1,7 +1,8 @@
 """A client's WebSocket connection: frames out, frames in, and why it ended.
 
-The ``websockets`` library makes the connection, with proxies, TLS, pings and the closing handshake. Messages are then
-taken straight from its frames: its own ``recv`` costs a queue and a task switch for each message.
+The ``websockets`` library makes the connection, with proxies, TLS, pings and the closing handshake. Messages bypass it,
+since its own ``recv`` costs a queue and a task switch for each message, and its parser a few generators: see
+``frames.py``.
 """
 
 import asyncio
@@ -21,12 +22,14 @@ from weakref import WeakSet
 
 from pydantic_core import from_json
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidState, InvalidStatus, PayloadTooBig, WebSocketException
+from websockets.exceptions import InvalidStatus, PayloadTooBig, WebSocketException
 from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from openenv.core.addresses import is_on_this_machine
+from openenv.core.client.transport.deadlines import Deadlines
+from openenv.core.client.transport.frames import BINARY_FRAME, FrameSplitter, text_frame
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -58,6 +61,7 @@ _NOT_RUNNING = "Is the server running? Start it, for example with `openenv serve
 # Servers of a fleet that send a client on, one to the next, before it gives up.
 _MOST_PLACEMENTS = 4
 _LONGEST_SENTENCE = 500
+_END_OF_HEADERS = b"\r\n\r\n"
 # asyncio reads into a new buffer of 256 KiB for whatever comes. The C library gets memory of more than 128 KiB from the
 # kernel each time, and gives it back: that costs more than everything else that is done to receive an answer.
 _READ_BYTES = 64 * 1024
@@ -134,6 +138,7 @@ class Connection(ClientConnection):
         usable: Cleared, by any thread, once this side has let go of it.
         endpoint: Where it leads to, which in a fleet is not where its client began.
         reads_columns: Whether the server reads messages with columns for many sessions.
+        deadlines: Of the answers that are awaited on it.
     """
 
     endpoint: Endpoint
@@ -144,6 +149,9 @@ class Connection(ClientConnection):
         self._receiver: Receiver | None = None
         # What comes before there is a receiver: a server may speak first, to say why it is about to close.
         self._early: list[tuple[bytes, bool]] = []
+        self.deadlines = Deadlines(self.loop)
+        self._frames = FrameSplitter()
+        self._handshake_end = b""
         self._fragments: list[bytes] = []
         self._is_binary = False
         self._process = os.getpid()
@@ -191,10 +199,11 @@ class Connection(ClientConnection):
         Raises:
             ConnectionLostError: The connection has gone.
         """
+        if self.protocol.state is not State.OPEN:
+            raise self.lost_error()
         try:
-            self.protocol.send_text(message)
-            self.send_data()
-        except (InvalidState, OSError, RuntimeError):  # the last one is uvloop's for a transport that is closed
+            self.transport.write(text_frame(message))
+        except (OSError, RuntimeError):  # the last one is uvloop's for a transport that is closed
             raise self.lost_error() from None
 
     def abort(self) -> None:
@@ -225,8 +234,30 @@ class Connection(ClientConnection):
         """Whether bytes for the socket itself would arrive as a frame: not inside TLS, nor inside another frame."""
         return self.transport.get_extra_info("ssl_object") is None and not self.transport.get_write_buffer_size()
 
+    def data_received(self, data: bytes) -> None:
+        """Take frames that are a whole message; leave all others to the library."""
+        if self.response is None:
+            data = self._read_handshake(data)
+        for head, frame in self._frames.split(data, self.protocol.max_message_size):
+            if head and self.protocol.state is State.OPEN and not self._fragments:
+                self._pass_on(frame[head:], binary=frame[0] == BINARY_FRAME)
+            else:
+                super().data_received(frame)
+
+    def _read_handshake(self, data: bytes) -> bytes:
+        """Give the library the answer to the opening handshake, and return what comes after it."""
+        seen = self._handshake_end + data
+        end = seen.find(_END_OF_HEADERS)
+        size = len(data) if end < 0 else end + len(_END_OF_HEADERS) - len(self._handshake_end)
+        self._handshake_end = seen[1 - len(_END_OF_HEADERS) :]
+        super().data_received(data[:size])
+        if self.response is None:  # there is more of it
+            super().data_received(data[size:])
+            return b""
+        return data[size:]
+
     def process_event(self, event: Any) -> None:
-        """Take a message's frames; leave the handshake and the control frames to the library."""
+        """Take a message's fragments; leave the handshake and the control frames to the library."""
         if self.response is None or not isinstance(event, Frame) or event.opcode not in DATA_OPCODES:
             super().process_event(event)
             if isinstance(event, Frame) and event.opcode is Opcode.CLOSE:
@@ -238,10 +269,14 @@ class Connection(ClientConnection):
         if event.fin:
             message = b"".join(self._fragments)
             self._fragments.clear()
-            if self._receiver is None:
-                self._early.append((message, self._is_binary))
-            else:
-                self._receiver.received(message, binary=self._is_binary)
+            self._pass_on(message, binary=self._is_binary)
+
+    def _pass_on(self, message: bytes, *, binary: bool) -> None:
+        """Give a message to the receiver, or keep it until there is one."""
+        if self._receiver is None:
+            self._early.append((message, binary))
+        else:
+            self._receiver.received(message, binary=binary)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the receiver."""

@@ -122,11 +122,12 @@ class ClientSession(ABC):
         self.send_request(kind, data, answer if taker is None else taker(answer))
         if timeout_s is None or answer.done():
             return await answer
-        timer = self.connection.loop.call_later(timeout_s, self._time_out, answer, timeout_s)
+        deadlines = self.connection.deadlines
+        deadlines.add(answer, timeout_s, self._time_out)
         try:
             return await answer
         finally:
-            timer.cancel()
+            deadlines.remove(answer)
 
     def unreported_loss(self) -> OpenEnvError | None:
         """Return the error of a loss that no call has reported, and count it as reported; ``None`` otherwise.
@@ -167,6 +168,7 @@ class ClientSession(ABC):
         """End the session, in its own loop."""
 
     def _time_out(self, answer: "asyncio.Future[Any]", timeout_s: float) -> None:
+        """Give the session up for want of an answer."""
         if not answer.done():
             answer.set_exception(timed_out(timeout_s))
             self.abort()
