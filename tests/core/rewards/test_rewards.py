@@ -1,5 +1,6 @@
 """Rewards from elsewhere, each with the real library, and what each does with bad scores."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -178,6 +179,37 @@ class TestEndpoints:
             await EndpointReward("http://127.0.0.1:9/")(Say(answer="4"), asked())
         with pytest.raises(ValueError, match="begins with http"):
             EndpointReward("file:///etc/passwd")
+
+
+class _Crowd:
+    """Scores once so many requests are under way, and counts connections."""
+
+    def __init__(self, expected: int) -> None:
+        self.connections = self.most = 0
+        self._expected = expected
+        self._full = asyncio.Event()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.most = max(self.most, self.connections)
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+        if self.connections == self._expected:
+            self._full.set()
+        await self._full.wait()
+        self.connections -= 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n0.5")
+        writer.close()
+
+
+async def test_thousands_of_samples_at_once() -> None:
+    """Each session has a rubric of its own; their sockets are bounded, and more than asyncio has threads."""
+    crowd = _Crowd(32)
+    async with await asyncio.start_server(crowd, "127.0.0.1", 0, backlog=256) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        scores = await asyncio.gather(*[EndpointReward(url)(Say(answer="4"), asked()) for _ in range(2000)])
+    assert scores == [0.5] * 2000
+    assert crowd.most == 32
 
 
 class TestCommands:

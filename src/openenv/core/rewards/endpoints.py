@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import os
+import ssl
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from openenv.core.rewards.samples import ReadSample, SampleRubric
 
@@ -14,12 +18,15 @@ __all__ = ["EndpointReward"]
 
 _LONGEST_ANSWER = 1_000_000
 _NAMES = ("reward", "score")
+# A thread that waits for an answer costs little; many that go on at the same time keep the event loop from running.
+_AT_ONCE = 32
 
 
 class EndpointReward(SampleRubric):
     """Score of an HTTP endpoint that is posted ``{"prompt", "completion", "target", "columns"}``; ``async``.
 
-    It answers a number, or an object with the number as ``reward`` or ``score``. Redirects are not followed.
+    It answers a number, or an object with the number as ``reward`` or ``score``. Redirects are not followed. A process
+    has at most 32 requests under way, whatever their endpoints; others wait, before the time for their answer begins.
 
     Args:
         url: Address of the endpoint, ``http`` or ``https``.
@@ -55,7 +62,7 @@ class EndpointReward(SampleRubric):
             ValueError: The answer has no score.
         """
         body = json.dumps(asdict(self._sample(action, observation)), default=str).encode()
-        text = await asyncio.to_thread(self._post, body)
+        text = await asyncio.get_running_loop().run_in_executor(_threads(os.getpid()), self._post, body)
         try:
             self._answer = json.loads(text)
         except ValueError:
@@ -69,7 +76,7 @@ class EndpointReward(SampleRubric):
     def _post(self, body: bytes) -> bytes:
         request = Request(self._url, body, self._headers, method="POST")  # noqa: S310  # checked above
         try:
-            with _OPENER.open(request, timeout=self._timeout_s) as response:
+            with _opener().open(request, timeout=self._timeout_s) as response:
                 text: bytes = response.read(_LONGEST_ANSWER)
                 return text
         except HTTPError as error:
@@ -97,4 +104,17 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-_OPENER = build_opener(_NoRedirects)
+@cache
+def _opener() -> OpenerDirector:
+    """Return what opens addresses; its certificates are read once, which takes longer than a request."""
+    return build_opener(_NoRedirects, HTTPSHandler(context=ssl.create_default_context()))
+
+
+@cache
+def _threads(_process_id: int) -> ThreadPoolExecutor:
+    """Return the threads of the requests. asyncio's own are a few, and other work of the process needs them.
+
+    Args:
+        _process_id: The process, since one that was forked has none of them.
+    """
+    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="openenv-endpoint")
