@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from itertools import count
 from typing import Any
 
@@ -29,6 +29,8 @@ from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score
 _TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
 # Size of the entries that one part holds, in characters.
 _PART_SIZE = 1024 * 1024
+# Fields of a conversation that are its content.
+_CONTENT = tuple(each.name for each in fields(Conversation) if each.name != "episode_id")
 
 
 class AddedEpisodes:
@@ -56,8 +58,7 @@ class AddedEpisodes:
             for number, lines in enumerate(_portions(entries), 1):
                 content, blobs = without_blobs(encoded(lines, secrets, self._leave_out))
                 write_parts(self._connection, self._run, [EncodedPart(row, number, content, len(lines), blobs)])
-            for conversation in conversations:
-                write_conversation(self._connection, conversation, self._leave_out)
+            _write_conversations(self._connection, conversations, secrets, self._leave_out)
         return name_of(number_in(self._run, row.number))
 
     def close(self) -> None:
@@ -65,26 +66,18 @@ class AddedEpisodes:
         end_run(self._connection, self._run)
 
 
-def write_conversation(
-    connection: sqlite3.Connection, conversation: Conversation, leave_out: Sequence[str] = ()
+def write_conversations(
+    connection: sqlite3.Connection, conversations: Iterable[Conversation], leave_out: Sequence[str] = ()
 ) -> None:
-    """Write a conversation, without the secrets that this process knows; the same conversation is written once.
+    """Write conversations, all or none, without the secrets that this process knows; equal ones are written once.
 
     Args:
         connection: Connection to the file.
-        conversation: The conversation.
+        conversations: The conversations.
         leave_out: Paths of fields to leave out.
     """
-    known = asdict(conversation)
-    del known["episode_id"]
-    if leave_out:
-        known = _without_fields(known, leave_out)
-    fields = {name: value for name, value in known.items() if value not in (None, (), [], {})}
-    connection.execute(
-        "INSERT INTO conversation (episode_id, at, model, content) SELECT ?1, ?2, ?3, ?4 "
-        "WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = ?1 AND content = ?4)",
-        (conversation.episode_id, time.time(), conversation.model, _without_secrets(fields)),
-    )
+    with changing(connection):
+        _write_conversations(connection, conversations, secret_values(), leave_out)
 
 
 def conversation_of(episode_id: str, content: bytes) -> Conversation:
@@ -133,9 +126,23 @@ def _remove_arguments(function: dict[str, Any], paths: Sequence[str]) -> list[st
     return found
 
 
-def _without_secrets(fields: dict[str, Any]) -> bytes:
-    line = to_json(fields, inf_nan_mode="constants", fallback=plain_value).decode()
-    return encoded([line + "\n"], secret_values())
+def _write_conversations(
+    connection: sqlite3.Connection,
+    conversations: Iterable[Conversation],
+    secrets: Sequence[str],
+    leave_out: Sequence[str],
+) -> None:
+    for conversation in conversations:
+        known = {name: getattr(conversation, name) for name in _CONTENT}  # asdict would copy each token
+        if leave_out:
+            known = _without_fields(known, leave_out)
+        content = {name: value for name, value in known.items() if value not in (None, (), [], {})}
+        line = to_json(content, inf_nan_mode="constants", fallback=plain_value).decode()
+        connection.execute(
+            "INSERT INTO conversation (episode_id, at, model, content) SELECT ?1, ?2, ?3, ?4 "
+            "WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = ?1 AND content = ?4)",
+            (conversation.episode_id, time.time(), conversation.model, encoded([line + "\n"], secrets)),
+        )
 
 
 def _portions(entries: Iterable[Entry]) -> Iterator[list[str]]:

@@ -12,7 +12,13 @@ from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
 from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, number_of, prepare, prune, remove, upgrade
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
-from openenv.traces.additions import AddedEpisodes, conversation_of, score_of, write_conversation, write_score
+from openenv.traces.additions import (
+    AddedEpisodes,
+    conversation_of,
+    score_of,
+    write_conversations,
+    write_score,
+)
 from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
 from openenv.traces.queries import Query, rows_within
 
@@ -271,8 +277,16 @@ class TraceFile:
         Raises:
             ConfigurationError: The file can't be written.
         """
+        self.add_conversations([conversation])
+
+    def add_conversations(self, conversations: Iterable[Conversation]) -> None:
+        """Add what the model's side knows of several episodes, all or none, as ``add_conversation`` does of one.
+
+        Raises:
+            ConfigurationError: The file can't be written.
+        """
         with self._usable():
-            write_conversation(self._connection, conversation, self._leave_out)
+            write_conversations(self._connection, conversations, self._leave_out)
 
     def add_score(self, name: str, score: Score) -> None:
         """Add a score to an episode. It replaces an earlier score of the same name.

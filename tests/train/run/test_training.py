@@ -85,8 +85,10 @@ def test_a_run_leaves_all_of_its_parts(settings: dict[str, Any]) -> None:
             "metrics.jsonl",
             "model",
             "report.html",
+            "rollouts.jsonl",
             "scores.json",
             "starts.jsonl",
+            "traces.db",
         )
     ]
     assert folder.load_config() == TrainConfig(**settings, name="mine")

@@ -19,11 +19,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv import Action, Environment, NDArray, Observation, State
+from openenv import Action, Environment, NDArray, Observation, State, traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError, OpenEnvError
 from openenv.train.agents.tiny import build_model, build_tokenizer
 from openenv.train.agents.tiny_tools import build_tool_tokenizer
+from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.generation import trainers
 from openenv.train.generation.transformers_generator import TransformersGenerator
 from openenv.train.quiet import quiet_libraries
@@ -221,6 +222,30 @@ class TestTools:
         assert {step.problem is None for step in steps if step.arguments == {"move": "up"}} >= {True}
         assert all(step.problem for step in steps if step.tool != "climb" or step.arguments == {"move": "jump"})
         assert max(fields["episode_length"]) <= 6
+
+    def test_calls_are_recorded_with_what_each_gave(
+        self, make_spec: Any, forced: Any, stairs_server: RunningServer, tmp_path: Path
+    ) -> None:
+        spec = make_spec()
+        model, tokenizer = tool_setting(spec)
+        forced(tokenizer, [call("up") + END, call("jump") + END, "<tool_call>\nup" + END])
+        with RolloutTraces(tmp_path / "traces.db", "mine", {"": stairs_server.url}) as recorder:
+            rollout = RolloutFunction(spec, max_action_tokens=20, unreadable="tell", recorder=recorder)
+            fields = rollout(prompts_of(spec), make_trainer(tmp_path, spec, model, tokenizer))
+        with traces.open(tmp_path / "traces.db") as file:
+            found = [(record, record.conversations[0]) for record in file.records()]
+        found.sort(key=lambda pair: pair[1].extra["index"])
+        assert [conversation.completion_ids for _, conversation in found] == fields["completion_ids"]
+        assert [conversation.extra["group"] for _, conversation in found] == list(range(len(SEEDS)))
+        assert [record.episode.reward for record, _ in found] == fields["episode_reward"]
+        for (_, conversation), steps in zip(found, fields["trajectory"], strict=True):
+            assert conversation.tools == spec.tools.schemas()
+            opening, *said = conversation.messages
+            assert opening["role"] == "user"
+            assert [message["role"] for message in said[::2]] == ["assistant"] * len(steps)
+            calls = [message.get("tool_calls", [{}])[0].get("function", {}).get("name", "") for message in said[::2]]
+            assert calls == [step.tool for step in steps]
+            assert all(message["content"] for message in said[1::2])
 
     def test_an_unreadable_call_ends_the_episode_unless_it_is_told(
         self, make_spec: Any, forced: Any, tmp_path: Path

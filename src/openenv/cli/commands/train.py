@@ -84,6 +84,15 @@ CheckpointEvery = Annotated[
 ]
 Device = Annotated[Literal["auto", "cpu"] | None, typer.Option(help="Where to compute.  [default: auto]")]
 ReportTo = Annotated[list[str] | None, typer.Option(help="A tracker that TRL knows; may be given several times.")]
+Traces = Annotated[
+    bool | None,
+    typer.Option(
+        "--traces/--no-traces", help="Record the episodes in the folder; see openenv traces.  [default: traces]"
+    ),
+]
+TracesSample = Annotated[
+    float | None, typer.Option(help="Share of the episodes to record.  [default: 0.25 for tiny, else 1]")
+]
 OutputDir = Annotated[Path | None, typer.Option(help="Where the run's folder is made.  [default: runs]")]
 Name = Annotated[str | None, typer.Option(help="Name of the run's folder.  [default: from the time]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings; options win over it.")]
@@ -120,6 +129,8 @@ def train(  # one parameter for each option
     checkpoint_every: CheckpointEvery = None,
     device: Device = None,
     report_to: ReportTo = None,
+    traces: Traces = None,
+    traces_sample: TracesSample = None,
     output_dir: OutputDir = None,
     name: Name = None,
     config: ConfigFile = None,
@@ -188,6 +199,7 @@ def _show_result(result: "TrainResult", console: Console) -> None:
         f"report      {result.folder.report}",
         f"model       {result.folder.model}",
         f"checkpoints {result.folder.checkpoints}",
+        *([f"traces      {result.folder.traces}"] if result.folder.traces.is_file() else []),
         "",
         "Next:",
         *(f"  {command}" for command in _next_commands(config, result.folder.config)),

@@ -14,11 +14,12 @@ from openenv.core.exceptions import ConfigurationError, OpenEnvError, ServerErro
 from openenv.traces.episodes import Conversation, Episode
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
+from openenv.train.episodes.episode import Episode as PlayedRecord
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_of
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask
 
-__all__ = ["RunTraces"]
+__all__ = ["RunTraces", "episode_elsewhere", "stored_messages"]
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class RunTraces:
     def _add(self, file: TraceFile, episode_id: str, played: PlayedEpisode) -> None:
         conversation = self._conversation(episode_id, played)
         if not self._settings.starts_server:
-            file.add(self._episode(episode_id, played), [], [conversation])
+            file.add(episode_elsewhere(self._settings.environment, played.episode), [], [conversation])
         else:
             file.add_conversation(conversation)
 
@@ -122,7 +123,7 @@ class RunTraces:
         sampling = {} if usage is None else {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
         return Conversation(
             episode_id,
-            messages=_stored(played.messages),
+            messages=stored_messages(played.messages),
             tools=played.tools,
             model=settings.who,
             model_version=None if usage is None else usage.model_version,
@@ -138,29 +139,36 @@ class RunTraces:
             extra={"index": played.index, "illegal_actions": episode.illegal_actions},
         )
 
-    def _episode(self, episode_id: str, played: PlayedEpisode) -> Episode:
-        episode, now = played.episode, time.time()
-        return Episode(
-            id="",
-            environment=self._settings.environment,
-            version=None,
-            session="",
-            transport="client",
-            started_at=now - episode.took_s,
-            ended_at=now,
-            episode_id=episode_id,
-            seed=_text(episode.seed),
-            split=_text(episode.task.get("split")),
-            index=_text(episode.task.get("index")),
-            steps=len(episode.turns),
-            reward=episode.reward,
-            ending="done" if episode.done else "closed",
-            error=_code(episode.error),
-            parent=None,
-        )
+
+def episode_elsewhere(environment: str, episode: PlayedRecord) -> Episode:
+    """Return what is known of an episode on a server that records elsewhere or not at all.
+
+    Args:
+        environment: The server's URL.
+        episode: What happened.
+    """
+    now = time.time()
+    return Episode(
+        id="",
+        environment=environment,
+        version=None,
+        session="",
+        transport="client",
+        started_at=now - episode.took_s,
+        ended_at=now,
+        episode_id=episode.episode_id,
+        seed=_text(episode.seed),
+        split=_text(episode.task.get("split")),
+        index=_text(episode.task.get("index")),
+        steps=len(episode.turns),
+        reward=episode.reward,
+        ending="done" if episode.done else "closed",
+        error=_code(episode.error),
+        parent=None,
+    )
 
 
-def _stored(messages: Sequence[Message]) -> Any:
+def stored_messages(messages: Sequence[Message]) -> Any:
     """Return messages without pictures, and without half of a surrogate pair, which a model may write."""
     texts = [{**message, "content": text_of(message["content"])} for message in messages]
     return json.loads(json.dumps(texts, ensure_ascii=False).encode("utf-8", "replace"))

@@ -25,6 +25,7 @@ from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.spec.environment_reward import log_components
 from openenv.train.spec.rollout_function import RolloutFunction
+from openenv.train.spec.rollout_recorder import RolloutRecorder
 from openenv.train.spec.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def make_joint_trainer(
     config: TrainConfig,
     folder: RunFolder,
     callbacks: Sequence[TrainerCallback] = (),
+    recorder: RolloutRecorder | None = None,
 ) -> GRPOTrainer:
     """Put TRL's trainer together.
 
@@ -192,6 +194,7 @@ def make_joint_trainer(
         config: The run's settings.
         folder: Takes metrics and checkpoints.
         callbacks: Called after each step, once its metrics were written.
+        recorder: Records the episodes; ``None`` for none.
 
     Returns:
         A trainer whose ``train`` runs the whole schedule.
@@ -208,6 +211,7 @@ def make_joint_trainer(
         max_context=config.max_context,
         illegal_penalty=config.illegal_penalty,
         renderers={name: own.renderer for name, own in policies.items()},
+        recorder=recorder,
     )
     functions, rewards = _rewards(config)
     try:

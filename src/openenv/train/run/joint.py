@@ -65,11 +65,12 @@ def training_spec(config: TrainConfig, sessions: Mapping[str, Sessions]) -> EnvS
 
 
 @contextmanager
-def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
+def open_sessions(config: TrainConfig, env_vars: Mapping[str, str] | None = None) -> Iterator[dict[str, Sessions]]:
     """Open the sessions of a run's environments: as many of each as it plays episodes at once.
 
     Args:
         config: The run's settings.
+        env_vars: Environment variables to set for servers that are started.
 
     Returns:
         The sessions by the environment's name; that of a single one is empty.
@@ -82,7 +83,13 @@ def open_sessions(config: TrainConfig) -> Iterator[dict[str, Sessions]]:
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(
-                Sessions.open(part.environment, counts[name], with_tools=None, step_timeout_s=config.step_timeout_s)
+                Sessions.open(
+                    part.environment,
+                    counts[name],
+                    with_tools=None,
+                    step_timeout_s=config.step_timeout_s,
+                    env_vars=env_vars,
+                )
             )
             for name, part in config.parts.items()
         }

@@ -1,5 +1,6 @@
 """One training run from beginning to end: evaluate, learn from examples, train, evaluate again, report."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import Policy, load_policies, make_policies
+from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.episodes.scores import (
     AFTER,
     BEFORE,
@@ -37,6 +39,7 @@ from openenv.train.run.live_warnings import LiveWarnings
 from openenv.train.run.lora import whole_model
 from openenv.train.run.progress import TrainingProgress
 from openenv.train.run.report import write_report
+from openenv.train.run.rollout_notes import RolloutNotes
 from openenv.train.run.warm_up import call_examples, check_examples, example_tokens, find_examples, learn_examples
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.run_folder import RunFolder, step_of
@@ -94,13 +97,17 @@ def train(
         print(result.scores["after training"].mean_reward)
     """
     _check_installed(config)
-    with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
-        # First what may be refused, so that a mistake leaves no folder behind.
+    with (
+        quiet_libraries(),
+        _threads(config.threads),
+        _new_folder(config) as folder,
+        _traces(config, folder) as traces,
+        open_sessions(config, traces.env_vars) as sessions,
+    ):
         policies = make_policies(config, sessions, call_examples(config, sessions))
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
-        folder = RunFolder.create(config, _name_of(config, sessions))
-        return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
+        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole()
 
 
 def resume(
@@ -132,7 +139,12 @@ def resume(
     config = _config_to_go_on_with(folder, steps)
     _check_installed(config)
     folder.begin_again(config)
-    with quiet_libraries(), _threads(config.threads), open_sessions(config) as sessions:
+    with (
+        quiet_libraries(),
+        _threads(config.threads),
+        _traces(config, folder) as traces,
+        open_sessions(config, traces.env_vars) as sessions,
+    ):
         checkpoint = folder.last_checkpoint()
         # A checkpoint with additions holds nothing else; the trainer puts them on the model that it began with.
         whole = None if config.lora else checkpoint
@@ -141,7 +153,7 @@ def resume(
             policies = make_policies(config, sessions, call_examples(config, sessions))
         else:
             policies = load_policies(config, sessions, source)
-        return _Run(config, folder, sessions, policies, console or Console(), callbacks).whole()
+        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole()
 
 
 def _config_to_go_on_with(folder: RunFolder, steps: int | None) -> TrainConfig:
@@ -170,8 +182,29 @@ def _check_installed(config: TrainConfig) -> None:
         check_vllm_is_installed()
 
 
-def _name_of(config: TrainConfig, sessions: Mapping[str, Sessions]) -> str:
-    return config.environment if config.environments else sessions[""].name
+def _name_of(config: TrainConfig) -> str:
+    return config.environment if config.environments else Sessions.name_of(config.environment)
+
+
+@contextmanager
+def _new_folder(config: TrainConfig) -> Iterator[RunFolder]:
+    """Make the folder of a new run, in which its servers record; where the run is refused, it is removed again."""
+    is_first = not config.output_dir.exists()
+    folder = RunFolder.create(config, _name_of(config))
+    try:
+        yield folder
+    except BaseException:
+        if not folder.starts.exists():
+            shutil.rmtree(folder.path)
+            if is_first:
+                config.output_dir.rmdir()
+        raise
+
+
+def _traces(config: TrainConfig, folder: RunFolder) -> RolloutTraces:
+    environments = {name: part.environment for name, part in config.parts.items()}
+    share = config.traces_sample if config.traces else 0.0
+    return RolloutTraces(folder.traces, config.model, environments, share)
 
 
 @contextmanager
@@ -225,6 +258,7 @@ class _Run:
         folder: RunFolder,
         sessions: Mapping[str, Sessions],
         policies: Mapping[str, Policy],
+        traces: RolloutTraces,
         console: Console,
         callbacks: Sequence[TrainerCallback],
     ) -> None:
@@ -232,8 +266,9 @@ class _Run:
         self._folder = folder
         self._sessions = sessions
         self._policies = policies
+        self._notes = RolloutNotes(folder, traces)
         self._parts = config.parts
-        self._name = _name_of(config, sessions)
+        self._name = _name_of(config)
         self._console = console
         self._callbacks = callbacks
         self._checkpoint = folder.last_checkpoint()
@@ -297,7 +332,7 @@ class _Run:
         live = LiveWarnings(self._console, self._config, self._folder)
         callbacks = [progress, live, *self._callbacks, _StopAfterStep(self._interruption), _RateOfTheSchedule()]
         # Also puts the model on its device.
-        trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks)
+        trainer = make_joint_trainer(self._policies, self._sessions, self._config, self._folder, callbacks, self._notes)
         self._score_before()
         if self._config.sft is not None:
             self._score_model(WARMED_UP)

@@ -40,6 +40,7 @@ _CHAT_DEFAULTS: dict[str, Any] = {
     "checkpoint_every": 25,
     "eval_episodes": 64,
     "threads": 0,
+    "traces_sample": 1.0,
     "gradient_checkpointing": True,
 }
 
@@ -206,6 +207,8 @@ class TrainConfig(BaseModel):
 
     eval_episodes: int = Field(default=200, ge=1, description="fresh seeds for the comparison before and after")
     checkpoint_every: int = Field(default=100, ge=1, description="optimiser steps between two checkpoints")
+    traces: bool = Field(default=True, description="whether episodes are recorded in the run's folder, in traces.db")
+    traces_sample: float = Field(default=0.25, gt=0, le=1, description="share of the episodes that are recorded")
     report_to: list[str] = Field(default_factory=list, description="trackers, as TRL's report_to names them")
     output_dir: Path = Field(default=Path("runs"), description="where the run's folder is made")
     name: str | None = Field(default=None, description="name of the run's folder; default: from the time")

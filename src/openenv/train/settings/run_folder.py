@@ -26,6 +26,8 @@ class RunFolder:
           config.yaml     the settings; `openenv train --config` takes it
           starts.jsonl    when it was started and gone on with, by which command, with which versions
           metrics.jsonl   one line for each optimiser step
+          rollouts.jsonl  the episodes of each optimiser step: task, reward and length
+          traces.db       the same episodes, request by request and token by token; see openenv.traces
           warm_up/        the model after the examples, if there are any, and warm_up/metrics.jsonl
           scores.json     mean rewards before and after, and of the other players
           checkpoints/    checkpoint-100/ and so on, to resume from
@@ -42,6 +44,8 @@ class RunFolder:
         self.config = path / "config.yaml"
         self.starts = path / "starts.jsonl"
         self.metrics = path / "metrics.jsonl"
+        self.rollouts = path / "rollouts.jsonl"
+        self.traces = path / "traces.db"
         self.scores = path / "scores.json"
         self.warm_up = path / "warm_up"
         self.checkpoints = path / "checkpoints"
@@ -140,8 +144,9 @@ class RunFolder:
         for later in self.checkpoints.glob("checkpoint-*"):
             if step_of(later) > step:
                 shutil.rmtree(later)
-        kept = [row for row in self.read_metrics() if row["step"] <= step]
-        self.metrics.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+        for file in (self.metrics, self.rollouts):
+            kept = [row for row in read_lines(file) if row["step"] <= step]
+            file.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
 
     def add_start(self, start: RunStart) -> None:
         """Append a start of the run."""
@@ -156,6 +161,11 @@ class RunFolder:
         """Append a line of metrics."""
         with self.metrics.open("a") as file:
             file.write(f"{json.dumps(row)}\n")
+
+    def add_rollouts(self, row: dict[str, Any]) -> None:
+        """Append the episodes of an optimiser step."""
+        with self.rollouts.open("a") as file:
+            file.write(f"{json.dumps(row, default=str)}\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics, without one that was cut off by a kill."""

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.adapters.text import ActionText
@@ -17,6 +18,7 @@ from openenv.train.rollout.play import Limits, MoveResult, Play
 from openenv.train.rollout.renderer import Renderer, stop_ids_of
 from openenv.train.rollout.tool_renderer import ToolRenderer, Unreadable, reads_tool_calls
 from openenv.train.spec.interfaces import Spec, Specs
+from openenv.train.spec.rollout_recorder import RolloutBatch, RolloutRecorder
 from openenv.train.spec.tool_environment import EpisodeStep
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tools.contents import call_content
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["ActionForm", "RolloutFunction"]
 
 ActionForm = Literal["auto", "tools", "text", "token"]
+
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class RolloutFunction:
@@ -51,6 +55,7 @@ class RolloutFunction:
         illegal_penalty: Taken from an episode's reward for each illegal action.
         renderers: What turns episodes into tokens in place of what ``actions`` says, by the environment's name in the
             specs, which is empty for a single one.
+        recorder: Records the episodes; ``None`` for none.
 
     Example::
 
@@ -75,6 +80,7 @@ class RolloutFunction:
         max_context: int | None = None,
         illegal_penalty: float = 0.0,
         renderers: Mapping[str, Renderer] | None = None,
+        recorder: RolloutRecorder | None = None,
     ) -> None:
         if actions not in ("auto", "tools", "text", "token"):
             raise ConfigurationError(f"Expected 'auto', 'tools', 'text' or 'token' for actions, got {actions!r}.")
@@ -83,7 +89,7 @@ class RolloutFunction:
         settings = _Settings(actions, max_action_tokens, fallback, unreadable, max_context, illegal_penalty)
         self._spec = spec
         self._rollouts = {
-            name: _EnvironmentRollout(name, each, settings, (renderers or {}).get(name))
+            name: _EnvironmentRollout(name, each, settings, (renderers or {}).get(name), recorder)
             for name, each in spec.environments.items()
         }
 
@@ -141,7 +147,15 @@ class _Settings:
 class _EnvironmentRollout:
     """Plays the prompts of one environment."""
 
-    def __init__(self, name: str, spec: Spec, settings: _Settings, renderer: Renderer | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        settings: _Settings,
+        renderer: Renderer | None,
+        recorder: RolloutRecorder | None,
+    ) -> None:
+        self._recorder = recorder
         self._name = name
         self._spec = spec
         self._settings = settings
@@ -163,16 +177,28 @@ class _EnvironmentRollout:
         for play in plays:
             if play.first is not None:
                 self._spec.check_shown(play.first.observation)
+        if self._recorder is not None:
+            self._recorder.add(self._batch(plays, prompts, trainer))
         return list(map(self._fields, plays))
 
     def _play_of(self, number: int, prompt: Any, renderer: Renderer, limits: Limits) -> Play:
         task = self._spec.task_of(prompt)
-        return Play(
-            task,
-            number=number,
-            max_turns=limits.max_turns,
-            shown=renderer.shown,
-            parameters=self._spec.taken(task),
+        parameters = self._spec.taken(task)
+        if self._recorder is not None:
+            parameters = self._recorder.named(parameters)
+        play = Play(task, number=number, max_turns=limits.max_turns, shown=renderer.shown, parameters=parameters)
+        play.episode.episode_id = parameters.get("episode_id", play.episode.episode_id)
+        return play
+
+    def _batch(self, plays: Sequence[Play], prompts: Sequence[Any], trainer: "GRPOTrainer") -> RolloutBatch:
+        calls_tools = any(result.move.tool for play in plays for result in play.results)
+        return RolloutBatch(
+            self._name,
+            trainer.state.global_step + 1,
+            plays,
+            _groups_of(prompts),
+            _sampling_of(trainer),
+            self._spec.tools.schemas() if calls_tools else (),
         )
 
     def _seed(self, trainer: "GRPOTrainer") -> int:
@@ -263,6 +289,18 @@ def _check_tokens(tokenizer: "PreTrainedTokenizerBase", actions: ActionText) -> 
             f"actions='token' needs actions that are one token of {tokenizer.name_or_path or 'the tokenizer'} each, "
             f"and {what}. Take actions='text'."
         )
+
+
+def _groups_of(prompts: Sequence[Any]) -> list[int]:
+    """Number the groups that equal prompts make, which stand together."""
+    return [number for number, (_, group) in enumerate(groupby(prompts)) for _ in group]
+
+
+def _sampling_of(trainer: "GRPOTrainer") -> dict[str, Any]:
+    """Return the settings of sampling that are set."""
+    own = {name: getattr(trainer, name) for name in _SAMPLING}
+    given: Any = trainer.args.generation_kwargs  # type: ignore[attr-defined]
+    return {name: value for name, value in {**own, **(given or {})}.items() if value is not None}
 
 
 def _step_of(result: MoveResult) -> EpisodeStep:

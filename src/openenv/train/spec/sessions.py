@@ -156,6 +156,18 @@ class Sessions:
     def _schemas(self) -> Mapping[str, Mapping[str, Any]]:
         return cast("Mapping[str, Mapping[str, Any]]", self.client.schemas())
 
+    @staticmethod
+    def name_of(environment: str) -> str:
+        """Return the short name of an environment, without starting or asking a server.
+
+        Args:
+            environment: As for `open`.
+
+        Raises:
+            EnvironmentNotFoundError: There is no such environment.
+        """
+        return _name_of(environment, _package_of(environment, None))
+
     @cached_property
     def action(self) -> type[BaseModel] | Mapping[str, Any]:
         """The actions' class, or their JSON Schema where there is none at hand."""

@@ -21,6 +21,7 @@ from tests.support.traces import recorded
 
 from openenv import GenericEnvClient, traces
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError, ServerError
 from openenv.core.llm_client import OpenAIClient
 from openenv.traces import Filter, export, import_episodes, replay
@@ -180,6 +181,20 @@ def test_of_a_share_some_episodes_are_whole_and_others_not_there(serve: Serve, f
     found = recorded(file)
     assert 5 < len(found) < 55
     assert {(episode.steps, len(entries)) for episode, entries in found} == {(3, 4)}
+
+
+def test_a_named_episode_is_part_of_the_share_by_its_name(serve: Serve, file: Path) -> None:
+    server = serve(traces=file, traces_sample=0.5)
+    wire = server.v1()
+    session = wire.open()
+    names = [f"episode {number}" for number in range(40)]
+    for name in names:
+        wire.do("reset", session, seed=1, episode_id=name)
+    wire.close()
+    server.stop()
+    found = {episode.episode_id for episode, _ in recorded(file)}
+    assert found == {name for name in names if is_in_share(name, 0.5)}
+    assert 5 < len(found) < 35
 
 
 def test_a_share_of_none_records_none(serve: Serve, file: Path) -> None:

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 from pydantic import BaseModel
 
@@ -156,8 +157,14 @@ class TraceRecorder:
         """
         return SessionTrace(self, name, transport)
 
-    def chooses(self) -> bool:
-        """Return whether the next episode is part of the share."""
+    def chooses(self, episode_id: object) -> bool:
+        """Return whether the next episode is part of the share.
+
+        Args:
+            episode_id: The id that its reset names, by which its client knows too; ``None`` for a random choice.
+        """
+        if isinstance(episode_id, str):
+            return is_in_share(episode_id, self._share)
         return self._share >= 1.0 or self._random.random() < self._share
 
     def begin(self, session: str, transport: str, arguments: Mapping[str, Any]) -> EpisodeTrace:
@@ -326,9 +333,9 @@ class SessionTrace:
 
     def _begin(self, arguments: Mapping[str, Any] | BaseModel) -> EpisodeTrace | None:
         self._leave(ABANDONED)
-        self._skips = not self._recorder.chooses()
+        known = arguments if isinstance(arguments, Mapping) else {}
+        self._skips = not self._recorder.chooses(known.get("episode_id"))
         if not self._skips:
-            known = arguments if isinstance(arguments, Mapping) else {}
             self._episode = self._recorder.begin(self._session, self._transport, known)
         return self._episode
 
@@ -349,6 +356,20 @@ class SessionTrace:
         if episode is not None:
             line = line_of(kind, time.monotonic() + episode.offset, 0.0, self._sent, answer, failed=True)
             self._recorder.add(episode, line)
+
+
+def is_in_share(episode_id: str, share: float) -> bool:
+    """Return whether an episode is part of the share that is recorded, as server and client both decide it.
+
+    Args:
+        episode_id: The id that its reset names.
+        share: The share, from 0 to 1.
+
+    Example:
+        >>> is_in_share("a", 1.0), is_in_share("a", 0.0)
+        (True, False)
+    """
+    return crc32(episode_id.encode(errors="replace")) < share * 2**32
 
 
 def _text(value: Any) -> str | None:

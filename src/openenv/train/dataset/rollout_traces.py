@@ -1,0 +1,262 @@
+"""Traces of rollouts: the started servers record the requests, and here a thread adds what the model's side knows."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import Full, Queue
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from openenv.auto.making import is_url
+from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.traces.recording import is_in_share
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Conversation
+from openenv.traces.reading import TraceFile
+from openenv.traces.reading import open as open_traces
+from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages
+from openenv.train.episodes.played_episode import Message
+from openenv.train.rollout.play import MoveResult, Play
+from openenv.train.spec.rollout_recorder import RolloutBatch
+
+__all__ = ["RolloutTraces"]
+
+logger = logging.getLogger(__name__)
+
+_MEBIBYTE = 1024 * 1024
+# Batches that wait to be written, beyond which the next ones are dropped.
+_MOST_WAITING = 8
+_PRUNE_EVERY_S = 30.0
+# Seconds for the last writes.
+_CLOSE_TIMEOUT_S = 30.0
+
+
+class RolloutTraces:
+    """Traces of a training's rollouts; a context manager, and a `RolloutRecorder`.
+
+    What can't be written is lost, which is logged; nothing waits for it.
+
+    Args:
+        path: The file. It is created when the block begins; where that fails, nothing is recorded.
+        model: Name of the model that is trained.
+        environments: What each environment is made of, by its name among several; the name of a single one is empty.
+        share: Share of the episodes that are recorded, from 0 to 1.
+
+    Example::
+
+        with RolloutTraces(folder.traces, "tiny", {"": "catch"}) as traces:
+            with Sessions.open("catch", 64, env_vars=traces.env_vars) as sessions:
+                rollout = RolloutFunction(EnvSpec(sessions), recorder=traces)
+    """
+
+    def __init__(self, path: Path, model: str, environments: Mapping[str, str], share: float = 1.0) -> None:
+        self._path = path
+        self._model = model
+        self._environments = environments
+        self._share = share
+        self._queue: Queue[RolloutBatch | None] = Queue(_MOST_WAITING)
+        self._thread: Thread | None = None
+        self._dropped = 0
+
+    @property
+    def env_vars(self) -> Mapping[str, str] | None:
+        """Environment variables with which the started servers record; ``None`` if they are not to."""
+        if not self._share:
+            return None
+        return {"OPENENV_TRACES": str(self._path.absolute()), "OPENENV_TRACES_SAMPLE": str(self._share)}
+
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` unless there is one."""
+        return {"episode_id": uuid4().hex, **parameters} if self._share else dict(parameters)
+
+    def has(self, episode_id: str | None) -> bool:
+        """Return whether an episode is part of the share that is recorded, which the servers decide alike.
+
+        Args:
+            episode_id: The id that its reset names.
+        """
+        return episode_id is not None and is_in_share(episode_id, self._share)
+
+    def add(self, batch: RolloutBatch) -> None:
+        """Have episodes written; drop them if too many wait already."""
+        if self._thread is None:
+            return
+        try:
+            self._queue.put_nowait(batch)
+        except Full:
+            if not self._dropped:
+                logger.warning("the traces %s are written too slowly, so some conversations are dropped", self._path)
+            self._dropped += len(batch.plays)
+
+    def close(self) -> None:
+        """Write what waits, and end. Blocks for some seconds at most."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        with suppress(Full):
+            self._queue.put(None, timeout=_CLOSE_TIMEOUT_S)
+        thread.join(_CLOSE_TIMEOUT_S)
+        if thread.is_alive():
+            logger.warning("the traces %s were not written completely in %g s", self._path, _CLOSE_TIMEOUT_S)
+        if self._dropped:
+            logger.warning("the traces %s lack the conversations of %d episodes", self._path, self._dropped)
+
+    def __enter__(self) -> Self:
+        """Create the file, and start the thread."""
+        if not self._share:
+            return self
+        try:
+            open_traces(self._path, create=True).close()
+        except ConfigurationError as error:
+            self._share = 0.0
+            logger.warning("the episodes of this training are not recorded: %s", error)
+            return self
+        self._thread = Thread(target=self._run, name="rollout-traces", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+    def _run(self) -> None:
+        writing = _Writing(self._path, self._model, self._environments, self.has)
+        try:
+            while (batch := self._queue.get()) is not None:
+                writing.add(batch)
+        except Exception:
+            logger.exception("the conversations of the following episodes are not recorded")
+        finally:
+            writing.close()
+
+
+class _Writing:
+    """State of the thread: the open file.
+
+    Args:
+        path: The file.
+        model: Name of the model.
+        environments: As for `RolloutTraces`.
+        has: Says whether the episode with an id is recorded.
+    """
+
+    def __init__(self, path: Path, model: str, environments: Mapping[str, str], has: Callable[[str], bool]) -> None:
+        self._path = path
+        self._model = model
+        self._environments = environments
+        self._has = has
+        self._file: TraceFile | None = None
+        self._lost = 0
+        self._prune_at = time.monotonic() + _PRUNE_EVERY_S
+
+    def add(self, batch: RolloutBatch) -> None:
+        """Write the episodes of a batch that are part of the share, all or none."""
+        chosen = list(self._chosen(batch))
+        try:
+            self._write(batch.environment, chosen)
+        except ConfigurationError as error:
+            if not self._lost:
+                logger.warning("the traces can't be written, so conversations may not be on record: %s", error)
+            self._lost += len(chosen)
+            return
+        if self._lost:
+            logger.warning("the traces %s are written again; they lack %d conversations", self._path, self._lost)
+            self._lost = 0
+
+    def close(self) -> None:
+        """Close the file, within its bounds."""
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            self._prune(file)
+            file.close()
+        except ConfigurationError as error:
+            logger.warning("the traces were not closed in order: %s", error)
+
+    def _chosen(self, batch: RolloutBatch) -> Iterator[tuple[Play, Conversation]]:
+        for number, (play, group) in enumerate(zip(batch.plays, batch.groups, strict=True)):
+            episode_id = play.episode.episode_id
+            if episode_id is not None and self._has(episode_id):
+                yield play, _conversation(self._model, batch, number, group, episode_id)
+
+    def _write(self, environment: str, chosen: list[tuple[Play, Conversation]]) -> None:
+        if self._file is None:
+            left_out = ServerConfig.read().traces_leave_out
+            self._file = open_traces(self._path, create=True, leave_out=left_out)
+        target = self._environments[environment]
+        if is_url(target):
+            for play, conversation in chosen:
+                self._file.add(episode_elsewhere(target, play.episode), [], [conversation])
+        else:
+            self._file.add_conversations(conversation for _, conversation in chosen)
+        if time.monotonic() >= self._prune_at:
+            self._prune(self._file)
+
+    def _prune(self, file: TraceFile) -> None:
+        self._prune_at = time.monotonic() + _PRUNE_EVERY_S
+        config = ServerConfig.read()
+        before = time.time() - config.traces_max_age_s
+        file.prune(before=before, max_bytes=config.traces_max_size_mb * _MEBIBYTE)
+
+
+def _conversation(model: str, batch: RolloutBatch, number: int, group: int, episode_id: str) -> Conversation:
+    play = batch.plays[number]
+    episode = play.episode
+    written = sum(episode.env_mask)
+    return Conversation(
+        episode_id,
+        messages=stored_messages(_messages(play, calls_tools=bool(batch.tools))),
+        tools=batch.tools,
+        model=model,
+        model_version=f"step {batch.step - 1}",
+        sampling=batch.sampling,
+        prompt_ids=episode.prompt_ids,
+        completion_ids=episode.completion_ids,
+        logprobs=episode.logprobs,
+        env_mask=episode.env_mask,
+        input_tokens=episode.length - written,
+        output_tokens=written,
+        took_s=episode.took_s,
+        extra={
+            "step": batch.step,
+            "group": group,
+            "index": number,
+            "reward": episode.reward,
+            "reward_components": episode.reward_components,
+            "illegal_actions": episode.illegal_actions,
+            "cut_by": episode.cut_by,
+        },
+    )
+
+
+def _messages(play: Play, *, calls_tools: bool) -> list[Message]:
+    """Return what the model was shown and did."""
+    turns = play.episode.turns
+    if calls_tools:
+        opening = turns[0].observation if turns else play.observation
+        return [{"role": "user", "content": opening}, *(each for result in play.results for each in _call(result))]
+    texts = [(turn.observation, turn.action) for turn in turns]
+    return [
+        {"role": role, "content": text}
+        for pair in texts
+        for role, text in zip(("user", "assistant"), pair, strict=True)
+    ]
+
+
+def _call(result: MoveResult) -> list[Message]:
+    """Return a call of a tool and what it gave; or what could not be read as a call, and why."""
+    move = result.move
+    if not move.tool:
+        return [{"role": "assistant", "content": move.text}, {"role": "user", "content": result.text}]
+    call = {"type": "function", "function": {"name": move.tool, "arguments": dict(move.arguments)}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": move.tool, "content": result.text},
+    ]

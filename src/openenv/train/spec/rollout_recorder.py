@@ -1,0 +1,50 @@
+"""What records the episodes of a rollout function, and what it is given of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from openenv.train.rollout.play import Play
+
+__all__ = ["RolloutBatch", "RolloutRecorder"]
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """Episodes of one environment that a rollout function has played together.
+
+    Attributes:
+        environment: Name of the environment among several; empty for a single one.
+        step: Optimiser step that they were played for, from 1.
+        plays: The episodes.
+        groups: Number of each episode's group, from 0; episodes of a group have the same prompt.
+        sampling: Settings that the model's answers were sampled with, by name.
+        tools: Tools that were offered, as chat templates take them; empty where actions are texts.
+    """
+
+    environment: str
+    step: int
+    plays: Sequence[Play]
+    groups: Sequence[int]
+    sampling: Mapping[str, Any]
+    tools: Sequence[Mapping[str, Any]] = ()
+
+
+class RolloutRecorder(Protocol):
+    """Records the episodes of a rollout function."""
+
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
+
+        Args:
+            parameters: What the reset is passed; an ``episode_id`` among it stays.
+        """
+        ...
+
+    def add(self, batch: RolloutBatch) -> None:
+        """Record episodes. It neither blocks nor fails: training goes on without a record.
+
+        Args:
+            batch: The episodes.
+        """
+        ...

@@ -1,0 +1,205 @@
+"""Traces of a training's rollouts: both sides of an episode, bounded, and never at the cost of the run."""
+
+import json
+import logging
+import sqlite3
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.support.servers import RunningServer
+from transformers import TrainerCallback
+
+from openenv import traces
+from openenv.core.client_types import StepResult
+from openenv.train.dataset.rollout_traces import RolloutTraces
+from openenv.train.rollout.play import Move, Play
+from openenv.train.run.training import resume, train
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder, read_lines
+from openenv.train.spec.rollout_recorder import RolloutBatch
+
+SMALL: dict[str, Any] = {
+    "environment": "catch",
+    "steps": 3,
+    "rollouts": 8,
+    "group_size": 4,
+    "eval_episodes": 2,
+    "eval_temperature": 0,
+    "checkpoint_every": 1,
+    "traces_sample": 1.0,
+}
+
+
+def run(folder: Path, name: str, callbacks: tuple[TrainerCallback, ...] = (), **others: Any) -> RunFolder:
+    config = TrainConfig(**{**SMALL, **others}, output_dir=folder, name=name)
+    return train(config, Console(file=StringIO()), callbacks).folder
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run(tmp_path_factory.mktemp("runs"), "recorded")
+
+
+def by_step(folder: RunFolder) -> dict[int, list[traces.EpisodeRecord]]:
+    """The recorded rollouts of each step, in the order in which they were played."""
+    found: dict[int, list[traces.EpisodeRecord]] = {}
+    with traces.open(folder.traces) as file:
+        for record in file.records():
+            if record.conversation is not None:
+                found.setdefault(record.conversation.extra["step"], []).append(record)
+    for records in found.values():
+        records.sort(key=lambda record: record.conversation.extra["index"] if record.conversation else 0)
+    return found
+
+
+def timeless(folder: RunFolder) -> list[dict[str, Any]]:
+    return [{**row, "step_time": 0} for row in folder.read_metrics()]
+
+
+def test_the_server_and_the_rollouts_record_one_episode(recorded: RunFolder) -> None:
+    steps = by_step(recorded)
+    assert {step: len(records) for step, records in steps.items()} == {1: 8, 2: 8, 3: 8}
+    lines = {line["step"]: line for line in read_lines(recorded.rollouts)}
+    for row in recorded.read_metrics():
+        records, noted = steps[row["step"]], lines[row["step"]]["episodes"]
+        assert [note["episode_id"] for note in noted] == [record.episode.episode_id for record in records]
+        assert [note["reward"] for note in noted] == [record.episode.reward for record in records]
+        assert sum(note["reward"] for note in noted) / 8 == pytest.approx(row["episode/reward"])
+        assert [note["group"] for note in noted] == [0] * 4 + [1] * 4
+        for record, note in zip(records, noted, strict=True):
+            assert_whole(record, note, row["step"])
+
+
+def assert_whole(record: traces.EpisodeRecord, note: dict[str, Any], step: int) -> None:
+    said = record.conversation
+    assert said is not None
+    assert record.entries[0].request == {"episode_id": record.episode.episode_id, **note["task"]}
+    assert len(record.steps) == note["length"] == len(said.messages) / 2
+    assert (said.model, said.model_version) == ("tiny", f"step {step - 1}")
+    assert said.sampling["temperature"] == 1.0
+    assert len(said.completion_ids) == len(said.logprobs) == len(said.env_mask)
+    assert said.output_tokens == sum(said.env_mask) == note["length"]
+    assert said.input_tokens == len(said.prompt_ids) + len(said.completion_ids) - note["length"]
+    assert all(logprob < 0 for logprob, mask in zip(said.logprobs, said.env_mask, strict=True) if mask)
+    assert said.took_s is not None
+    assert said.took_s > 0
+    assert (said.extra["reward"], said.extra["group"]) == (note["reward"], note["group"])
+
+
+def test_a_run_without_traces_learns_the_same(recorded: RunFolder, tmp_path: Path) -> None:
+    folder = run(tmp_path, "bare", traces=False)
+    assert timeless(folder) == timeless(recorded)
+    assert not folder.traces.exists()
+    notes = [[note.pop("episode_id", None) for note in line["episodes"]] for line in read_lines(folder.rollouts)]
+    assert notes == [[None] * 8] * 3
+
+
+class Interruption(TrainerCallback):
+    """Stops the process, as Ctrl-C does, in the second step."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_appends_and_both_sides_record_the_same_share(recorded: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "cut", (Interruption(),), traces_sample=0.5)
+    resumed = resume(tmp_path / "cut", Console(file=StringIO())).folder
+    assert timeless(resumed) == timeless(recorded)
+    lines = read_lines(resumed.rollouts)
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    named = {note["episode_id"] for line in lines for note in line["episodes"] if "episode_id" in note}
+    on_record = {record.episode.episode_id for records in by_step(resumed).values() for record in records}
+    assert on_record == named
+    assert 0 < len(named) < 24
+
+
+def test_a_kill_leaves_what_was_written_before_it(recorded: RunFolder, tmp_path: Path) -> None:
+    options = {**SMALL, "steps": 40, "output_dir": str(tmp_path), "name": "killed"}
+    (tmp_path / "run.yaml").write_text(json.dumps(options))
+    folder = RunFolder(tmp_path / "killed")
+    command = [sys.executable, "-m", "openenv.cli", "train", "--config", str(tmp_path / "run.yaml")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            until = time.monotonic() + 240
+            while len(read_lines(folder.rollouts)) < 4 and time.monotonic() < until:
+                assert process.poll() is None
+                time.sleep(0.05)
+        finally:
+            process.kill()
+    steps = by_step(folder)
+    assert {step: len(records) for step, records in steps.items() if step <= 2} == {1: 8, 2: 8}
+    rows = [row for row in timeless(folder) if row["step"] == 1]
+    assert [row["episode/reward"] for row in rows] == [timeless(recorded)[0]["episode/reward"]]
+
+
+def test_a_file_that_cannot_be_used_costs_the_traces_and_not_the_run(
+    stairs_server: RunningServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"environment": stairs_server.url, "max_turns": 4, "fallback": "up"}
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "damaged", (Interruption(),), **settings)
+    folder = RunFolder(tmp_path / "damaged")
+    folder.traces.write_text("no database")
+    with caplog.at_level(logging.WARNING, "openenv.train.dataset.rollout_traces"):
+        resume(folder.path, Console(file=StringIO()))
+    (message,) = [each.message for each in caplog.records if each.name == "openenv.train.dataset.rollout_traces"]
+    assert message.startswith("the episodes of this training are not recorded: The traces ")
+    assert folder.traces.read_text() == "no database"
+    assert [row["step"] for row in folder.read_metrics()] == [1, 2, 3]
+
+
+def batch(step: int) -> RolloutBatch:
+    play = Play({"seed": step, "episode_id": f"episode {step}"}, shown=lambda _: "seen")
+    play.begin(StepResult(None))
+    play.act([Move("half: \ud83d", {"move": "up"})])
+    play.note(StepResult(None, reward=1.0, done=True))
+    return RolloutBatch("", step, [play], [0], {"temperature": 1.0})
+
+
+def test_a_file_that_is_locked_for_a_while_costs_the_traces_of_that_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "traces.db"
+    with caplog.at_level(logging.WARNING), RolloutTraces(file, "tiny", {"": "http://localhost:1"}) as recording:
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        recording.add(batch(1))
+        until = time.monotonic() + 120
+        while not caplog.messages and time.monotonic() < until:
+            time.sleep(0.05)
+        other.execute("ROLLBACK")
+        other.close()
+        recording.add(batch(2))
+    lost, written = caplog.messages
+    assert lost.startswith("the traces can't be written, so conversations may not be on record: ")
+    assert written == f"the traces {file} are written again; they lack 1 conversations"
+    with traces.open(file) as opened:
+        (record,) = opened.records()
+    assert record.episode.episode_id == "episode 2"
+    assert record.conversation is not None
+    assert [message["content"] for message in record.conversation.messages] == ["seen", "half: ?"]
+
+
+def test_too_many_episodes_at_once_are_dropped_and_never_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "traces.db"
+    with caplog.at_level(logging.WARNING), RolloutTraces(file, "tiny", {"": "http://localhost:1"}) as recording:
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        for step in range(20):
+            recording.add(batch(step))
+        other.execute("ROLLBACK")
+        other.close()
+    assert "are written too slowly" in caplog.messages[0]
+    assert "lack the conversations of" in caplog.messages[-1]
+    with traces.open(file) as opened:
+        assert 8 <= opened.count() < 20
