@@ -11,10 +11,19 @@ from tests.support.services.chromium import open_chromium
 from tests.support.trace_files import entries, episode, new_file
 from tests.support.web_pages import PlayPage
 
+from openenv.traces import Conversation
 from openenv.viewer import viewer_app
 
 HOSTILE = "<img src=x onerror='window.hacked = 1'> needle {step}\nGo on."
 LONG, SHORT, MANY = 5000, 4, 260
+WRITTEN = Conversation(
+    f"e{MANY + 3}",
+    model=HOSTILE,
+    messages=[{"role": "assistant", "content": HOSTILE}],
+    completion_ids=[11, 12, 13],
+    logprobs=[-0.5, 0.0, -3.0],
+    env_mask=[1, 0, 1],
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         traces.add(episode(MANY, LONG), entries(LONG))
         traces.add(episode(MANY + 1, SHORT), entries(SHORT, HOSTILE))
         traces.add(episode(MANY + 2, SHORT), entries(SHORT, HOSTILE, turn_at=3))
+        traces.add(episode(MANY + 3, SHORT, "maze"), entries(SHORT, HOSTILE, turn_at=2), [WRITTEN])
     with RunningServer(viewer_app(path)) as server:
         yield server
 
@@ -46,7 +56,7 @@ def visit(browser: Any, server: RunningServer) -> Iterator[PlayPage]:
 
 def test_all_episodes_are_scrolled_to_and_few_are_in_the_page(visit: PlayPage) -> None:
     page = visit.page
-    assert visit.text("count") == f"{MANY + 3} episodes"
+    assert visit.text("count") == f"{MANY + 4} episodes"
     visit.assert_accessible()
     oldest = "[data-testid=episode]:has-text('seed 0')"
     while not page.locator(oldest).count():
@@ -58,20 +68,48 @@ def test_all_episodes_are_scrolled_to_and_few_are_in_the_page(visit: PlayPage) -
 def test_episodes_are_searched_and_compared(visit: PlayPage) -> None:
     page = visit.page
     page.fill("#text", "needle")
-    page.wait_for_selector("[data-testid=count]:text-is('2 episodes')")
+    page.wait_for_selector("[data-testid=count]:text-is('3 episodes')")
     for box in page.locator("[data-testid=episode] input").all():
         box.check()
     page.click("button:has-text('Compare')")
-    page.wait_for_selector("[data-testid=difference]:has-text('step 3')")
-    page.click("[data-testid=difference] button")
-    page.wait_for_function("document.querySelectorAll('[data-testid=entry]').length === 2")
+    page.wait_for_selector("[data-testid=difference]:has-text('step 2')")
+    page.click("[data-testid=difference] p:last-child button")
+    page.locator("h2:text-is('Step 2')").nth(2).wait_for()
     moves = [json.loads(shown)["move"] for shown in page.locator("[aria-label=Request]").all_inner_texts()]
-    assert sorted(moves) == ["left", "right"]
-    assert "needle 3" in page.locator("pre.text").first.inner_text()
+    assert sorted(moves) == ["left", "right", "right"]
+    assert page.locator("[data-testid=curve] path").count() == 3
+    assert "needle 2" in page.locator("pre.text").first.inner_text()
     assert page.evaluate("window.hacked") is None
     visit.assert_accessible()
     page.go_back()
     page.wait_for_selector("[data-testid=episode]")
+
+
+def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: PlayPage) -> None:
+    page = visit.page
+    page.select_option("#environment", "maze")
+    page.click("text=Tasks by runs")
+    page.wait_for_selector("[data-testid=count]:text-is('1 task')")
+    assert HOSTILE.split("\n")[0] in page.inner_text("[data-testid=grid] thead")
+    visit.assert_accessible()
+    page.click("[data-testid=grid] td a")
+    page.wait_for_selector("[data-testid=count]:text-is('1 episode')")
+    page.click("[data-testid=episode] a")
+    for name in ("What the model saw and wrote", "Tokens and log-probabilities"):
+        page.click(f"summary:has-text('{name}')")
+    assert HOSTILE in page.inner_text("[data-testid=messages] pre")
+    titles = [token.get_attribute("title") for token in page.locator("[data-testid=tokens] span").all()]
+    assert titles == [
+        "token 11, log-probability -0.500, 60.7%",
+        "token 12, read",
+        "token 13, log-probability -3.000, 5.0%",
+    ]
+    visit.assert_accessible()
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("[data-testid=grid]")
+    assert page.input_value("#environment") == "maze"
+    assert page.evaluate("window.hacked") is None
 
 
 def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: RunningServer) -> None:

@@ -43,6 +43,8 @@ def test_groups_count_episodes_by_what_they_have_in_common(file: TraceFile) -> N
     assert oldest.key == {"environment": "a", "split": "train"}
     assert {group.key["ending"]: group.episodes for group in file.groups("ending")} == {"done": 3, "running": 1}
     assert [group.episodes for group in file.groups("run")] == [4]
+    assert file.environments() == ["a", "b"]
+    assert [group.key["task_seed"] for group in file.groups("task_seed")] == ["3", "2", "1", "0"]
     assert [group.key["seed"] for group in file.groups("seed", where=Filter(environment="b"), limit=2)] == ["3", "2"]
     for names in ((), ("colour",)):
         with pytest.raises(ConfigurationError, match="Expected to group by some of environment, version"):
@@ -89,6 +91,8 @@ def test_the_same_picture_is_stored_once_and_goes_with_its_last_episode(file: Tr
 
     assert sorted(blobs()) == [len(PICTURE), len("[0,1.5]") * 1000 + 999 + 2]
     assert [entry.observation for entry in file.entries(names[1])] == [observation] * 4
+    observation_without = {"png": "0", "url": "data:image/png;base64,0", "pixels": 0}
+    assert [each.observation for each in file.entries(names[1], 1, 3, long_values=False)] == [observation_without] * 2
     assert file.remove(names[:2]) == 2
     assert len(blobs()) == 2
     assert [entry.observation for entry in file.entries(names[2])] == [observation] * 4

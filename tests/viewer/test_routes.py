@@ -1,5 +1,6 @@
 """What the page reads of a file of traces: episodes by pages, entries by ranges, differences, downloads."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ from tests.support.trace_files import entries, episode, new_file
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Conversation
 from openenv.viewer import find_traces, viewer_app
 
-BASE = "/web/traces/episodes"
+TRACES = "/web/traces"
+BASE = f"{TRACES}/episodes"
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +34,14 @@ def http(file: Path) -> TestClient:
 
 
 def ids(http: TestClient, **query: Any) -> list[str]:
-    return [found["id"] for found in http.get(BASE, params=query).json()["episodes"]]
+    return [found["id"] for found in http.get(BASE, params=query).json()]
 
 
 def test_episodes_come_newest_first_and_by_pages(http: TestClient) -> None:
-    whole = http.get(BASE).json()
-    assert (whole["count"], whole["environments"]) == (3, ["run", "walk"])
-    newest, *others = [found["id"] for found in whole["episodes"]]
+    newest, *others = ids(http)
+    assert len(others) == 2
+    assert http.get(f"{TRACES}/count").json() == 3
+    assert http.get(f"{TRACES}/environments").json() == ["run", "walk"]
     assert ids(http, limit=1) == [newest]
     assert ids(http, limit=5, after=newest) == others
     assert ids(http, after=others[-1]) == []
@@ -47,7 +51,33 @@ def test_episodes_are_filtered(http: TestClient) -> None:
     (needle,) = ids(http, text="needle")
     assert ids(http, environment="run") == ids(http, ending="closed") == ids(http, seed="3") == [needle]
     assert len(ids(http, min_reward="1000")) == 1
-    assert http.get(BASE, params={"text": "needle"}).json()["count"] == 1
+    assert ids(http, version="1", run=1) == ids(http)
+    assert ids(http, version="2") == ids(http, run=2) == []
+    assert http.get(f"{TRACES}/count", params={"text": "needle"}).json() == 1
+
+
+def test_tasks_by_runs_are_a_grid(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    played = [("a", "0", 1.0), ("b", "0", 3.0), ("a", "1", 0.0), ("a", "1", 1.0), (None, None, 5.0)]
+    with new_file(path) as traces:
+        for number, (model, index, reward) in enumerate(played):
+            written = [Conversation(f"e{number}", model=model)] if model else []
+            traces.add(
+                replace(episode(number, 1), index=index, split=index and "test", reward=reward), entries(1), written
+            )
+    http = TestClient(viewer_app(path))
+    grid = http.get(f"{TRACES}/grid").json()
+    assert (grid["by"], grid["columns"], grid["complete"]) == ("model", ["b", "a", None], True)
+    assert [row["task"] for row in grid["rows"]] == [
+        {"environment": "walk", "split": None, "index": None, "seed": "4"},
+        {"environment": "walk", "split": "test", "index": "1", "seed": None},
+        {"environment": "walk", "split": "test", "index": "0", "seed": None},
+    ]
+    means = [[cell and (cell["episodes"], cell["mean_reward"]) for cell in row["cells"]] for row in grid["rows"]]
+    assert means == [[None, None, (1, 5.0)], [None, (2, 0.5), None], [(1, 3.0), (1, 1.0), None]]
+    by_run = http.get(f"{TRACES}/grid", params={"by": "run", "index": "1"}).json()
+    assert (by_run["columns"], [row["cells"][0]["max_reward"] for row in by_run["rows"]]) == ([1], [1.0])
+    assert http.get(f"{TRACES}/grid", params={"by": "colour"}).status_code == 422
 
 
 def test_entries_are_read_by_ranges(http: TestClient) -> None:
@@ -56,6 +86,11 @@ def test_entries_are_read_by_ranges(http: TestClient) -> None:
     assert [entry["answer"]["observation"]["text"] for entry in found] == ["At 1199.\nGo on.", "At 1200.\nGo on."]
     assert len(http.get(f"{BASE}/{long}/entries", params={"stop": 1200}).json()) == 500
     assert http.get(f"{BASE}/{long}/entries", params={"start": 5000}).json() == []
+    brief = http.get(f"{BASE}/{long}/entries", params={"start": 7, "stop": 8, "brief": True}).json()
+    assert brief == [{"kind": "step", "request": {"move": "right"}, "reward": 1.0, "failed": False}]
+    rewards = http.get(f"{BASE}/{long}/rewards").json()
+    assert (len(rewards["rewards"]), rewards["rewards"][:2]) == (1201, [None, 1.0])
+    assert rewards["components"] == {"pace": 600.0}
 
 
 def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
@@ -63,7 +98,7 @@ def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
     described = http.get(f"{BASE}/{name}").json()
     assert described["episode"]["seed"] == "3"
     assert described["scores"] == described["conversations"] == []
-    for to in ("messages", "atif"):
+    for to in ("messages", "atif", "json"):
         assert "A needle at 2." in http.get(f"{BASE}/{name}/export/{to}").text
 
 
@@ -81,7 +116,7 @@ def test_the_first_difference_is_found(http: TestClient) -> None:
         (f"{BASE}?after=9-9", 404, "Expected the id of an episode"),
         (f"{BASE}?limit=0", 422, "greater than or equal to 1"),
         (f"{BASE}?colour=red", 422, "colour"),
-        (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif."),
+        (f"{BASE}/1-1/export/pdf", 404, "Expected one of the formats messages, atif, json."),
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(http: TestClient, path: str, status: int, said: str) -> None:
@@ -100,7 +135,7 @@ def test_a_server_with_traces_shows_them_but_not_to_agents(tmp_path: Path) -> No
     settings: dict[str, Any] = {"traces": str(tmp_path / "traces.db"), "traces_sample": 1.0}
     with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, **settings)) as http:
         assert http.get("/web/config").json()["traces"] is True
-        assert http.get(BASE).json() == {"episodes": [], "count": 0, "environments": []}
+        assert [http.get(f"{TRACES}/{name}").json() for name in ("episodes", "environments", "count")] == [[], [], 0]
     with TestClient(create_fastapi_app(CounterEnvironment, Add, Total, mode="production", **settings)) as http:
         assert http.get("/web/config").json()["traces"] is False
         assert http.get(BASE).status_code == 404

@@ -261,6 +261,8 @@ class Filter:
         episode_id: Id that the reset named.
         session: Beginning of the session's public name.
         transport: Transport of the client.
+        version: Version of the environment.
+        run: Number of the run that recorded it, as in ``TraceFile.groups``.
         model: Name of the model or player in the episode's conversation.
         min_reward: Lowest sum of rewards.
         max_reward: Highest sum of rewards.
@@ -277,6 +279,8 @@ class Filter:
     episode_id: str | None = None
     session: str | None = None
     transport: str | None = None
+    version: str | None = None
+    run: int | None = None
     model: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None

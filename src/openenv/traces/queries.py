@@ -23,6 +23,8 @@ _CONDITIONS = {
     "episode_id": "episode.episode_id = :episode_id",
     "session": "substr(session, 1, length(:session)) = :session",
     "transport": "transport = :transport",
+    "version": "version = :version",
+    "run": "episode.number >> 32 = :run",
     "model": "EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
     "AND conversation.model = :model)",
     "min_reward": "reward >= :min_reward",
@@ -52,6 +54,7 @@ _GROUPED = {
     "split": "split",
     "index": "task_index",
     "seed": "seed",
+    "task_seed": "CASE WHEN task_index IS NULL THEN seed END",
     "ending": _HOW,
     "error": "error",
     "run": "episode.number >> 32",
@@ -59,6 +62,15 @@ _GROUPED = {
 }
 GROUP_FIELDS = tuple(_GROUPED)
 """Names of the values that episodes can be grouped by."""
+
+ENVIRONMENTS = """
+WITH RECURSIVE found (name) AS (
+    SELECT min(environment) FROM episode
+    UNION ALL SELECT (SELECT min(environment) FROM episode WHERE environment > name) FROM found WHERE name IS NOT NULL
+)
+SELECT name FROM found WHERE name IS NOT NULL
+"""
+"""SQL for the names of the environments: a look into the index for each, however many episodes there are."""
 
 # Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
 _OPERATIONS_BETWEEN_LOOKS = 1000

@@ -20,7 +20,7 @@ from openenv.traces.additions import (
     write_score,
 )
 from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
-from openenv.traces.queries import Query, rows_within
+from openenv.traces.queries import ENVIRONMENTS, Query, rows_within
 
 # Seconds for a search in one listed episode after another, before the whole file is searched.
 _EACH_EPISODE_S = 0.2
@@ -143,7 +143,8 @@ class TraceFile:
 
         Args:
             by: Names of what they are grouped by: ``environment``, ``version``, ``transport``, ``split``, ``index``,
-                ``seed``, ``ending``, ``error``, ``model``, or ``run``, a number for each time a server was started.
+                ``seed``, ``task_seed`` (the seed, where the task has no index), ``ending``, ``error``, ``model``, or
+                ``run``, a number for each time a server was started.
             where: Filter; by default all.
             limit: Maximum number.
 
@@ -173,13 +174,25 @@ class TraceFile:
             )
         return found[0]
 
-    def entries(self, name: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+    def environments(self) -> list[str]:
+        """Return the names of the environments of episodes, without reading the episodes.
+
+        Raises:
+            ConfigurationError: The file is damaged or locked.
+        """
+        with self._usable():
+            return [name for (name,) in self._connection.execute(ENVIRONMENTS)]
+
+    def entries(
+        self, name: str, start: int = 0, stop: int | None = None, *, long_values: bool = True
+    ) -> Iterator[Entry]:
         """Iterate over the entries of an episode, those before a fork included.
 
         Args:
             name: Id of the episode.
             start: Number of the first entry to read, from 0; those before it are not decoded.
             stop: Number of the entry to stop before; ``None`` for the end.
+            long_values: Whether to read pictures and arrays of 2 KiB or more; without them, 0 stands for each.
 
         Raises:
             IncompleteTraceError: Some of its entries are not on record.
@@ -188,10 +201,11 @@ class TraceFile:
         self.episode(name)
         number = number_of(name)
         assert number is not None
+        blob = self._blob if long_values else _left_out
         position = 0
         for ancestor, count in self._lineage(number):
             own_stop = _least(count, None if stop is None else stop - position)
-            yield from self._entries_of(ancestor, max(0, start - position), own_stop)
+            yield from self._entries_of(ancestor, max(0, start - position), own_stop, blob)
             position += count or 0
 
     def conversations(self, name: str) -> list[Conversation]:
@@ -346,7 +360,7 @@ class TraceFile:
             lineage.insert(0, found)
         return lineage
 
-    def _entries_of(self, number: int, start: int, stop: int | None) -> Iterator[Entry]:
+    def _entries_of(self, number: int, start: int, stop: int | None, blob: Callable[[str], bytes]) -> Iterator[Entry]:
         """Iterate over the entries ``start`` to ``stop`` of one episode, without those before a fork."""
         position = 0
         for part, count in self._parts_of(number):
@@ -355,7 +369,7 @@ class TraceFile:
             if count is not None and position + count <= start:
                 position += count
                 continue
-            for line in self._content_of(number, part):
+            for line in self._content_of(number, part, blob):
                 if position >= start and (stop is None or position < stop):
                     yield Entry.of_line(line)
                 position += 1
@@ -374,13 +388,13 @@ class TraceFile:
                 )
             yield part, count
 
-    def _content_of(self, number: int, part: int) -> list[bytes]:
+    def _content_of(self, number: int, part: int, blob: Callable[[str], bytes]) -> list[bytes]:
         with self._usable():
             found = self._connection.execute(
                 "SELECT content FROM part WHERE episode = ? AND number = ?", (number, part)
             ).fetchone()
             # An episode that is removed meanwhile ends here.
-            return [] if found is None else put_back(found[0], self._blob).splitlines()
+            return [] if found is None else put_back(found[0], blob).splitlines()
 
     def _blob(self, name: str) -> bytes:
         found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()
@@ -407,6 +421,11 @@ class TraceFile:
             raise
         except (sqlite3.Error, ValueError) as error:
             raise ConfigurationError(f"The traces {self._path} can't be used: {error}.") from error
+
+
+def _left_out(name: str) -> bytes:
+    """Return what stands for a long value, which is JSON within a string and without one."""
+    return b"0"
 
 
 def _least(one: int | None, other: int | None) -> int | None:

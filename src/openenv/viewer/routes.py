@@ -1,4 +1,4 @@
-"""Routes below ``/web/traces/``: episodes by pages, entries by ranges, differences, and files to download.
+"""Routes below ``/web/traces/``: episodes by pages and as a grid, entries by ranges, differences, files to download.
 
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
@@ -17,19 +17,21 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import Filter
+from openenv.traces.episodes import STEP, Entry, Filter
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
+from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
 _MOST_ENTRIES = 500
-_EXPORTS: dict[str, Callable[..., Any]] = {"messages": row_of, "atif": trajectory_of}
+_EXPORTS: dict[str, Callable[..., Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
 
 
-class _EpisodesQuery(BaseModel):
-    """Query of a page of episodes: a filter, and where the page begins."""
+class _FilterQuery(BaseModel):
+    """Query of a filter."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,17 +41,30 @@ class _EpisodesQuery(BaseModel):
     index: str | None = None
     seed: str | None = None
     text: str | None = None
+    version: str | None = None
+    run: int | None = None
     model: str | None = None
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None
-    after: str | None = None
-    limit: int = Field(default=100, ge=1, le=500)
 
     @property
     def filter(self) -> Filter:
         """The filter."""
-        return Filter(**self.model_dump(exclude={"after", "limit"}, exclude_none=True))
+        return Filter(**self.model_dump(include=set(_FilterQuery.model_fields), exclude_none=True))
+
+
+class _EpisodesQuery(_FilterQuery):
+    """Query of a page of episodes: a filter, and where the page begins."""
+
+    after: str | None = None
+    limit: int = Field(default=100, ge=1, le=500)
+
+
+class _GridQuery(_FilterQuery):
+    """Query of a grid: a filter, and what the columns are."""
+
+    by: Literal["model", "version", "run", "ending"] = "model"
 
 
 class _EntriesQuery(BaseModel):
@@ -59,6 +74,7 @@ class _EntriesQuery(BaseModel):
 
     start: int = Field(default=0, ge=0)
     stop: int = Field(default=_MOST_ENTRIES, ge=0)
+    brief: bool = False
 
 
 def trace_routes(file: str | Path) -> list[BaseRoute]:
@@ -69,9 +85,13 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
     """
     path = Path(file)
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
+        "environments": _environments,
+        "count": _count,
+        "grid": _grid,
         "episodes": _episodes,
         "episodes/{id}": _episode,
         "episodes/{id}/entries": _entries,
+        "episodes/{id}/rewards": _rewards,
         "episodes/{id}/difference/{other}": _difference,
         "episodes/{id}/export/{to}": _export,
     }
@@ -101,16 +121,22 @@ def _json(content: Any, status: int = 200) -> Response:
     return Response(body, status, {"Cache-Control": "no-store"}, media_type="application/json")
 
 
+def _environments(traces: TraceFile, request: Request) -> Any:
+    return traces.environments()
+
+
+def _count(traces: TraceFile, request: Request) -> Any:
+    return traces.count(_FilterQuery.model_validate(dict(request.query_params)).filter)
+
+
+def _grid(traces: TraceFile, request: Request) -> Any:
+    query = _GridQuery.model_validate(dict(request.query_params))
+    return asdict(grid_of(traces, query.filter, query.by))
+
+
 def _episodes(traces: TraceFile, request: Request) -> Any:
     query = _EpisodesQuery.model_validate(dict(request.query_params))
-    page = [asdict(episode) for episode in traces.episodes(query.filter, query.limit, after=query.after)]
-    if query.after is not None:
-        return {"episodes": page}
-    return {
-        "episodes": page,
-        "count": traces.count(query.filter),
-        "environments": [group.key["environment"] for group in traces.groups("environment", limit=50)],
-    }
+    return [asdict(episode) for episode in traces.episodes(query.filter, query.limit, after=query.after)]
 
 
 def _episode(traces: TraceFile, request: Request) -> Any:
@@ -123,9 +149,24 @@ def _episode(traces: TraceFile, request: Request) -> Any:
 
 
 def _entries(traces: TraceFile, request: Request) -> Any:
+    """Return a range of entries; in brief, what a list shows of each."""
     query = _EntriesQuery.model_validate(dict(request.query_params))
     stop = min(query.stop, query.start + _MOST_ENTRIES)
-    return [asdict(entry) for entry in traces.entries(request.path_params["id"], query.start, stop)]
+    found = traces.entries(request.path_params["id"], query.start, stop, long_values=not query.brief)
+    return [_brief(entry) if query.brief else asdict(entry) for entry in found]
+
+
+def _brief(entry: Entry) -> dict[str, Any]:
+    return {"kind": entry.kind, "request": entry.request, "reward": entry.reward, "failed": entry.failed}
+
+
+def _rewards(traces: TraceFile, request: Request) -> Any:
+    """Return the reward of each entry, and the totals of the rewards' components."""
+    entries = list(traces.entries(request.path_params["id"], long_values=False))
+    return {
+        "rewards": [entry.reward for entry in entries],
+        "components": component_totals(entry.components for entry in entries if entry.kind == STEP),
+    }
 
 
 def _difference(traces: TraceFile, request: Request) -> Any:

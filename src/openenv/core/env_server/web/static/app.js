@@ -2,9 +2,12 @@
 import { About } from "./about.js";
 import { getJson, setToken } from "./api.js";
 import { html, render, useEffect, useState } from "./html.js";
-import { Play } from "./play.js";
-import { Traces } from "./traces.js";
 
+// Each is loaded when it is shown.
+const VIEWS = {
+  play: () => import("./play.js").then(({ Play }) => Play),
+  traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
+};
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const THEME_KEY = "openenv.theme";
 const UNAUTHORIZED = 401;
@@ -30,8 +33,19 @@ function App() {
 }
 
 function View({ config, onLoadError }) {
-  if (config.traces && (isTraces() || config.name === null)) return html`<${Traces} onLoadError=${onLoadError} />`;
-  return config.play ? html`<${Play} config=${config} onLoadError=${onLoadError} />` : html`<${Reading} onLoadError=${onLoadError} />`;
+  const name = viewOf(config);
+  const [loaded, setLoaded] = useState(null);
+  useEffect(() => {
+    if (name !== null) VIEWS[name]().then((view) => setLoaded({ view }), onLoadError);
+  }, [name]);
+  if (name === null) return html`<${Reading} onLoadError=${onLoadError} />`;
+  return loaded && html`<${loaded.view} config=${config} onLoadError=${onLoadError} />`;
+}
+
+/** The view that the address names, as far as the server has it; null where there is nothing to do. */
+function viewOf(config) {
+  if (config.traces && (isTraces() || config.name === null)) return "traces";
+  return config.play ? "play" : null;
 }
 
 function isTraces() {

@@ -1,7 +1,8 @@
 // An observation: as its environment renders it, else readable by itself.
 import { ansi } from "./ansi.js";
-import { html } from "./html.js";
+import { html, useState } from "./html.js";
 import { Json } from "./json.js";
+import { declaredPicture, isPixels, Pixels, PIXELS } from "./pixels.js";
 
 const IMAGE_BEGINNINGS = { iVBORw0KGgo: "png", "/9j/": "jpeg", R0lGOD: "gif", UklGR: "webp" };
 const SVG = "image/svg+xml";
@@ -13,14 +14,14 @@ const LONG_LINE = 60;
 // For the frame of an environment's HTML: no script, and nothing is loaded. The page's own policy holds there, too.
 const FRAME_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
-/** Show an observation, with what its environment rendered, if that is known. */
-export function Observation({ observation, view, raw, first }) {
+/** Show an observation, with what its environment rendered and its schema, if they are known. */
+export function Observation({ observation, view, raw, first, schema }) {
   return html`<div class="observation" data-testid="observation">
-    ${raw ? html`<${Json} value=${observation} label="Observation as JSON" />` : html`<${Rendered} observation=${observation} view=${view} first=${first} />`}
+    ${raw ? html`<${Json} value=${observation} label="Observation as JSON" />` : html`<${Rendered} observation=${observation} view=${view} first=${first} schema=${schema} />`}
   </div>`;
 }
 
-function Rendered({ observation, view, first }) {
+function Rendered({ observation, view, first, schema }) {
   if (view?.html) return html`<${Frame} content=${view.html} title="The environment's own view" />`;
   const picture = view?.media_type ? html`<${Picture} picture=${view} alt="The environment's picture" />` : null;
   const { metadata, ...fields } = observation ?? {};
@@ -30,8 +31,8 @@ function Rendered({ observation, view, first }) {
     ${view?.problem && html`<p class="note">The environment could not render this: ${view.problem}</p>`}
     ${picture}
     ${isFolded
-      ? html`<details class="more" open=${first}><summary>What a model reads</summary><div class="fields"><${Fields} value=${fields} /></div></details>`
-      : html`<${Fields} value=${fields} />`}`;
+      ? html`<details class="more" open=${first}><summary>What a model reads</summary><div class="fields"><${Fields} value=${fields} schema=${schema} /></div></details>`
+      : html`<${Fields} value=${fields} schema=${schema} />`}`;
 }
 
 /** HTML of an environment, in a frame that may do nothing. */
@@ -49,12 +50,17 @@ export function Picture({ picture, alt }) {
   return html`<img class="picture" src=${source} alt=${alt} />`;
 }
 
-/** The fields of an object, those first that show most. */
-export function Fields({ value }) {
-  const entries = Object.entries(value ?? {}).map(([name, field]) => [name, field, shapeOf(field)]);
+/** The fields of an object, those first that show most; of the schema, pictures are known that look like other values. */
+export function Fields({ value, schema }) {
+  const entries = Object.entries(value ?? {}).map(([name, field]) => {
+    const declared = schema ? declaredPicture(schema, name, schema) : null;
+    if (declared === PIXELS) return [name, field, isPixels(field) ? PIXELS : shapeOf(field)];
+    const shown = declared !== null && typeof field === "string" && field !== "" ? { media_type: declared, content: field } : field;
+    return [name, shown, shapeOf(shown)];
+  });
   const large = entries.filter(([, , shape]) => shape !== "line");
   const small = entries.filter(([, , shape]) => shape === "line");
-  const order = ["picture", "pictures", "text", "board", "lines", "rows", "records", "object", "json"];
+  const order = [PIXELS, "picture", "pictures", "text", "board", "lines", "rows", "records", "object", "json"];
   large.sort((one, other) => order.indexOf(one[2]) - order.indexOf(other[2]));
   if (entries.length === 0) return html`<p class="note">Nothing to show.</p>`;
   return html`
@@ -69,6 +75,8 @@ export function Fields({ value }) {
 
 function Value({ name, value, shape }) {
   switch (shape) {
+    case PIXELS:
+      return html`<${Pixels} rows=${value} alt=${words(name)} />`;
     case "picture":
       return html`<${Picture} picture=${pictureOf(value)} alt=${words(name)} />`;
     case "pictures":
@@ -91,8 +99,11 @@ function Value({ name, value, shape }) {
 }
 
 function Folded({ value, name }) {
+  const [isPicture, setPicture] = useState(false);
+  if (isPicture) return html`<${Pixels} rows=${value} alt=${name} />`;
   const count = Array.isArray(value) ? sizes(value).join("×") : Object.keys(value).length;
-  return html`<details class="fold"><summary>${Array.isArray(value) ? "list" : "object"} · ${count}</summary><${Json} value=${value} label=${name} /></details>`;
+  return html`<details class="fold"><summary>${Array.isArray(value) ? "list" : "object"} · ${count}</summary><${Json} value=${value} label=${name} /></details>
+    ${isPixels(value) && html`<button type="button" class="quiet" onClick=${() => setPicture(true)}>Show as a picture</button>`}`;
 }
 
 function sizes(value) {

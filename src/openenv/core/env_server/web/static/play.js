@@ -121,7 +121,7 @@ function Stage({ game }) {
   return html`<section class="panel stage" aria-label="Observation">
     <${StageHead} game=${game} turn=${turn} raw=${raw} onRaw=${setRaw} />
     ${game.error && !(game.error.errors ?? []).length && html`<p class="problem banner" role="alert">${game.error.message}</p>`}
-    <${Observation} key=${game.cursor ?? "last"} observation=${turn.observation} view=${turn.view} raw=${raw} first=${turn.type === "reset"} />
+    <${Observation} key=${game.cursor ?? "last"} observation=${turn.observation} view=${turn.view} raw=${raw} first=${turn.type === "reset"} schema=${game.schemas.observation} />
     <${RewardParts} metadata=${turn.metadata} />
     <${Metadata} metadata=${turn.metadata} />
   </section>`;

@@ -38,3 +38,14 @@ function short(value) {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
+
+/** A task in few words. */
+export function taskOf({ split, index, seed }) {
+  const of = split ? `${split} ${index ?? ""}`.trim() : index && `task ${index}`;
+  return [of, seed !== null && seed !== undefined && `seed ${seed}`].filter(Boolean).join(" · ");
+}
+
+/** A time, from seconds since 1970. */
+export function when(seconds) {
+  return new Date(1000 * seconds).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
+}

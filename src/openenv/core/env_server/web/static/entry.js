@@ -1,0 +1,28 @@
+// An entry of an episode: as a row of a list of steps, and whole, with its request, observation and reward.
+import { html } from "./html.js";
+import { Json } from "./json.js";
+import { Observation } from "./observation.js";
+import { briefly, number, RewardParts, tone, when } from "./turns.js";
+
+/** A row of the list of steps; of the entry, `kind`, `request`, `failed` and `answer.reward` are shown. */
+export function StepRow({ step, entry, current, differs, jump }) {
+  return html`<li><button type="button" class=${differs ? "differs" : ""} aria-current=${current ? "step" : undefined} onClick=${() => jump(step)}>
+    <span class="count">${step}</span><span class="what">${entry === null ? "" : briefly({ type: entry.kind, request: entry.request })}</span>
+    <span class="figure ${tone(entry?.answer.reward)}">${entry === null ? "" : entry.failed ? html`<span class="bad">error</span>` : typeof entry.answer.reward === "number" ? number(entry.answer.reward) : ""}</span>
+  </button></li>`;
+}
+
+/** An entry as the wire has it; `schema` is that of the observation, if it is known. */
+export function Entry({ entry, at, schema }) {
+  const { answer } = entry;
+  return html`<div class="entry" data-testid="entry">
+    <div class="said"><h2>${at === 0 ? "Reset" : `Step ${at}`}</h2><span class="of">${number(1000 * entry.took_s)} ms · ${when(entry.at)}</span></div>
+    ${entry.left_out?.length > 0 && html`<p class="note" data-testid="left-out">Left out of the record: ${entry.left_out.join(", ")}</p>`}
+    <${Json} value=${entry.request} label="Request" />
+    ${entry.failed
+      ? html`<p class="problem" role="status">${answer.code}: ${answer.message}</p>`
+      : html`<${Observation} observation=${answer.observation} view=${null} schema=${schema} />
+        <dl class="facts"><div><dt>Reward</dt><dd class=${tone(answer.reward)}>${answer.reward === null || answer.reward === undefined ? "none" : number(answer.reward)}</dd></div><div><dt>Done</dt><dd>${String(answer.done)}</dd></div></dl>
+        <${RewardParts} metadata=${answer.metadata} />`}
+  </div>`;
+}

@@ -1,0 +1,93 @@
+// One to four episodes at the same step, with the first step at which they differ.
+import { getJson } from "../api.js";
+import { Entry, StepRow } from "../entry.js";
+import { html, useEffect, useMemo, useReducer, useRef, useState } from "../html.js";
+import { number, taskOf, tone } from "../turns.js";
+import { Windowed } from "../windowed.js";
+import { addressOf } from "./address.js";
+import { Beside } from "./beside.js";
+import { Curve } from "./curve.js";
+import { Source } from "./source.js";
+
+export function Episodes({ place, go, schema, onLoadError }) {
+  const { ids } = place;
+  const [, changed] = useReducer((count) => count + 1, 0);
+  const [facts, setFacts] = useState(null);
+  const [rewards, setRewards] = useState([]);
+  const [differences, setDifferences] = useState(null);
+  const [at, setAt] = useState(() => Number(location.hash.replace("#step-", "")) || 0);
+  const latest = useRef(at); // keys come faster than the page is drawn
+  const sources = useMemo(() => ids.map((id) => new Source(id, changed)), []);
+  useEffect(() => {
+    const [first, ...others] = ids.map((id) => `web/traces/episodes/${encodeURIComponent(id)}`);
+    const all = (paths, set) => Promise.all(paths.map((path) => getJson(path))).then(set, onLoadError);
+    all([first, ...others], setFacts);
+    all([first, ...others].map((path) => `${path}/rewards`), setRewards);
+    all(ids.slice(1).map((id) => `${first}/difference/${encodeURIComponent(id)}`), setDifferences);
+  }, []);
+  const count = facts === null ? 0 : Math.max(...facts.map(({ episode }) => episode.steps + 1), ...rewards.map((found) => found.rewards.length));
+  const jump = (to) => {
+    const bounded = Math.max(0, Math.min(to, count - 1));
+    history.replaceState(null, "", `${location.search}#step-${bounded}`);
+    latest.current = bounded;
+    setAt(bounded);
+  };
+  useEffect(() => {
+    sources.forEach((source) => source.want(at).catch(onLoadError));
+    const listener = (event) => walk(event, latest.current, jump);
+    document.addEventListener("keydown", listener);
+    return () => document.removeEventListener("keydown", listener);
+  }, [at, count]);
+  if (facts === null) return html`<main class="traces" aria-busy="true"></main>`;
+  const differing = new Set((differences ?? []).map((difference) => difference?.number));
+  return html`<main class="episodes" data-testid="episodes" data-count=${ids.length}>
+    <h1 class="hidden">Episode ${ids.join(", ")}</h1>
+    <section class="panel index" aria-label="Steps">
+      <header class="stage-head"><${Back} place=${place} go=${go} /><span>${ids.join(", ")}</span></header>
+      ${ids.length > 1 && html`<${Differences} ids=${ids} differences=${differences} jump=${jump} />`}
+      <${Curve} ids=${ids} rewards=${rewards.map((found) => found.rewards)} at=${at} jump=${jump} />
+      <${Windowed} count=${count} selected=${at} label="Steps" onRange=${(first, last) => sources.forEach((source) => source.wantRows(first, last).catch(onLoadError))}
+        row=${(step) => html`<${StepRow} key=${step} step=${step} entry=${rowOf(sources, step)} current=${step === at} differs=${differing.has(step)} jump=${jump} />`} />
+    </section>
+    ${facts.map((fact, column) => html`<${Panel} key=${ids[column]} fact=${fact} column=${column} beside=${ids.length > 1} components=${rewards[column]?.components} entry=${sources[column].at(at)} at=${at} schema=${schema} />`)}
+  </main>`;
+}
+
+/** The row of the first episode that has such a step. */
+function rowOf(sources, step) {
+  return sources.map((source) => source.row(step)).find((row) => row !== null) ?? null;
+}
+
+function walk(event, at, jump) {
+  if (event.target.closest?.("input, select, textarea, pre, .tokens") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const to = { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  jump(to);
+}
+
+function Back({ place, go }) {
+  const list = { ...place, ids: [] };
+  const back = (event) => {
+    event.preventDefault();
+    go(list);
+  };
+  return html`<a href=${addressOf(list)} onClick=${back}>All episodes</a>`;
+}
+
+function Differences({ ids, differences, jump }) {
+  if (differences === null) return html`<p class="note" data-testid="difference" role="status">Comparing</p>`;
+  return html`<div class="note" data-testid="difference" role="status">${differences.map((difference, at) => html`<p key=${ids[at + 1]}>
+    ${ids.length > 2 && html`<strong>${ids[at + 1]}</strong> to ${ids[0]}: `}
+    ${difference === null ? "Nothing differs." : html`First difference: <button type="button" class="quiet" onClick=${() => jump(difference.number)}>${difference.number === 0 ? "reset" : `step ${difference.number}`}</button> (${difference.parts.join(", ")})`}</p>`)}</div>`;
+}
+
+function Panel({ fact, column, beside, components, entry, at, schema }) {
+  const { episode } = fact;
+  return html`<section class="panel stage" aria-label=${`Episode ${episode.id}`}>
+    <header class="stage-head"><div>${beside && html`<span class="swatch" data-line=${column}></span>`}<strong>${episode.id}</strong> <span class="of">${[episode.environment, taskOf(episode), episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
+      <dl class="scores"><div><dt>Steps</dt><dd>${episode.steps}</dd></div><div><dt>Reward</dt><dd class=${tone(episode.reward)} data-testid="sum">${episode.reward === null ? "none" : number(episode.reward)}</dd></div></dl></header>
+    ${entry === null ? "" : entry === undefined ? html`<p class="note">${at > episode.steps ? "This episode has no such step." : ""}</p>` : html`<${Entry} entry=${entry} at=${at} schema=${schema} />`}
+    <${Beside} fact=${fact} components=${components} />
+  </section>`;
+}

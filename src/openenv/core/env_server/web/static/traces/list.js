@@ -1,0 +1,77 @@
+// The list of episodes, newest first, read by pages.
+import { getJson } from "../api.js";
+import { html, useEffect, useRef, useState } from "../html.js";
+import { number, taskOf, tone, when } from "../turns.js";
+import { Windowed } from "../windowed.js";
+import { addressOf, MOST_BESIDE, queryOf } from "./address.js";
+import { Filters, Views } from "./filters.js";
+
+const PAGE = 100;
+const TYPING_MS = 150;
+
+export function List({ place, go, onLoadError }) {
+  const { found, count, more } = useEpisodes(place.filter, onLoadError);
+  const [picked, setPicked] = useState([]);
+  const toggle = (id) => setPicked(picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id].slice(-MOST_BESIDE));
+  return html`<main class="traces" data-testid="traces" aria-busy=${found === null || found.isOld}>
+    <h1 class="hidden">Traces</h1>
+    <${Filters} place=${place} go=${go} />
+    <section class="panel results" aria-label="Episodes">
+      <header class="stage-head"><${Views} place=${place} go=${go} />
+        <span role="status" data-testid="count">${count === null ? (found === null ? "" : "Counting") : `${count} episode${count === 1 ? "" : "s"}`}</span>
+        <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
+      ${found !== null && html`
+        <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span></div>
+        <${Windowed} count=${found.episodes.length} onEnd=${more} label="Episodes" row=${(at) => html`<${EpisodeRow} key=${found.episodes[at].id} episode=${found.episodes[at]} picked=${picked} toggle=${toggle} place=${place} go=${go} />`} />`}
+    </section>
+  </main>`;
+}
+
+/** The pages of episodes that were read, and how many there are, which comes later. */
+function useEpisodes(filter, onLoadError) {
+  const [found, setFound] = useState(null);
+  const [count, setCount] = useState(null);
+  const latest = useRef(null);
+  const loading = useRef(null);
+  const query = queryOf(filter);
+  useEffect(() => {
+    latest.current = query;
+    const only = (set) => (value) => latest.current === query && set(value);
+    const load = () => {
+      setCount(null);
+      page(query).then(only((episodes) => {
+        setFound({ episodes, complete: episodes.length < PAGE, isOld: false });
+        // Of a short page it is known, and not counted again.
+        if (episodes.length < PAGE) setCount(episodes.length);
+        else getJson(`web/traces/count?${query}`).then(only(setCount), onLoadError);
+      }), onLoadError);
+    };
+    setFound((old) => old && { ...old, isOld: true });
+    const timer = setTimeout(load, found === null ? 0 : TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [query]);
+  const more = async () => {
+    if (loading.current === found || found.complete || found.isOld) return;
+    loading.current = found;
+    const next = await page(query, found.episodes[found.episodes.length - 1].id);
+    setFound((current) => (current === found ? { ...found, episodes: [...found.episodes, ...next], complete: next.length < PAGE } : current));
+  };
+  return { found, count, more };
+}
+
+function page(query, after = undefined) {
+  return getJson(`web/traces/episodes?${[query, queryOf({ after, limit: PAGE })].filter(Boolean).join("&")}`);
+}
+
+function EpisodeRow({ episode, picked, toggle, place, go }) {
+  const open = (event) => {
+    event.preventDefault();
+    go({ ids: [episode.id] });
+  };
+  return html`<li class="episode" data-testid="episode">
+    <input type="checkbox" aria-label=${`Compare ${episode.id}`} checked=${picked.includes(episode.id)} onChange=${() => toggle(episode.id)} />
+    <a href=${addressOf({ ...place, ids: [episode.id] })} onClick=${open}>${episode.id}</a>
+    <span>${episode.environment}</span><span class="clip">${taskOf(episode)}</span><span>${when(episode.started_at)}</span>
+    <span class="figure">${episode.steps}</span><span class="figure ${tone(episode.reward)}">${episode.reward === null ? "" : number(episode.reward)}</span>
+    <span>${episode.error ? html`<span class="bad">${episode.ending} · ${episode.error}</span>` : episode.ending}</span></li>`;
+}

@@ -1,0 +1,26 @@
+// The tokens of a conversation by their ids, coloured by how likely each was when the model wrote it.
+import { html, useState } from "../html.js";
+
+const SHOWN = 1000;
+const LEGEND = [1, 0.5, 0.1, 0.01];
+
+/** Of the conversation, `completion_ids`, `logprobs` and `env_mask` are shown. */
+export function Tokens({ conversation }) {
+  const [shown, setShown] = useState(SHOWN);
+  const { completion_ids: ids, logprobs, env_mask: written } = conversation;
+  return html`<div class="legend" aria-hidden="true">${LEGEND.map((chance) => html`<span class="token" style=${heatOf(Math.log(chance))}>${100 * chance}%</span>`)}<span class="token fed">not the model's</span></div>
+    <div class="tokens" tabindex="0" role="group" aria-label="Tokens" data-testid="tokens">${ids.slice(0, shown).map((id, at) => written[at] === 0
+      ? html`<span class="token fed" title=${`token ${id}, read`}>${id}</span>`
+      : html`<span class="token" style=${heatOf(logprobs[at])} title=${describe(id, logprobs[at])}>${id}</span>`)}</div>
+    ${ids.length > shown && html`<button type="button" class="quiet" onClick=${() => setShown(shown + SHOWN)}>Show ${Math.min(SHOWN, ids.length - shown)} more of ${ids.length}</button>`}`;
+}
+
+function describe(id, logprob) {
+  return logprob === undefined ? `token ${id}` : `token ${id}, log-probability ${logprob.toFixed(3)}, ${(100 * Math.exp(logprob)).toFixed(1)}%`;
+}
+
+/** None for what was certain, all for one in a hundred or less. */
+function heatOf(logprob) {
+  const share = logprob === undefined ? 0 : Math.min(1, -logprob / -Math.log(0.01));
+  return { "--heat": `${Math.round(40 * share)}%` };
+}

@@ -1,0 +1,27 @@
+// Episodes on record: as a list, as a grid of tasks by runs, or one to four of them step by step. The address says which.
+import { getJson } from "../api.js";
+import { html, useEffect, useState } from "../html.js";
+import { addressOf, placeOf } from "./address.js";
+import { Episodes } from "./episodes.js";
+import { Grid } from "./grid.js";
+import { List } from "./list.js";
+
+export function Traces({ config, onLoadError }) {
+  const [place, setPlace] = useState(placeOf(location));
+  const [schema, setSchema] = useState(null);
+  useEffect(() => {
+    document.title = "Traces · OpenEnv";
+    const listener = () => setPlace(placeOf(location));
+    addEventListener("popstate", listener);
+    if (config.name !== null) getJson("schema").then(({ observation }) => setSchema(observation), () => {});
+    return () => removeEventListener("popstate", listener);
+  }, []);
+  const go = (changes, replaces = false) => {
+    const next = { ...place, ...changes };
+    history[replaces ? "replaceState" : "pushState"](null, "", addressOf(next));
+    setPlace(next);
+  };
+  const props = { place, go, onLoadError };
+  if (place.ids.length > 0) return html`<${Episodes} key=${place.ids.join()} schema=${schema} ...${props} />`;
+  return place.view === "grid" ? html`<${Grid} ...${props} />` : html`<${List} ...${props} />`;
+}
