@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import openai
 import pytest
+from opentelemetry.trace import SpanKind
+from tests.support.spans import named, span_exporter
 
 from openenv.core import AnthropicClient, LLMResponse, OpenAIClient, ToolCall, create_llm_client
 from openenv.core.background_loop import background_loop
@@ -82,6 +86,75 @@ async def test_answers_and_tools(
     assert response.tool_calls == [ToolCall("c1", "add", {"a": 1})]
     assert response.to_message_dict()["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"a": 1}'}
     assert "Count." in json.dumps(requests[0])
+
+
+@pytest.mark.parametrize(
+    ("client_class", "provider"),
+    [(OpenAIClient, "openai"), (AnthropicClient, "anthropic")],
+    ids=["openai", "anthropic"],
+)
+@pytest.mark.parametrize("content", ["", "true"])
+async def test_spans_of_requests(
+    client_class: type[OpenAIClient] | type[AnthropicClient],
+    provider: str,
+    content: str,
+    service: tuple[int, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content)
+    exporter = span_exporter()
+    exporter.clear()
+    client = client_class("http://127.0.0.1", service[0], "m", max_tokens=9, api_key="hunter3hunter3")
+    try:
+        await client.complete("not traced")
+        monkeypatch.setenv("OPENENV_TELEMETRY", "1")
+        await client.complete_with_tools([{"role": "user", "content": "2+2? hunter2hunter2"}], TOOLS, temperature=0.5)
+    finally:
+        await client._client.close()
+    (span,) = named(exporter, "chat m")
+    found = dict(span.attributes or {})
+    said, answered = found.pop("gen_ai.input.messages", None), found.pop("gen_ai.output.messages", None)
+    finish_reason = "stop" if provider == "openai" else "end_turn"
+    assert (span.name, span.kind) == ("chat m", SpanKind.CLIENT)
+    assert found == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": "m",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.response.id": "1",
+        "gen_ai.response.model": "m",
+        "gen_ai.response.finish_reasons": (finish_reason,),
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 2,
+        "server.address": "127.0.0.1",
+        "server.port": service[0],
+    }
+    if not content:
+        assert said is answered is None
+        assert "2+2" not in span.to_json()
+        return
+    assert json.loads(str(said)) == [{"role": "user", "parts": [{"type": "text", "content": "2+2? [redacted]"}]}]
+    (message,) = json.loads(str(answered))
+    assert message["finish_reason"] == finish_reason
+    assert message["parts"][0] == {"type": "text", "content": "four"}
+    assert [part["name"] for part in message["parts"][1:]] == ["add"]
+
+
+async def test_the_span_of_a_request_that_fails_has_the_kind_of_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TELEMETRY", "1")
+    exporter = span_exporter()
+    exporter.clear()
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    client = OpenAIClient("http://127.0.0.1", port, "m", max_retries=0)
+    with pytest.raises(openai.APIConnectionError):
+        await client.complete("2+2?")
+    await client._client.close()
+    (span,) = named(exporter, "chat m")
+    assert (span.attributes or {})["error.type"] == span.status.description == "APIConnectionError"
+    assert not span.events
 
 
 def test_vendors() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Self
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
+from openenv.core.telemetry import CHAT, anthropic_answer, chat_request, genai_span, openai_answer
 from openenv.core.wire.redaction import remember_secret
 
 try:
@@ -231,7 +232,11 @@ class OpenAIClient(LLMClient):
         else:
             more |= {"max_tokens": limit, "temperature": options.get("temperature", self.temperature)}
         create: Callable[..., Awaitable[Any]] = self._client.chat.completions.create
-        response = await self._requests.send(partial(create, model=self.model, messages=messages, **more))
+        settings = {"temperature": more.get("temperature"), "max_tokens": limit}
+        asked = chat_request("openai", self.model, self.base_url, messages, settings)
+        with genai_span(CHAT, self.model, asked) as found:
+            response = await self._requests.send(partial(create, model=self.model, messages=messages, **more))
+            found.update(openai_answer(response))
         message = response.choices[0].message
         calls = [
             ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
@@ -316,16 +321,21 @@ class AnthropicClient(LLMClient):
         if system:
             more["system"] = system
         create: Callable[..., Awaitable[Any]] = self._client.messages.create
+        limit, temperature = options.get("max_tokens", self.max_tokens), options.get("temperature", self.temperature)
         request = partial(
             create,
             model=self.model,
             messages=messages,
-            max_tokens=options.get("max_tokens", self.max_tokens),
+            max_tokens=limit,
             # Not a parameter of newer versions of the package, and still one of the API.
-            extra_body={"temperature": options.get("temperature", self.temperature)},
+            extra_body={"temperature": temperature},
             **more,
         )
-        response = await self._requests.send(request)
+        settings = {"temperature": temperature, "max_tokens": limit}
+        asked = chat_request("anthropic", self.model, self.base_url, messages, settings)
+        with genai_span(CHAT, self.model, asked) as found:
+            response = await self._requests.send(request)
+            found.update(anthropic_answer(response))
         text = "".join(block.text for block in response.content if block.type == "text")
         calls = [ToolCall(block.id, block.name, block.input) for block in response.content if block.type == "tool_use"]
         return LLMResponse(text, calls, _usage(response, "input_tokens", "output_tokens"))

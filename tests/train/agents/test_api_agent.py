@@ -13,6 +13,7 @@ from tests.support.environments.training import CRASHING_SEEDS, FAILING_RESET_SE
 from tests.support.models.model_server import Message, ModelServer
 from tests.support.models.served_model import ServedModel
 from tests.support.servers import RunningServer
+from tests.support.spans import attributes, span_exporter
 
 from openenv import NDArray
 from openenv.core.env_server.app import create_fastapi_app
@@ -81,6 +82,23 @@ def test_every_task_is_played_to_its_end_by_tool_calls(stairs_client: Client) ->
     assert body["tools"] == EnvironmentTools.of(stairs_client).schemas()
     answered = next(request for request in server.requests if request["messages"][-1]["role"] == "tool")
     assert answered["messages"][-2]["tool_calls"][0]["function"]["arguments"] == '{"move": "up"}'
+
+
+def test_spans_of_an_episode(stairs_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TELEMETRY", "1")
+    exporter = span_exporter()
+    exporter.clear()
+    (played,) = play(stairs_client, ModelServer(climb), [{"seed": 0, "episode_id": "e0"}])
+    spans = [span for span in exporter.get_finished_spans() if "gen_ai.operation.name" in attributes(span)]
+    (episode,) = [span for span in spans if span.name == "invoke_agent tiny"]
+    chats = [span for span in spans if span.name == "chat tiny"]
+    calls = [span for span in spans if span.name == "execute_tool climb"]
+    assert len(chats) == len(calls) == len(played.episode.turns)
+    assert {attributes(span)["gen_ai.conversation.id"] for span in spans} == {"e0"}
+    assert {span.parent and span.parent.span_id for span in (*chats, *calls)} == {episode.context.span_id}
+    assert attributes(calls[0])["gen_ai.tool.call.id"] == "call0"
+    assert attributes(chats[0])["gen_ai.usage.output_tokens"] == 5
+    assert not [name for span in spans for name in attributes(span) if name.endswith("messages")]
 
 
 def test_episodes_are_played_at_once(stairs_client: Client) -> None:

@@ -24,6 +24,18 @@ from openenv.core.exceptions import (
     ConnectionFailedError,
     OpenEnvError,
 )
+from openenv.core.telemetry import (
+    CHAT,
+    ERROR,
+    EXECUTE_TOOL,
+    INVOKE_AGENT,
+    TOOL,
+    TOOL_CALL,
+    TOOL_TYPE,
+    chat_request,
+    genai_span,
+    openai_answer,
+)
 from openenv.core.typed_client import TypedEnvClient
 from openenv.core.wire.redaction import remember_secret
 from openenv.train.episodes.played_episode import Message, PlayedEpisode, Usage
@@ -188,12 +200,18 @@ class ApiAgent:
                 for index, task in todo:
                     conversation = begin()
                     play = Play(task, max_turns=self.max_turns, shown=conversation.contents.text)
-                    await play_episodes(conversation, [play], _PatientSession(session))
+                    played_session = _PatientSession(session, partial(conversation.call_of, play))
+                    with genai_span(INVOKE_AGENT, self.model, self._about, task.get("episode_id")):
+                        await play_episodes(conversation, [play], played_session)
                     ended.put_nowait(conversation.played(index, play))
             finally:
                 await (session.disconnect() if session is client else session.close())
         except Exception as error:  # noqa: BLE001  # raised where the episodes are waited for
             ended.put_nowait(error)
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        return {"gen_ai.provider.name": "openai", "gen_ai.request.model": self.model}
 
     def _conversation(
         self, model: "_Model", offered: EnvironmentTools | ActionText, contents: "_Contents"
@@ -221,9 +239,11 @@ class _Model:
         sent: Any = to_openai(messages)
         completion: ChatCompletion
         try:
-            completion = await self._api.chat.completions.create(
-                model=self._name, messages=sent, **offered, **self._settings
-            )
+            with genai_span(CHAT, self._name, self._request(sent)) as found:
+                completion = await self._api.chat.completions.create(
+                    model=self._name, messages=sent, **offered, **self._settings
+                )
+                found.update(openai_answer(completion))
         except BadRequestError as error:
             if any(message["role"] == "assistant" for message in messages):
                 return None  # what it took before it takes no more: the conversation is too long
@@ -235,12 +255,21 @@ class _Model:
             raise kind(f"The server of {self._name} at {self._api.base_url} answers: {error.message}") from error
         return completion
 
+    def _request(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return chat_request("openai", self._name, str(self._api.base_url), messages, self._settings)
+
 
 class _PatientSession:
-    """The session of an episode that is played alone; the log says so where its environment takes long."""
+    """The session of an episode that is played alone; the log says so where its environment takes long.
 
-    def __init__(self, session: "EnvClient[Any, Any, Any]") -> None:
+    Args:
+        session: The session.
+        call: Returns id and name of the tool call that is done now; ``None`` where actions are texts.
+    """
+
+    def __init__(self, session: "EnvClient[Any, Any, Any]", call: Callable[[], tuple[str, str] | None]) -> None:
         self._session = session
+        self._call = call
         self._task: Mapping[str, Any] = {}
 
     async def reset(self, tasks: Sequence[Mapping[str, Any]]) -> list[StepResult[Any] | OpenEnvError]:
@@ -250,7 +279,19 @@ class _PatientSession:
 
     async def step(self, actions: Mapping[int, Any]) -> dict[int, StepResult[Any] | OpenEnvError]:
         """Do the action, if there is one."""
-        return {number: await self._answer(self._session.step(action)) for number, action in actions.items()}
+        return {number: await self._step(action) for number, action in actions.items()}
+
+    async def _step(self, action: Any) -> StepResult[Any] | OpenEnvError:
+        call = self._call()
+        if call is None:
+            return await self._answer(self._session.step(action))
+        number, name = call
+        attributes = {TOOL: name, TOOL_TYPE: "function", TOOL_CALL: number}
+        with genai_span(EXECUTE_TOOL, name, attributes) as found:
+            result = await self._answer(self._session.step(action))
+            if isinstance(result, OpenEnvError):
+                found[ERROR] = type(result).__name__
+        return result
 
     async def _answer(self, answer: Awaitable[StepResult[Any]]) -> StepResult[Any] | OpenEnvError:
         limit_s = self._session.message_timeout_s
@@ -340,6 +381,10 @@ class _Conversation(ABC):
         """
         return PlayedEpisode(index, play.episode, self.messages, self.tools, self._usage)
 
+    def call_of(self, play: Play) -> tuple[str, str] | None:
+        """Return id and name of the tool call that is done now; ``None`` where actions are texts."""
+        return None
+
     @abstractmethod
     def _opening(self, play: Play, result: StepResult[Any]) -> Content:
         """Return what the user says first."""
@@ -360,6 +405,10 @@ class _ToolConversation(_Conversation):
         super().__init__(model, contents, messages, tools.schemas())
         self._offered = tools
         self._calls: list[tuple[str, str]] = []
+
+    def call_of(self, play: Play) -> tuple[str, str] | None:
+        """See ``_Conversation``."""
+        return self._calls[len(play.answered)]
 
     def _opening(self, play: Play, result: StepResult[Any]) -> Content:
         return self.contents.whole(result)

@@ -1,5 +1,6 @@
 """Spans of what a server does, through the SDK's own exporters."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -7,9 +8,6 @@ import sys
 from typing import Any
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from tests.conftest import Serve
@@ -20,43 +18,26 @@ from tests.support.environments.common import (
     ThreadedCounterEnvironment,
     Total,
 )
-from tests.support.servers import PROGRAMS, V1Wire, eventually
+from tests.support.mcp_agents import agent
+from tests.support.models.model_server import ScriptedModel
+from tests.support.servers import PROGRAMS, RunningServer, V1Wire
+from tests.support.spans import attributes, named, span_exporter
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.tools import tool
+from openenv.core.env_server.types import Observation
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.llm_client import OpenAIClient
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
 
 
-@pytest.fixture(scope="module")
-def exporter() -> InMemorySpanExporter:
-    """What receives the spans of this process: its provider can be set once only."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    return exporter
-
-
 @pytest.fixture
-def spans(exporter: InMemorySpanExporter) -> InMemorySpanExporter:
-    exporter.clear()  # of what earlier servers ended with
-    return exporter
-
-
-def named(spans: InMemorySpanExporter, name: str, count: int = 1) -> list[ReadableSpan]:
-    """Wait for the spans of a name."""
-
-    def found() -> list[ReadableSpan]:
-        return [span for span in spans.get_finished_spans() if span.name == name]
-
-    eventually(lambda: len(found()) >= count, f"{count} spans {name}")
-    return found()
-
-
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
+def spans() -> InMemorySpanExporter:
+    span_exporter().clear()  # of what earlier servers ended with
+    return span_exporter()
 
 
 @pytest.mark.parametrize("environment", [CounterEnvironment, ThreadedCounterEnvironment, AsyncCounterEnvironment])
@@ -83,10 +64,70 @@ def test_a_failed_step_tells_its_code_and_nothing_of_what_was_raised(serve: Serv
         wire.do("reset", name)
         wire.do("step", name, amount=0)
     (step,) = named(spans, "openenv.step")
-    assert attributes(step)["openenv.error.code"] == "EXECUTION_ERROR"
+    assert attributes(step)["openenv.error.code"] == attributes(step)["error.type"] == "EXECUTION_ERROR"
     assert (step.status.status_code, step.status.description) == (StatusCode.ERROR, "EXECUTION_ERROR")
     assert not step.events
     assert "kaboom" not in step.to_json()
+
+
+def test_a_tool_call_is_a_span_of_the_conventions_for_genai(serve: Serve, spans: InMemorySpanExporter) -> None:
+    async def play(url: str) -> None:
+        async with agent(f"{url}/mcp") as session:
+            await session.call_tool("add", {"amount": 2})
+
+    asyncio.run(play(serve(telemetry=True).url))
+    (called,) = named(spans, "execute_tool add")
+    found = attributes(called)
+    assert {name: value for name, value in found.items() if name.startswith("gen_ai.")} == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "add",
+        "gen_ai.tool.type": "function",
+    }
+    assert (found["openenv.reward"], found["openenv.done"]) == (2, False)
+
+
+def test_an_action_that_names_a_tool_is_a_tool_call(spans: InMemorySpanExporter) -> None:
+    app = create_fastapi_app(Clock, telemetry=True)
+    with RunningServer(app) as server, server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session, episode_id="e1")
+        wire.do("step", session, type="call_tool", tool_name="wind", arguments={"turns": 2})
+    (called,) = named(spans, "execute_tool wind")
+    assert attributes(called)["gen_ai.conversation.id"] == "e1"
+    assert attributes(named(spans, "openenv.reset")[0])["gen_ai.conversation.id"] == "e1"
+
+
+class Clock(Environment):
+    """A clock that agents wind up."""
+
+    def reset(self) -> Observation:
+        return Observation()
+
+    @tool
+    def wind(self, turns: int) -> str:
+        """Wind the clock up."""
+        return f"{turns} turns"
+
+
+def test_a_judge_is_asked_below_the_step(serve: Serve, spans: InMemorySpanExporter) -> None:
+    model = ScriptedModel(lambda messages: "good")
+    with model.server:
+        address, _, port = model.server.url.rpartition(":")
+        judge = OpenAIClient(address, int(port), "climber")
+
+        class Judged(AsyncCounterEnvironment):
+            async def step(self, action: Add) -> Total:
+                assert await judge.complete("How is it?") == "good"
+                return await super().step(action)
+
+        with serve(Judged, telemetry=True).v1() as wire:
+            session = wire.open()
+            wire.do("reset", session)
+            wire.do("step", session, amount=1)
+    (step,), (asked,) = named(spans, "openenv.step"), named(spans, "chat climber")
+    assert asked.parent is not None
+    assert step.context is not None
+    assert asked.parent.span_id == step.context.span_id
 
 
 def test_a_refused_session(serve: Serve, spans: InMemorySpanExporter) -> None:
@@ -166,6 +207,8 @@ sys.path.insert(0, {str(PROGRAMS)!r})
 from fastapi.testclient import TestClient
 from logging_server import Add, LoggedEnvironment, Total
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.tools import tool
 with TestClient(create_fastapi_app(LoggedEnvironment, Add, Total, telemetry=True)) as client:
     client.post("/reset")
 """

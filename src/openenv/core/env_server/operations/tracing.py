@@ -2,42 +2,37 @@
 
 Imported only by servers that trace: others pay nothing.
 
+A step that calls a tool is a span ``execute_tool NAME`` with the attributes of OpenTelemetry's conventions for GenAI,
+see ``openenv.core.telemetry``. No span has the content of a request or an answer.
+
 A client that sends a ``traceparent`` with its handshake or its HTTP request finds the spans below its own.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 
-from opentelemetry import context, propagate, trace
+from opentelemetry import context, propagate
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Status, StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv._version import __version__
 from openenv.core.env_server.sessions.observer import Facts
-from openenv.core.exceptions import ConfigurationError, RequestError
+from openenv.core.exceptions import RequestError
+from openenv.core.telemetry import (
+    CONVERSATION,
+    ERROR,
+    EXECUTE_TOOL,
+    OPERATION,
+    TOOL,
+    TOOL_TYPE,
+    observed,
+    tracer_provider,
+)
 
 _FLUSH_TIMEOUT_MS = 5000
-_EXPORTERS = "opentelemetry_traces_exporter"
-
-
-def tracer_provider() -> TracerProvider:
-    """Return the program's tracer provider, or set one up from the standard variables ``OTEL_*``.
-
-    Raises:
-        ConfigurationError: The exporter that these variables name is not installed.
-    """
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, TracerProvider):
-        return provider
-    provider = TracerProvider()
-    for name in _exporter_names():
-        provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
-    trace.set_tracer_provider(provider)
-    return provider
+# Facts with a name in the conventions for GenAI.
+_NAMED = {"episode": CONVERSATION, "tool": TOOL}
 
 
 class TraceParent:
@@ -72,7 +67,7 @@ class Tracing:
 
     def __init__(self, environment: str) -> None:
         self._environment = environment
-        self._provider = tracer_provider()
+        self._provider: TracerProvider = tracer_provider()
         self._tracer = self._provider.get_tracer("openenv", __version__)
 
     @contextmanager
@@ -86,35 +81,20 @@ class Tracing:
             set_status_on_exception=False,
         ) as span:
             try:
-                yield facts
+                with observed():
+                    yield facts
             except BaseException as error:
-                facts["error.code"] = code = error.code if isinstance(error, RequestError) else type(error).__name__
+                code = error.code if isinstance(error, RequestError) else type(error).__name__
+                facts["error.code"] = code
+                span.set_attribute(ERROR, code)
                 span.set_status(Status(StatusCode.ERROR, code))
                 raise
             finally:
-                span.set_attributes({f"openenv.{name}": value for name, value in facts.items()})
+                span.set_attributes({_NAMED.get(name, f"openenv.{name}"): value for name, value in facts.items()})
+                if "tool" in facts:
+                    span.update_name(f"{EXECUTE_TOOL} {facts['tool']}")
+                    span.set_attributes({OPERATION: EXECUTE_TOOL, TOOL_TYPE: "function"})
 
     def close(self) -> None:
         """Send the remaining spans."""
         self._provider.force_flush(_FLUSH_TIMEOUT_MS)
-
-
-def _exporter_names() -> list[str]:
-    names = os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(",")
-    return [name.strip() for name in names if name.strip() not in ("", "none")]
-
-
-def _exporter(name: str) -> SpanExporter:
-    """Make the exporter of a name, found by the entry points of OpenTelemetry's packages."""
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
-    if name == "otlp":
-        name = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
-    found = {entry.name: entry for entry in entry_points(group=_EXPORTERS)}
-    if name not in found:
-        raise ConfigurationError(
-            f"Expected an exporter of traces (OTEL_TRACES_EXPORTER) out of {', '.join(sorted(found)) or 'none'} or "
-            f'"none", got {name!r}. pip install "openenv-core[telemetry]" brings those for OTLP.'
-        )
-    exporter: SpanExporter = found[name].load()()
-    return exporter

@@ -37,7 +37,7 @@ from openenv.core.wire.actions import decode_action, takes_tool_actions
 from openenv.core.wire.answers import state_json, written_outcome, written_picture
 from openenv.core.wire.arrays import ArrayWriter, Written
 from openenv.core.wire.errors import validated
-from openenv.core.wire.mcp_types import ListToolsAction
+from openenv.core.wire.mcp_types import LONGEST_TOOL_NAME, ListToolsAction
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.names import public_name
 from openenv.core.wire.redaction import add_traceback, message_of, origin_of
@@ -277,7 +277,7 @@ class Session:
         with self._observe("reset") as facts:
             async with self._turn:
                 outcome = await self._traced(self._start_reset, arguments, sent)
-            return _noted(facts, outcome)
+            return self._noted(facts, outcome)
 
     async def begin(self, arguments: Mapping[str, Any]) -> Outcome | None:
         """Start the first episode, for an agent, which can't reset; return ``None`` if an episode was started before.
@@ -302,6 +302,7 @@ class Session:
         timeout_s: float | None = None,
         options: Mapping[str, Any] = _NONE,
         sent: KeptData = None,
+        tool: str | None = None,
     ) -> Outcome:
         """Perform one action.
 
@@ -310,6 +311,7 @@ class Session:
             timeout_s: The caller's timeout in seconds; the server's limit holds if it is shorter.
             options: Further keyword arguments for the environment's ``step``, if it accepts them.
             sent: The action's fields, copied by the record of the session's history.
+            tool: The tool that an agent calls by this action, if the action does not name it.
 
         Raises:
             InvalidRequestError: The fields are no valid action, or the action is illegal; the episode is unchanged.
@@ -320,9 +322,11 @@ class Session:
             async with self._turn:
                 return await self._traced(self._start_step, action, timeout_s, options, sent)
         with self._observe("step") as facts:
+            if (called := tool or _tool_of(action)) is not None:
+                facts["tool"] = called
             async with self._turn:
                 outcome = await self._traced(self._start_step, action, timeout_s, options, sent)
-            return _noted(facts, outcome)
+            return self._noted(facts, outcome)
 
     async def state(self, timeout_s: float | None = None) -> Any:
         """Return the environment's state, within the timeout of a step; this is allowed at any time.
@@ -535,6 +539,15 @@ class Session:
             environment_type=self._runner.environment_name,
         )
 
+    def _noted(self, facts: Facts, outcome: Outcome) -> Outcome:
+        """Note what an observer is to know of an outcome."""
+        facts["done"] = outcome.done
+        if outcome.reward is not None:
+            facts["reward"] = outcome.reward
+        if self.episode.id is not None:
+            facts["episode"] = self.episode.id
+        return outcome
+
     def _observe(self, operation: str) -> AbstractContextManager[Facts]:
         """Let the observer observe an operation, if the session has an observer."""
         return nullcontext({}) if self._observer is None else self._observer.observe(operation, self.name)
@@ -690,8 +703,7 @@ class Session:
         return outcome
 
 
-def _noted(facts: Facts, outcome: Outcome) -> Outcome:
-    facts["done"] = outcome.done
-    if outcome.reward is not None:
-        facts["reward"] = outcome.reward
-    return outcome
+def _tool_of(action: Mapping[str, Any] | BaseModel) -> str | None:
+    """Return the tool that an action names; ``None`` if it calls none."""
+    name = action.get("tool_name") if isinstance(action, Mapping) else getattr(action, "tool_name", None)
+    return name[:LONGEST_TOOL_NAME] if isinstance(name, str) else None

@@ -26,6 +26,7 @@ from openenv.core.wire.actions import takes_tool_actions
 from openenv.core.wire.answers import observation_json
 from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.core.wire.mcp_types import (
+    LONGEST_TOOL_NAME,
     CallToolAction,
     CallToolObservation,
     ListToolsAction,
@@ -85,7 +86,9 @@ class ToolCallResult:
 class Perform(Protocol):
     """Function that performs an action as a step of a session's episode; a ``ListToolsAction`` is not a step."""
 
-    def __call__(self, action: BaseModel, timeout_s: float | None = None) -> Awaitable[Outcome]:
+    def __call__(
+        self, action: BaseModel, timeout_s: float | None = None, *, tool: str | None = None
+    ) -> Awaitable[Outcome]:
         """Perform an action; see ``Session.step``."""
         ...
 
@@ -152,7 +155,7 @@ class Toolbox:
                 action: BaseModel = CallToolAction(tool_name=name, arguments=dict(arguments))
             else:
                 action = action_tool.action(arguments)
-            outcome = await self._perform(action, timeout_s)
+            outcome = await self._perform(action, timeout_s, tool=name[:LONGEST_TOOL_NAME])
         except InvalidRequestError as error:
             return _failed(ToolErrorType.INVALID_ARGS, faults_text(error.errors or []) or error.message)
         except EnvironmentProcessEndedError:
