@@ -489,7 +489,7 @@ class TestOddActions:
         assert derived.action({"a": 1}) == Anything({"a": 1})
 
 
-async def _never(action: BaseModel, timeout_s: float | None = None) -> Outcome:
+async def _never(action: BaseModel, timeout_s: float | None = None, *, tool: str | None = None) -> Outcome:
     raise AssertionError
 
 
