@@ -59,6 +59,9 @@ PROMISED = {
         "ContainerProvider DockerSwarmProvider LocalDockerProvider RuntimeProvider UVProvider"
     ),
     "openenv.core.containers.runtime.uv_provider": "UVProvider",
+    "openenv.discovery": "CatalogChanges CatalogError CatalogSnapshot DiscoveryEntry ENVIRONMENT_MEDIA_TYPE "
+    "EnvironmentCard PROFILE_VERSION SearchMatch build_catalog compare_catalogs load_catalog resolve_entry "
+    "search_catalog write_catalog",
     "openenv.providers": "LocalDockerProvider LocalProcessProvider UVProvider",
     "openenv.core.containers.runtime": "ContainerProvider LocalProcessProvider Resources RuntimeProvider UVProvider",
 }

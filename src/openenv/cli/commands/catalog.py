@@ -1,0 +1,67 @@
+"""``openenv catalog``: what environments a Git repository has, as a file; built, and looked into."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openenv.discovery.producer import build_catalog
+from openenv.discovery.search import resolve_entry
+from openenv.discovery.serialization import load_catalog, write_catalog
+
+app = typer.Typer(
+    help="Build a catalog of a repository's environments, and look into it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Repository = Annotated[Path, typer.Option(help="The repository on this machine.")]
+RepositoryUri = Annotated[str, typer.Option(help="Its public address, https://github.com/OWNER/NAME.git.")]
+Publisher = Annotated[str, typer.Option(help="Domain of who publishes the catalog; nothing verifies it.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="File for the catalog.")]
+Revision = Annotated[str, typer.Option(help="A commit, a branch or a tag.")]
+Root = Annotated[str, typer.Option(help="The folder that holds the environments' folders.")]
+Namespace = Annotated[str, typer.Option(help="First part of the entries' names below the publisher.")]
+Identifier = Annotated[str, typer.Argument(help="Identifier of an entry, as discover shows it.")]
+Catalog = Annotated[Path, typer.Option(help="File of a catalog.")]
+
+
+@app.command()
+def build(
+    repository: Repository,
+    repository_uri: RepositoryUri,
+    publisher: Publisher,
+    output: Output,
+    revision: Revision = "HEAD",
+    root: Root = "envs",
+    namespace: Namespace = "openenv",
+) -> None:
+    """Build the catalog of a repository at one commit. Only files that are committed are read; no code is run.
+
+    Ends with status 1 where an environment's files lack what its entry needs; the catalog is written all the same.
+    """
+    snapshot = build_catalog(
+        repository,
+        repository_uri=repository_uri,
+        publisher=publisher,
+        namespace=namespace,
+        revision=revision,
+        root=root,
+    )
+    write_catalog(snapshot, output)
+    for issue in snapshot.issues:
+        typer.echo(f"{issue.severity.capitalize()}: {issue.message}", err=True)
+    extent = "" if snapshot.complete else ", which is not all"
+    typer.echo(f"{len(snapshot.entries)} environments{extent}: {output}", err=True)
+    typer.echo(snapshot.digest, err=True)
+    raise typer.Exit(0 if snapshot.complete else 1)
+
+
+@app.command()
+def inspect(identifier: Identifier, catalog: Catalog) -> None:
+    """Print one entry as JSON. Nothing that it names is fetched."""
+    entry = resolve_entry(load_catalog(catalog), identifier)
+    typer.echo(entry.model_dump_json(by_alias=True, exclude_none=True, indent=2))

@@ -1,0 +1,104 @@
+"""Catalogs as files, with a digest of what is in them."""
+
+import json
+import os
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from openenv.discovery.errors import CatalogError
+from openenv.discovery.models import CatalogSnapshot
+
+MAX_CATALOG_BYTES = 16 * 1024 * 1024
+
+
+def catalog_digest(snapshot: CatalogSnapshot) -> str:
+    """Return the digest of a catalog: of all that it says but the digest, as JSON with sorted keys."""
+    content = json.dumps(_values(snapshot, without={"digest"}), sort_keys=True, separators=(",", ":"), **_FORMAT)
+    return f"sha256:{sha256(content.encode('utf-8')).hexdigest()}"
+
+
+def check_complete(snapshot: CatalogSnapshot) -> None:
+    """Refuse a catalog that lacks environments, or whose content is not what its digest was made of.
+
+    Raises:
+        CatalogError: It is such a one.
+    """
+    if not snapshot.complete:
+        failed = ", ".join(issue.path for issue in snapshot.issues if issue.severity == "error")
+        raise CatalogError(f"The catalog is incomplete: {failed}. Mend their files, and build it again.")
+    if catalog_digest(snapshot) != snapshot.digest:
+        raise CatalogError("The catalog was changed after it was built: its digest is of something else.")
+
+
+def load_catalog(path: str | Path) -> CatalogSnapshot:
+    """Read a complete catalog. Nothing that it names is fetched.
+
+    Raises:
+        CatalogError: The file can't be read, is no catalog, or is an incomplete one.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_CATALOG_BYTES + 1)
+    except OSError as error:
+        raise CatalogError(f"The catalog {path} can't be read: {error.strerror}.") from error
+    _check_size(len(content))
+    try:
+        values = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_number)
+        snapshot = CatalogSnapshot.model_validate(values)
+    except (ValidationError, RecursionError) as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is nested too deeply"
+        raise CatalogError(f"{path} is no catalog of version 0.1-draft: {said}.") from error
+    except ValueError as error:
+        raise CatalogError(f"{path} is no catalog: {error}.") from error
+    check_complete(snapshot)
+    return snapshot
+
+
+def write_catalog(snapshot: CatalogSnapshot, path: str | Path) -> None:
+    """Write a catalog, also an incomplete one, in the place of what the file holds.
+
+    Raises:
+        CatalogError: Its digest is of something else, it is too long, or the file can't be written.
+    """
+    if catalog_digest(snapshot) != snapshot.digest:
+        raise CatalogError("Expected a catalog with the digest of its content, as build_catalog makes it.")
+    text = f"{json.dumps(_values(snapshot), indent=2, sort_keys=True, **_FORMAT)}\n"
+    _check_size(len(text.encode("utf-8")))
+    file = Path(path)
+    try:
+        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(draft).replace(file)
+        finally:
+            Path(draft).unlink(missing_ok=True)
+    except OSError as error:
+        raise CatalogError(f"The catalog {file} can't be written: {error.strerror}.") from error
+
+
+_FORMAT: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False}
+
+
+def _values(snapshot: CatalogSnapshot, without: set[str] | None = None) -> dict[str, Any]:
+    return snapshot.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=without)
+
+
+def _check_size(length: int) -> None:
+    if length > MAX_CATALOG_BYTES:
+        raise CatalogError(f"A catalog has at most {MAX_CATALOG_BYTES} bytes, and this one has more.")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise CatalogError("it has an object in which a key stands twice")
+    return values
+
+
+def _no_number(text: str) -> NoReturn:
+    raise CatalogError(f"it has the number {text}, which JSON has not")
