@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import SessionCapacityError
+from openenv.fleet.connections import SpreadTransport
 from openenv.fleet.replica import Replica
 
 logger = logging.getLogger(__name__)
@@ -43,9 +44,8 @@ class Forwarding:
         # No limits: a step takes as long as it takes, and streams of agents stay open.
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=10.0),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=_KEEP_ALIVE_S),
+            transport=SpreadTransport(_trust_in(tls), _KEEP_ALIVE_S),
             trust_env=False,
-            verify=_trust_in(tls),
         )
 
     async def hand_on(self, replica: Replica, request: Request, send: Send) -> None:
