@@ -146,7 +146,7 @@ def test_fields_are_left_out_of_what_is_added(tmp_path: Path) -> None:
     with traces.open(tmp_path / "all.db", create=True, leave_out=paths[2:]) as file:
         (stored,) = [file.conversations(file.add(episode(), entries(1), [conversation]))]
     assert "hush" not in repr(stored)
-    assert [each.prompt_ids for each in stored] == [()]
+    assert [(each.prompt_ids, each.completion_ids) for each in stored] == [((), ())]
     assert [message.get("content") for message in stored[0].messages] == [None, None]
     kept_calls = [call["function"]["arguments"] for call in stored[0].messages[1]["tool_calls"]]
     assert kept_calls == [{"name": "ada"}, '{"name":"ada"}', ""]

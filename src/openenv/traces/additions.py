@@ -103,8 +103,9 @@ def _without_fields(known: dict[str, Any], paths: Sequence[str]) -> dict[str, An
     """Return the fields of a conversation without what is left out, whose paths are among ``extra``."""
     known = from_json(to_json(known, inf_nan_mode="constants", fallback=plain_value))
     found = without_fields(known, [path for path in paths if path.partition(".")[0] == MESSAGES])
-    if TOKENS in paths and any(known.pop(name) for name in _TOKENS):
-        found.append(TOKENS)
+    if TOKENS in paths:
+        tokens = [known.pop(name) for name in _TOKENS]
+        found += [TOKENS] if any(tokens) else []
     calls = [call for message in known.get(MESSAGES, ()) for call in message.get("tool_calls") or ()]
     found += [path for call in calls for path in _remove_arguments(call["function"], paths)]
     return {**known, "extra": {**known["extra"], "left_out": list(dict.fromkeys(found))}} if found else known

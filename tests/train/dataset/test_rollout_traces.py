@@ -46,6 +46,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(tmp_path_factory.mktemp("runs"), "recorded")
 
 
+def test_fields_are_left_out_on_both_sides(tmp_path: Path) -> None:
+    folder = run(tmp_path, "less", steps=1, traces_leave_out=["observation.ball", "tokens"])
+    with traces.open(folder.traces) as file:
+        played = [record for record in file.records() if record.conversation is not None]
+        assert played
+        for record in played:
+            assert record.entries[0].left_out == ["observation.ball"]
+            assert [each.completion_ids for each in record.conversations] == [()]
+
+
 def by_step(folder: RunFolder) -> dict[int, list[traces.EpisodeRecord]]:
     """The recorded rollouts of each step, in the order in which they were played."""
     found: dict[int, list[traces.EpisodeRecord]] = {}

@@ -69,6 +69,14 @@ def test_neither_side_records_what_is_left_out(tmp_path: Path) -> None:
     assert [call["function"]["arguments"] for call in calls] == [{}] * len(record.steps)
 
 
+def test_an_option_adds_to_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TRACES_LEAVE_OUT", "observation.ball")
+    settings = PlaySettings(environment="catch", player="scripted", traces_leave_out=("messages",))
+    (record,) = records(run(settings, tmp_path / "data", 1))
+    assert record.entries[0].left_out == ["observation.ball"]
+    assert conversation(record).extra["left_out"] == ["messages"]
+
+
 def test_a_model_in_an_environment_elsewhere(stairs_server: RunningServer, tmp_path: Path) -> None:
     """The server there has traces of its own or none; here are the rewards and the conversation."""
     model = ScriptedModel(climb)

@@ -15,6 +15,7 @@ from rich.table import Table
 from openenv.cli.key_values import read_reset, read_weights
 from openenv.cli.options import (
     ResetParameters,
+    TracesLeaveOut,
     environment_argument,
     max_turns_option,
     step_timeout_option,
@@ -131,6 +132,7 @@ def train(  # one parameter for each option
     report_to: ReportTo = None,
     traces: Traces = None,
     traces_sample: TracesSample = None,
+    traces_leave_out: TracesLeaveOut = None,
     output_dir: OutputDir = None,
     name: Name = None,
     config: ConfigFile = None,

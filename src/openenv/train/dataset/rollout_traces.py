@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Full, Queue
@@ -12,7 +12,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from openenv.auto.making import is_url
-from openenv.core.env_server.settings import ServerConfig
+from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import Conversation
@@ -45,6 +45,7 @@ class RolloutTraces:
         model: Name of the model that is trained.
         environments: What each environment is made of, by its name among several; the name of a single one is empty.
         share: Share of the episodes that are recorded, from 0 to 1.
+        leave_out: Paths of fields that are not recorded, beside those that ``OPENENV_TRACES_LEAVE_OUT`` names.
 
     Example::
 
@@ -53,11 +54,19 @@ class RolloutTraces:
                 rollout = RolloutFunction(EnvSpec(sessions), recorder=traces)
     """
 
-    def __init__(self, path: Path, model: str, environments: Mapping[str, str], share: float = 1.0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        model: str,
+        environments: Mapping[str, str],
+        share: float = 1.0,
+        leave_out: Sequence[str] = (),
+    ) -> None:
         self._path = path
         self._model = model
         self._environments = environments
         self._share = share
+        self._leave_out = ServerConfig.read({"traces_leave_out": leave_out}).traces_leave_out
         self._queue: Queue[RolloutBatch | None] = Queue(_MOST_WAITING)
         self._thread: Thread | None = None
         self._dropped = 0
@@ -67,7 +76,8 @@ class RolloutTraces:
         """Environment variables with which the started servers record; ``None`` if they are not to."""
         if not self._share:
             return None
-        return {"OPENENV_TRACES": str(self._path.absolute()), "OPENENV_TRACES_SAMPLE": str(self._share)}
+        settings = {"traces": self._path.absolute(), "traces_sample": self._share, "traces_leave_out": self._leave_out}
+        return environment_variables(settings)
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed, with an ``episode_id`` unless there is one."""
@@ -126,7 +136,7 @@ class RolloutTraces:
         self.close()
 
     def _run(self) -> None:
-        writing = _Writing(self._path, self._model, self._environments, self.has)
+        writing = _Writing(self._path, self._model, self._environments, self.has, self._leave_out)
         try:
             while (batch := self._queue.get()) is not None:
                 writing.add(batch)
@@ -144,13 +154,22 @@ class _Writing:
         model: Name of the model.
         environments: As for `RolloutTraces`.
         has: Says whether the episode with an id is recorded.
+        leave_out: Paths of fields that are not recorded.
     """
 
-    def __init__(self, path: Path, model: str, environments: Mapping[str, str], has: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        model: str,
+        environments: Mapping[str, str],
+        has: Callable[[str], bool],
+        leave_out: Sequence[str],
+    ) -> None:
         self._path = path
         self._model = model
         self._environments = environments
         self._has = has
+        self._leave_out = leave_out
         self._file: TraceFile | None = None
         self._lost = 0
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
@@ -188,8 +207,7 @@ class _Writing:
 
     def _write(self, environment: str, chosen: list[tuple[Play, Conversation]]) -> None:
         if self._file is None:
-            left_out = ServerConfig.read().traces_leave_out
-            self._file = open_traces(self._path, create=True, leave_out=left_out)
+            self._file = open_traces(self._path, create=True, leave_out=self._leave_out)
         target = self._environments[environment]
         if is_url(target):
             for play, conversation in chosen:

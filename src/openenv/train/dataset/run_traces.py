@@ -48,6 +48,8 @@ class RunTraces:
         self._path = path
         self._settings = settings
         self._is_recorded = settings.traces
+        # With those that the variable names.
+        self._leave_out = ServerConfig.read({"traces_leave_out": settings.traces_leave_out}).traces_leave_out
         self._file: TraceFile | None = None
 
     @property
@@ -55,9 +57,7 @@ class RunTraces:
         """Environment variables with which the started server records; ``None`` if it is not to."""
         if not self._is_recorded:
             return None
-        return environment_variables(
-            {"traces": self._path.absolute(), "traces_leave_out": self._settings.traces_leave_out}
-        )
+        return environment_variables({"traces": self._path.absolute(), "traces_leave_out": self._leave_out})
 
     def named(self, tasks: Iterable[NumberedTask]) -> list[NumberedTask]:
         """Give the episode of each task an id, unless the task has one.
@@ -108,7 +108,7 @@ class RunTraces:
 
     def _opened(self) -> TraceFile:
         if self._file is None:
-            self._file = open_traces(self._path, create=True, leave_out=self._settings.traces_leave_out)
+            self._file = open_traces(self._path, create=True, leave_out=self._leave_out)
         return self._file
 
     def _add(self, file: TraceFile, episode_id: str, played: PlayedEpisode) -> None:

@@ -204,7 +204,7 @@ def _new_folder(config: TrainConfig) -> Iterator[RunFolder]:
 def _traces(config: TrainConfig, folder: RunFolder) -> RolloutTraces:
     environments = {name: part.environment for name, part in config.parts.items()}
     share = config.traces_sample if config.traces else 0.0
-    return RolloutTraces(folder.traces, config.model, environments, share)
+    return RolloutTraces(folder.traces, config.model, environments, share, config.traces_leave_out)
 
 
 @contextmanager

@@ -209,6 +209,9 @@ class TrainConfig(BaseModel):
     checkpoint_every: int = Field(default=100, ge=1, description="optimiser steps between two checkpoints")
     traces: bool = Field(default=True, description="whether episodes are recorded in the run's folder, in traces.db")
     traces_sample: float = Field(default=0.25, gt=0, le=1, description="share of the episodes that are recorded")
+    traces_leave_out: list[str] = Field(
+        default_factory=list, description="paths of fields that are not recorded, as observation.screenshot"
+    )
     report_to: list[str] = Field(default_factory=list, description="trackers, as TRL's report_to names them")
     output_dir: Path = Field(default=Path("runs"), description="where the run's folder is made")
     name: str | None = Field(default=None, description="name of the run's folder; default: from the time")
