@@ -26,6 +26,7 @@ from openenv.core.env_server.history import Journal
 from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, refusals
 from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
+from openenv.core.env_server.live.routes import LiveRoutes
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.mcp.agent import Served
 from openenv.core.env_server.mcp.endpoint import McpEndpoint
@@ -198,6 +199,10 @@ class HTTPEnvServer:
         app.include_router(tasks.router(transport.limited), responses=refusals(401, 403))
         socket = WebSocketTransport(self._sessions, self.config.max_message_bytes, mode, self._journal)
         app.router.routes.append(WebSocketRoute("/ws", socket))
+        if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
+            live = LiveRoutes(self._sessions, socket.registry, app.state.operations)
+            app.include_router(live.router(), responses=refusals(401, 403))
+            app.router.routes.append(live.socket())
         self._add_agent_routes(app, mode, transport)
         add_error_handlers(app, debug=self.config.debug)
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)
@@ -565,9 +570,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _add_page(app: FastAPI, server: HTTPEnvServer, *, plays: bool) -> None:
-    """Add the page; in simulation with the episodes on record, which an agent must not read."""
+    """Add the page; in simulation with the sessions and the episodes on record, which an agent must not read."""
     traces = server.config.traces if plays else None
-    app.router.routes.extend(page.page_routes(page.PageConfig(server.env_name, play=plays, traces=traces is not None)))
+    app.router.routes.extend(
+        page.page_routes(page.PageConfig(server.env_name, play=plays, live=plays, traces=traces is not None))
+    )
     if traces is not None:
         # What reads traces builds on the server, so that it is imported by name where it is needed.
         app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))

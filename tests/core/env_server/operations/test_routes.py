@@ -89,6 +89,8 @@ class TestSessions:
                 "session": name[:13],
                 "worker": "0",
                 "transport": "v1",
+                "client": "loopback",
+                "task": "",
                 "phase": "playing",
                 "episodes": 2,
                 "steps": 4,

@@ -49,7 +49,7 @@ def test_the_page_is_the_same_below_each_path(http: TestClient) -> None:
     policy = page.headers["content-security-policy"]
     assert "script-src 'self';" in policy
     assert "connect-src 'self'" in policy
-    assert http.get("/web/traces").text == page.text
+    assert http.get("/web/traces").text == http.get("/web/live").text == page.text
 
 
 def test_every_file_that_is_imported_is_served_and_open(http: TestClient) -> None:
@@ -90,9 +90,9 @@ def test_a_file_that_a_browser_has_is_not_sent_again(http: TestClient) -> None:
 
 
 def test_what_the_server_has_for_the_page(http: TestClient) -> None:
-    assert http.get("/web/config").json() == {"name": "CounterEnvironment", "play": True, "traces": False}
+    assert http.get("/web/config").json() == {"name": "CounterEnvironment", "play": True, "live": True, "traces": False}
     production = TestClient(create_app(CounterEnvironment, Add, Total, "counter", mode="production"))
-    assert production.get("/web/config").json() == {"name": "counter", "play": False, "traces": False}
+    assert production.get("/web/config").json() == {"name": "counter", "play": False, "live": False, "traces": False}
 
 
 def test_the_page_is_open_and_what_it_shows_is_not(serve: Serve) -> None:

@@ -33,6 +33,8 @@ class SessionRow(BaseModel):
     session: str = Field(description="public name of the session, as in the log; not its id")
     worker: str = Field(description="number of the worker that holds it")
     transport: str = Field(description="v1, legacy, http, mcp or ors")
+    client: str | None = Field(None, description="address of its client; loopback for those of the server's machine")
+    task: str = Field("", description="task and seed that the reset named, empty if it named none")
     phase: str = Field(description="where its episode stands: new, playing or done")
     age_s: float = Field(description="seconds since it was opened")
     idle_s: float = Field(description="seconds since the last request")
@@ -108,11 +110,12 @@ class Operations(OperatorRoutes):
     """
 
     def __init__(self, sessions: SessionManager, environment: str) -> None:
-        super().__init__(self._of_all)
+        super().__init__(self.of_all)
         self._sessions = sessions
         self._environment = environment
         self._worker = "0"
         self._query_others: QueryWorkers = _no_others
+        self._answers: dict[str, Callable[[Report], Report]] = {"metrics": self._metrics, "sessions": self._sessions_of}
 
     def join_workers(self, worker: int, query_others: QueryWorkers = _no_others) -> None:
         """Answer for the other workers too.
@@ -124,23 +127,40 @@ class Operations(OperatorRoutes):
         self._worker = str(worker)
         self._query_others = query_others
 
+    def add_answer(self, about: str, answer: Callable[[Report], Report]) -> None:
+        """Add a kind of query that the workers answer each other.
+
+        Args:
+            about: The query's ``about``.
+            answer: Answers it, for this worker alone.
+        """
+        self._answers[about] = answer
+
     def answer(self, query: Report) -> Report:
         """Answer the query of another worker, for this worker alone."""
-        if query["about"] == "metrics":
-            return {"metrics": to_report(figures(self._sessions, self._environment, self._worker))}
-        rows = sorted(map(self._row, self._sessions), key=_idle_s)
-        return {"total": len(rows), "sessions": [row.model_dump() for row in rows[: query["limit"]]]}
+        return self._answers[query["about"]](query)
 
-    async def _of_all(self, query: Report) -> dict[str, Report | None]:
+    async def of_all(self, query: Report) -> dict[str, Report | None]:
+        """Return the answers of all workers to a query, by worker number; ``None`` for a worker without one in time."""
         own = self.answer(query)  # first: the other workers take up to two seconds
         others = await self._query_others(query)
         return dict(sorted({**others, self._worker: own}.items()))
 
-    def _row(self, session: Session) -> SessionRow:
+    def _metrics(self, _query: Report) -> Report:
+        return {"metrics": to_report(figures(self._sessions, self._environment, self._worker))}
+
+    def _sessions_of(self, query: Report) -> Report:
+        rows = sorted(map(self.row, self._sessions), key=_idle_s)
+        return {"total": len(rows), "sessions": [row.model_dump() for row in rows[: query["limit"]]]}
+
+    def row(self, session: Session) -> SessionRow:
+        """Return the row of a session of this process."""
         return SessionRow(
             session=session.name,
             worker=self._worker,
             transport=session.transport,
+            client=session.client,
+            task=session.episode.task,
             phase=session.episode.phase.value,
             age_s=round(session.age_s, 3),
             idle_s=0.0 if session.busy else round(time.monotonic() - session.last_activity, 3),

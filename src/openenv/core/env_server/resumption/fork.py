@@ -27,12 +27,20 @@ class Fork:
         sessions: Opens the new sessions.
         original: The session.
         history: Returns the session's history, for a replay.
+        client: Address of the client of the new sessions; by default that of the session.
     """
 
-    def __init__(self, sessions: SessionManager, original: Session, history: Callable[[], Awaitable[History]]) -> None:
+    def __init__(
+        self,
+        sessions: SessionManager,
+        original: Session,
+        history: Callable[[], Awaitable[History]],
+        client: str | None = None,
+    ) -> None:
         self._sessions = sessions
         self._original = original
         self._history = history
+        self._client = client or original.client
 
     async def open(self, count: int) -> list[Session]:
         """Open sessions that continue from the original's state, all or none.
@@ -74,7 +82,7 @@ class Fork:
         copies: list[Session] = []
         try:
             for _ in range(count):
-                copy = await self._sessions.open(client=self._original.client, original=self._original)
+                copy = await self._sessions.open(client=self._client, original=self._original)
                 copies.append(copy)
                 copy.episode.continue_from(self._original.episode.position)
                 copy.continue_trace(self._original)
@@ -90,7 +98,7 @@ class Fork:
         opened: list[Session] = []
         try:
             for _ in range(count):
-                opened.append(await self._sessions.open(client=self._original.client))
+                opened.append(await self._sessions.open(client=self._client))
                 await rebuild(opened[-1], history)
         except BaseException:
             self._give_up(opened)

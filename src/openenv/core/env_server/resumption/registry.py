@@ -117,6 +117,35 @@ class ResumableSessions:
         resumable.attach(connection, arguments["max_message_bytes"])
         return resumable
 
+    def named(self, name: str) -> ResumableSession | None:
+        """Return the session of a public name; ``None`` where there is none on v1."""
+        return next((found for found in self._resumable.values() if found.session.name == name), None)
+
+    async def fork_for(self, original: ResumableSession, client: str | None) -> tuple[ResumableSession, Answer | None]:
+        """Open a session that continues from the state of another one, for another client, which attaches to it.
+
+        Args:
+            original: The other session.
+            client: Address of the client.
+
+        Returns:
+            The session, and the last answer of the other one at the time of the fork, if it had any.
+
+        Raises:
+            SessionNotFoundError: The other session has ended.
+            SessionCapacityError: No slot is free.
+            ForkError: The environment can't be forked.
+        """
+        session, last_answer = await original.between_requests(partial(self._fork_now, original, client))
+        forked = self._forked(original, session)
+        self.metrics.forked += 1
+        forked.expire_after(self._expire, max(self.window_s, _HAND_OVER_S))
+        return forked, last_answer
+
+    async def _fork_now(self, original: ResumableSession, client: str | None) -> tuple[Session, Answer | None]:
+        (session,) = await Fork(self._sessions, original.session, original.record.history, client).open(1)
+        return session, original.last_answer
+
     def abandon(self, sessions: list[ResumableSession], *, clean: bool) -> None:
         """Detach the sessions of a closed socket, and keep them for the resume window.
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from openenv.core.env_server.execution.runner import Started
 from openenv.core.env_server.history import JournalRecord
@@ -41,6 +41,7 @@ _CHANGING = (MessageType.RESET, MessageType.STEP, MessageType.MCP)
 _OF_ANY_LENGTH = (MessageType.CLOSE, MessageType.FORK)
 
 Message: TypeAlias = V1Request | Refusal
+ResultT = TypeVar("ResultT")
 
 
 class SessionConnection(Protocol):
@@ -95,6 +96,36 @@ class PendingRequest(NamedTuple):
     end: Callable[[Answer | None], None]
 
 
+class _Visit:
+    """Work on a session that is not a request of its client, and is done between two of these.
+
+    Args:
+        work: The work.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
+        self._work = work
+        self.result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def carry_out(self) -> None:
+        """Do the work. Every exception is the result's."""
+        try:
+            result = await self._work()
+        except Exception as error:  # noqa: BLE001  # the visitor waits for it
+            self.fail(error)
+        except BaseException:
+            self.fail(SessionNotFoundError("", _ENDED))
+            raise
+        else:
+            if not self.result.done():
+                self.result.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """End the visit with an error, unless it has ended."""
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
 class ResumableSession:
     """Session that its client can resume: token, request ids, last answer and expiry.
 
@@ -132,6 +163,7 @@ class ResumableSession:
         "_sessions",
         "_takes_checkpoints",
         "_task",
+        "_visits",
         "connection",
         "last_answer",
         "last_id",
@@ -169,6 +201,7 @@ class ResumableSession:
         self._on_close = on_close
         self._takes_checkpoints = takes_checkpoints and session.can_snapshot
         self._queue: deque[PendingRequest] = deque()
+        self._visits: deque[_Visit] = deque()
         self._task: asyncio.Task[None] | None = None  # carries out the requests that are not answered at once
         self._checkpoint_wanted = False  # when what is under way has ended
         self._ending: Ending | None = None  # why the session is closed after the task's end
@@ -250,6 +283,7 @@ class ResumableSession:
     def end(self, ending: Ending) -> None:
         """End the session. A request under way is cancelled, and keeps the slot until it has ended."""
         self._leave_connection(None)
+        self._end_visits()
         self._ending = ending
         if self._task is None:
             self._close(ending)
@@ -279,6 +313,28 @@ class ResumableSession:
             self._run(self._keep_checkpoint())
         else:
             self._checkpoint_wanted = True
+
+    async def between_requests(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Do something while the session carries out no request; further requests wait meanwhile.
+
+        Args:
+            work: What to do.
+
+        Raises:
+            SessionNotFoundError: The session ends.
+        """
+        if self.is_ending or self.session.closed:
+            raise SessionNotFoundError(self.session.id, _ENDED)
+        visit = _Visit(work)
+        self._visits.append(visit)
+        if self._task is None:
+            self._run(self._work())
+        result: ResultT = await visit.result
+        return result
+
+    def _end_visits(self) -> None:
+        while self._visits:
+            self._visits.popleft().fail(SessionNotFoundError(self.session.id, _ENDED))
 
     def _set_arrays(self, takes_arrays: bool) -> None:
         """Set whether the client reads binary frames, which may differ on another connection."""
@@ -411,13 +467,16 @@ class ResumableSession:
     async def _work(self, first: Coroutine[Any, Any, None] | None = None) -> None:
         if first is not None:
             await first
-        while self._queue:
-            pending = self._queue.popleft()
-            await self._deliver(pending, self._answer(pending.message))
+        while self._queue or self._visits:
+            while self._visits:
+                await self._visits.popleft().carry_out()
+            if self._queue:
+                pending = self._queue.popleft()
+                await self._deliver(pending, self._answer(pending.message))
 
     def _worked(self, _task: "asyncio.Task[None]") -> None:
         self._task = None
-        if self._queue:  # queued between the task's end and this callback
+        if self._queue or self._visits:  # queued between the task's end and this callback
             self._run(self._work())
         elif self._ending is not None or self.session.closed:
             self._close(self._ending or Ending.CLOSED)
@@ -481,6 +540,7 @@ class ResumableSession:
     def _session_ended(self, ending: Ending) -> None:
         if self._task is None and self.connection is not None:  # otherwise the task still has to answer
             self.connection.left(self)
+        self._end_visits()
         if ending is not Ending.SHUTDOWN:  # after a shutdown, the session can be recovered
             self.record.ended(f"{ending}")
         self._on_close(self)

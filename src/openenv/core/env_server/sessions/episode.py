@@ -1,6 +1,7 @@
 """Current episode of a session: its phase, its steps and rewards, and the counts of the episodes before."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from openenv.core.env_server.history.entries import Position
 from openenv.core.env_server.sessions.state import Phase
@@ -9,6 +10,8 @@ from openenv.core.wire.results import Outcome
 
 # To look up a member of an enumeration takes as long as a short function.
 _PLAYING, _DONE = Phase.PLAYING, Phase.DONE
+
+_LONGEST_TASK = 100
 
 _NEEDED_RESETS: Final = {
     Phase.NEW: "Expected a reset first: no episode has been started in this session.",
@@ -28,9 +31,10 @@ class Episode:
         number: Number of resets of the session.
         step_count: Number of steps since the last reset.
         reward: Sum of rewards since the last reset.
+        task: The task and seed that the reset named, in words; empty if it named none.
     """
 
-    __slots__ = ("_earlier_steps", "id", "number", "phase", "reward", "step_count")
+    __slots__ = ("_earlier_steps", "id", "number", "phase", "reward", "step_count", "task")
 
     def __init__(self, episode_id: str | None = None) -> None:
         self.id = episode_id
@@ -38,6 +42,7 @@ class Episode:
         self.number = 0
         self.step_count = 0
         self.reward = 0.0
+        self.task = ""
         self._earlier_steps = 0
 
     @property
@@ -54,14 +59,16 @@ class Episode:
         """Return the error for a step while no episode is running."""
         return ResetNeededError(_NEEDED_RESETS[self.phase])
 
-    def begin(self, outcome: Outcome, episode_id: str | None) -> None:
+    def begin(self, outcome: Outcome, episode_id: str | None, task: str = "") -> None:
         """Begin the next episode.
 
         Args:
             outcome: Outcome of the reset.
             episode_id: Id of the episode, if its reset named one.
+            task: The task that its reset named, as ``task_named`` returns it.
         """
         self.id = episode_id
+        self.task = task
         self.number += 1
         self._earlier_steps += self.step_count
         self.step_count = 0
@@ -85,3 +92,17 @@ class Episode:
         self.phase = Phase(position.phase)
         self.number, self.step_count, self._earlier_steps = position[1:4]
         self.reward = position.reward
+
+
+def task_named(arguments: Mapping[str, Any]) -> str:
+    """Return the task and the seed that the arguments of a reset name, in words for a table.
+
+    Example:
+        >>> task_named({"split": "train", "index": 3, "seed": 7})
+        'train 3, seed 7'
+    """
+    split, index, seed = arguments.get("split"), arguments.get("index"), arguments.get("seed")
+    named = [] if split is None else [f"{split}" if index is None else f"{split} {index}"]
+    if seed is not None:
+        named.append(f"seed {seed}")
+    return ", ".join(named)[:_LONGEST_TASK]

@@ -277,6 +277,10 @@ class SessionManager:
             raise SessionNotFoundError(session_id)
         return session
 
+    def named(self, name: str) -> Session | None:
+        """Return the session of a public name; ``None`` where there is none."""
+        return next((session for session in self if session.name == name), None)
+
     def new_connection_id(self) -> str:
         """Return a new connection id, which names this worker as session ids do."""
         return self._id_prefix + uuid4().hex

@@ -19,7 +19,8 @@ from openenv.core.env_server.history.entries import Checkpoint, KeptData
 from openenv.core.env_server.history.record import Record
 from openenv.core.env_server.metrics import INLINE_STEPS_TIMED, Ending, Metrics, Transport
 from openenv.core.env_server.sessions.argument_checks import ArgumentChecks
-from openenv.core.env_server.sessions.episode import Episode
+from openenv.core.env_server.sessions.episode import Episode, task_named
+from openenv.core.env_server.sessions.following import FollowedTrace, SessionFeed, Trace
 from openenv.core.env_server.sessions.observer import Facts, SessionObserver
 from openenv.core.env_server.sessions.request_errors import RequestErrors
 from openenv.core.env_server.sessions.state import Phase, SessionState
@@ -134,7 +135,9 @@ class Session:
         self.last_activity = self._opened = time.monotonic()
         self._runner = runner
         self._observer = observer
-        self._trace = trace
+        self._recorded = trace
+        self._trace: Trace | None = trace  # while the session is followed, a FollowedTrace
+        self._feed: SessionFeed | None = None
         # An observed request is always a coroutine: to observe costs more than a synchronous step saves.
         self._is_immediate = runner.inline and observer is None
         self._limits = limits
@@ -526,8 +529,22 @@ class Session:
 
     def continue_trace(self, original: "Session") -> None:
         """Record that the session's episode continues that of another session, as a fork of it."""
-        if self._trace is not None and original._trace is not None:
-            self._trace.continue_from(original._trace)
+        self.episode.task = original.episode.task
+        if self._recorded is not None and original._recorded is not None:
+            self._recorded.continue_from(original._recorded)
+
+    def follow(self) -> SessionFeed:
+        """Return the feed of the session's entries from now on, which is the same for all followers."""
+        if self._feed is None:
+            self._feed = SessionFeed()
+            self._trace = FollowedTrace(self.episode, self._feed, self._recorded)
+        return self._feed
+
+    def unfollow(self, feed: SessionFeed) -> None:
+        """Record for no followers any more, unless the session has another feed by now."""
+        if self._feed is feed:
+            self._feed = None
+            self._trace = self._recorded
 
     def info(self) -> SessionInfo:
         """Return a description of the session."""
@@ -682,7 +699,7 @@ class Session:
             raise
         self._metrics.reset_times.observe(time.monotonic() - self.last_activity)
         episode_id = arguments.get("episode_id")
-        self.episode.begin(outcome, episode_id if isinstance(episode_id, str) else None)
+        self.episode.begin(outcome, episode_id if isinstance(episode_id, str) else None, task_named(arguments))
         if self._trace is not None:
             self._trace.answer(outcome, self.last_activity, self._arrays)
         return outcome

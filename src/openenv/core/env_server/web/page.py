@@ -21,7 +21,7 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.pages.start import shows_pages
 
 PAGE = "/web"
-VIEWS = ("", "traces")
+VIEWS = ("", "live", "traces")
 """Paths below the page's own; all of them are the same HTML, whose script shows the view."""
 
 _FILES = (
@@ -32,10 +32,12 @@ _FILES = (
     "connection.js",
     "entry.js",
     "fields.js",
+    "follow.js",
     "form.js",
     "game.js",
     "html.js",
     "json.js",
+    "live.js",
     "markdown.js",
     "observation.js",
     "pixels.js",
@@ -86,11 +88,13 @@ class PageConfig:
     Attributes:
         name: Name of the environment, in the paths of its tasks; ``None`` without an environment.
         play: Whether a person may play: reset and step.
+        live: Whether its sessions may be watched.
         traces: Whether episodes are on record.
     """
 
     name: str | None = None
     play: bool = False
+    live: bool = False
     traces: bool = False
 
 

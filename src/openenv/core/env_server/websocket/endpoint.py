@@ -71,6 +71,9 @@ class WebSocketTransport(SocketTransport):
         max_message_bytes: Maximum length of a message, in bytes of UTF-8.
         mode: In production mode, only messages of agents, of type ``mcp``, are carried out.
         journal: Journal for recovery of v1 sessions after the process has ended; ``None`` for no recovery.
+
+    Attributes:
+        registry: The resumable sessions of v1.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class WebSocketTransport(SocketTransport):
     ) -> None:
         super().__init__(sessions, max_message_bytes)
         self._for_agents_only = mode is ServerMode.PRODUCTION
-        self._registry = ResumableSessions(sessions, max_message_bytes, journal)
+        self.registry = ResumableSessions(sessions, max_message_bytes, journal)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one socket, from handshake to close."""
@@ -92,7 +95,7 @@ class WebSocketTransport(SocketTransport):
         if V1 in scope["subprotocols"] and session_id is None:
             features = _features_of(scope)
             v1 = V1Wire(
-                self._registry,
+                self.registry,
                 client,
                 rate,
                 for_agents_only=self._for_agents_only,

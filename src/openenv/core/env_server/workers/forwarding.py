@@ -327,8 +327,10 @@ def _session_of_socket(scope: Scope) -> str | None:
     query: dict[str, list[str]] = parse_qs(scope["query_string"].decode("latin-1"))
     if "session_id" in query:
         return query["session_id"][0]
-    named: str | None = HTTPConnection(scope).headers.get(SESSION_HEADER) if _speaks_v1(scope) else None
-    return named
+    if not _speaks_v1(scope):
+        return None
+    # A page sets no header of a socket.
+    return HTTPConnection(scope).headers.get(SESSION_HEADER) or query.get("session", [""])[0] or None
 
 
 def _speaks_v1(scope: Scope) -> bool:

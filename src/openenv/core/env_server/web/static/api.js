@@ -46,13 +46,14 @@ export class HttpError extends Error {
 }
 
 /** Fetch JSON from a path of the server. */
-export async function getJson(path, body = undefined) {
-  const response = await request(path, body);
+export async function getJson(path, body = undefined, headers = {}) {
+  const response = await request(path, body, headers);
   return response.json();
 }
 
-export async function request(path, body = undefined) {
-  const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
+export async function request(path, body = undefined, others = {}) {
+  const headers = { ...others };
+  if (token !== null) headers.Authorization = `Bearer ${token}`;
   const options = { headers, credentials: "omit" };
   if (body !== undefined) {
     options.method = "POST";

@@ -1,10 +1,11 @@
 // The page: its header, its views, and the token that the server may require.
 import { About } from "./about.js";
 import { getJson, setToken } from "./api.js";
-import { html, render, useEffect, useState } from "./html.js";
+import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
 const VIEWS = {
+  live: () => import("./live.js").then(({ Live }) => Live),
   play: () => import("./play.js").then(({ Play }) => Play),
   traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
 };
@@ -15,13 +16,25 @@ const UNAUTHORIZED = 401;
 function App() {
   const [config, setConfig] = useState(null);
   const [error, setError] = useState(null);
+  const [, moved] = useReducer((count) => count + 1, 0);
+  const [fork, setFork] = useState(null); // of a session that was followed, to play on
   const load = () => getJson("web/config").then((found) => {
     setError(null);
     setConfig(found);
   }).catch(setError);
   useEffect(() => {
     load();
+    const listener = () => {
+      setFork(null);
+      moved();
+    };
+    addEventListener("popstate", listener);
+    return () => removeEventListener("popstate", listener);
   }, []);
+  const onPlay = (found) => {
+    history.pushState(null, "", "./");
+    setFork(found);
+  };
   const retry = (token) => {
     setToken(token);
     load();
@@ -29,27 +42,28 @@ function App() {
   return html`
     <${Header} config=${config} />
     ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
-    ${config !== null && error === null && html`<${View} config=${config} onLoadError=${setError} />`}`;
+    ${config !== null && error === null && html`<${View} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${setError} />`}`;
 }
 
-function View({ config, onLoadError }) {
+function View({ config, fork, onPlay, onLoadError }) {
   const name = viewOf(config);
   const [loaded, setLoaded] = useState(null);
   useEffect(() => {
-    if (name !== null) VIEWS[name]().then((view) => setLoaded({ view }), onLoadError);
+    if (name !== null) VIEWS[name]().then((view) => setLoaded({ name, view }), onLoadError);
   }, [name]);
   if (name === null) return html`<${Reading} onLoadError=${onLoadError} />`;
-  return loaded && html`<${loaded.view} config=${config} onLoadError=${onLoadError} />`;
+  return loaded?.name === name && html`<${loaded.view} key=${fork?.session} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${onLoadError} />`;
 }
 
 /** The view that the address names, as far as the server has it; null where there is nothing to do. */
 function viewOf(config) {
-  if (config.traces && (isTraces() || config.name === null)) return "traces";
+  if (config.live && isAt("live")) return "live";
+  if (config.traces && (isAt("traces") || config.name === null)) return "traces";
   return config.play ? "play" : null;
 }
 
-function isTraces() {
-  return location.pathname.endsWith("/traces");
+function isAt(view) {
+  return location.pathname.endsWith(`/${view}`);
 }
 
 /** What a server in production mode shows: what it is, and nothing to do. */
@@ -75,13 +89,18 @@ function Header({ config }) {
     <a class="brand" href="../">OpenEnv</a>
     ${name && html`<span class="environment">${name}</span>`}
     <nav aria-label="Pages">
-      ${config?.play && config.traces && html`<a href="./" aria-current=${isTraces() ? undefined : "page"}>Play</a>`}
-      ${config?.traces && html`<a href="traces" aria-current=${isTraces() ? "page" : undefined}>Traces</a>`}
+      ${config?.play && html`<a href="./" aria-current=${current(!isAt("live") && !isAt("traces"))}>Play</a>`}
+      ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
+      ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
       ${name && html`<a href="../docs">API</a>`}
     </nav>
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
       <span aria-hidden="true">${{ auto: "◐", light: "☀", dark: "☾" }[theme]}</span></button>
   </header>`;
+}
+
+function current(isShown) {
+  return isShown ? "page" : undefined;
 }
 
 function stored() {

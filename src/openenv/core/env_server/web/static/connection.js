@@ -46,6 +46,15 @@ export class Session {
     return turn;
   }
 
+  /** Attach to a session that was opened for this page. */
+  async adopt(id, terms) {
+    Object.assign(this, { id, terms });
+    this.onStatus("connecting");
+    if (await this.attach() === "attached") return this.onStatus("open");
+    this.lose();
+    throw new Error("The fork ended before the page could attach to it. Fork the session again.");
+  }
+
   close() {
     this.closed = true;
     this.socket?.close(1000);
@@ -108,8 +117,10 @@ export class Session {
     }
   }
 
-  connect() {
+  connect(id = "") {
     const address = new URL("ws", ROOT);
+    // With several workers, an id begins with its worker's number; the rest of its public name, and no more, goes along.
+    if (id.includes(".")) address.search = new URLSearchParams({ session: id.slice(0, id.indexOf(".") + 14) });
     address.protocol = address.protocol.replace("http", "ws");
     const socket = new WebSocket(address, subprotocols(V1));
     this.socket = socket;
@@ -165,7 +176,7 @@ export class Session {
     const id = this.id;
     this.id = null; // a socket that breaks now is this loop's
     try {
-      await this.connect();
+      await this.connect(id);
       const data = { token: this.terms.token, answered: this.answered };
       const message = { type: "attach", id: 0, session: id, data };
       const answer = this.answer(message);

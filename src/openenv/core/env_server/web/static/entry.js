@@ -16,7 +16,7 @@ export function StepRow({ step, entry, current, differs, jump }) {
 export function Entry({ entry, at, schema }) {
   const { answer } = entry;
   return html`<div class="entry" data-testid="entry">
-    <div class="said"><h2>${at === 0 ? "Reset" : `Step ${at}`}</h2><span class="of">${number(1000 * entry.took_s)} ms · ${when(entry.at)}</span></div>
+    <div class="said"><h2>${at === 0 ? "Reset" : `Step ${at}`}</h2><span class="of">${entry.at > 0 && `${number(1000 * entry.took_s)} ms · ${when(entry.at)}`}</span></div>
     ${entry.left_out?.length > 0 && html`<p class="note" data-testid="left-out">Left out of the record: ${entry.left_out.join(", ")}</p>`}
     <${Json} value=${entry.request} label="Request" />
     ${entry.failed

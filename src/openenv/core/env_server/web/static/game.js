@@ -1,6 +1,7 @@
 // An episode that a person plays: the session, its turns, and what can be done next.
 import { getJson } from "./api.js";
 import { Session } from "./connection.js";
+import { totalOf } from "./turns.js";
 import { actionKinds, refusesListing, toolKind } from "./schema.js";
 
 const LIST_TOOLS = { type: "list_tools" };
@@ -73,7 +74,7 @@ export class Game {
   }
 
   get total() {
-    return this.turns.reduce((sum, turn) => sum + Number(turn.reward ?? 0), 0);
+    return totalOf(this.turns);
   }
 
   async reset(parameters) {
@@ -107,11 +108,30 @@ export class Game {
     }
   }
 
+  /** Go on from a fork of another session, where that one stood. */
+  async goOn({ name, session, terms, step, total, outcome }) {
+    const turn = { type: "fork", request: { session: name }, observation: null, reward: null, done: false, ...outcome, step, total, view: null };
+    this.set({ turns: [turn] });
+    try {
+      await this.session.adopt(session, terms);
+    } catch (error) {
+      this.set({ error });
+      return;
+    }
+    await this.lookAt(turn);
+    await this.listTools();
+  }
+
+  /** Number of steps of the episode before the page had it. */
+  get earlier() {
+    return this.turns[0]?.step ?? 0;
+  }
+
   /** Ask the environment what it shows of a turn, and for its state; neither is part of the episode. */
   async lookAt(turn) {
     const observation = { ...turn.observation, reward: turn.reward, done: turn.done };
     try {
-      turn.view = await this.session.request("render", { observation });
+      turn.view = await this.session.request("render", turn.observation === null ? undefined : { observation });
     } catch (error) {
       turn.view = { problem: error.message };
     }

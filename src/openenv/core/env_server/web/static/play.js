@@ -7,7 +7,7 @@ import { Json } from "./json.js";
 import { Observation } from "./observation.js";
 import { choices } from "./schema.js";
 import { LANGUAGES, snippet } from "./snippets.js";
-import { briefly, number, RewardParts, tone } from "./turns.js";
+import { briefly, number, RewardParts, tone, totalOf } from "./turns.js";
 
 const ARROWS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 const STATUS = {
@@ -26,7 +26,8 @@ const HELP = [
   ["?", "this list"],
 ];
 
-export function Play({ config, onLoadError }) {
+/** @param fork What the server answered to a fork, to go on from; null to begin with a reset. */
+export function Play({ config, fork, onLoadError }) {
   const [, changed] = useReducer((count) => count + 1, 0);
   const held = useRef(null);
   held.current ??= new Game(config.name, changed);
@@ -34,7 +35,7 @@ export function Play({ config, onLoadError }) {
   const [chosen, setChosen] = useState(0);
   const help = useRef(null);
   useEffect(() => {
-    game.load().catch(onLoadError);
+    game.load().then(() => fork && game.goOn(fork)).catch(onLoadError);
     return () => game.session.close();
   }, []);
   useEffect(() => {
@@ -56,12 +57,13 @@ export function Play({ config, onLoadError }) {
   </main>`;
 }
 
-function announcement({ busy, last, steps, total, error }) {
+function announcement({ busy, last, steps, total, error, earlier }) {
   if (busy !== null) return "";
   if (error !== null) return error.message;
   if (last === null) return "";
   const done = last.done ? " The episode is over." : "";
-  return steps === 0 ? `A new episode has begun.${done}` : `Step ${steps}: reward ${number(last.reward ?? 0)}, total ${number(total)}.${done}`;
+  if (last.type === "fork") return `You go on from step ${earlier}, with a fork of the session.${done}`;
+  return steps === 0 ? `A new episode has begun.${done}` : `Step ${earlier + steps}: reward ${number(last.reward ?? 0)}, total ${number(total)}.${done}`;
 }
 
 function onKey(event, game, chosen, help) {
@@ -101,7 +103,7 @@ function Controls({ game, chosen, onChoose }) {
     <div class="block"><div class="heading"><h2>Episode</h2>${game.turns.length > 0 && html`<span class="status" data-status=${game.status}>${STATUS[game.status]}</span>`}</div><${ResetForm} game=${game} /></div>
     <div class="block"><h2>Action</h2>
       ${game.status === "lost" && html`<p class="note" role="alert">The session has ended. Reset starts another one.</p>`}
-      ${over && html`<p class="note">The episode is over: ${number(game.total)} in ${plural(game.steps, "step")}. Reset starts the next one.</p>`}
+      ${over && html`<p class="note">The episode is over: ${number(game.total)} in ${plural(game.earlier + game.steps, "step")}. Reset starts the next one.</p>`}
       ${offered.length > 0 && html`<div class="buttons" style=${columnsFor(offered)}>${offered.map((offer, at) => html`
         <${Choice} ...${offer} number=${at + 1} disabled=${game.busy !== null} game=${game} />`)}</div>`}
       <${ActionForm} game=${game} chosen=${chosen} onChoose=${onChoose} />
@@ -133,7 +135,7 @@ function StageHead({ game, turn, raw, onRaw }) {
   return html`<header class="stage-head">
     <div class="walk" role="group" aria-label="History">
       <button type="button" class="quiet" aria-label="Back" disabled=${at === 0} onClick=${() => game.back()}>←</button>
-      <span class="at" data-testid="at">${at === 0 ? "Reset" : `Step ${at}`}${!isLast && html` <span class="of">of ${game.steps}</span>`}</span>
+      <span class="at" data-testid="at">${at + game.earlier === 0 ? "Reset" : `Step ${game.earlier + at}`}${!isLast && html` <span class="of">of ${game.earlier + game.steps}</span>`}</span>
       <button type="button" class="quiet" aria-label="Forth" disabled=${isLast} onClick=${() => game.forth()}>→</button>
       <button type="button" class="quiet raw" aria-pressed=${raw} data-testid="raw" onClick=${() => onRaw(!raw)}>JSON</button>
     </div>
@@ -146,7 +148,7 @@ function StageHead({ game, turn, raw, onRaw }) {
 }
 
 function totalTo(game, at) {
-  return game.turns.slice(0, at + 1).reduce((sum, turn) => sum + Number(turn.reward ?? 0), 0);
+  return totalOf(game.turns.slice(0, at + 1));
 }
 
 function plural(count, noun) {
@@ -202,7 +204,7 @@ function History({ game }) {
   if (game.turns.length === 0) return html`<p class="note">What you do is listed here.</p>`;
   return html`<ol class="history" ref=${list} data-testid="history">${game.turns.map((turn, index) => html`
     <li key=${index}><button type="button" aria-current=${index === at ? "step" : undefined} onClick=${() => game.go(index)}>
-      <span class="count">${index}</span><span class="what">${briefly(turn)}</span>
+      <span class="count">${game.earlier + index}</span><span class="what">${briefly(turn)}</span>
       <span class="figure ${tone(turn.reward)}">${turn.reward === null || turn.reward === undefined ? "" : number(turn.reward)}</span>
     </button></li>`)}</ol>`;
 }

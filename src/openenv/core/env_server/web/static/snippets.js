@@ -7,7 +7,7 @@ export const LANGUAGES = ["Python", "curl", "MCP"];
 
 /** Write what was played last, in a language. */
 export function snippet(language, turns, kind) {
-  const reset = turns[0]?.request ?? {};
+  const reset = turns[0]?.type === "reset" ? turns[0].request : {};
   const action = turns.length > 1 ? turns[turns.length - 1].request : null;
   const address = ROOT.href.replace(/\/$/, "");
   if (language === "Python") return python(address, reset, action);

@@ -25,8 +25,14 @@ export function RewardParts({ metadata }) {
     <td class="weight">${weights[name] === undefined ? "" : `× ${number(weights[name])}`}</td></tr>`)}</tbody></table></section>`;
 }
 
+/** The rewards of an episode's turns, added up; a fork begins with those of the session that it continues. */
+export function totalOf(turns) {
+  return turns.reduce((sum, turn) => (turn.type === "fork" ? turn.total : sum + Number(turn.reward ?? 0)), 0);
+}
+
 /** What was done in a turn, in few words. */
 export function briefly({ type, request }) {
+  if (type === "fork") return `fork of ${request.session}`;
   const fields = Object.entries(request ?? {});
   if (type === "reset") return fields.length === 0 ? "reset" : `reset ${fields.map(([name, value]) => `${name}=${short(value)}`).join(" ")}`;
   if (request.type === "call_tool") return `${request.tool_name}(${Object.values(request.arguments ?? {}).map(short).join(", ")})`;

@@ -1,0 +1,293 @@
+"""A session is followed on a socket: what came before, each entry as it comes, and what a slow follower gets."""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Serve
+from tests.support.environments.common import Add, CounterEnvironment, Total
+from tests.support.servers import RunningServer, V1Wire, Wire, eventually
+
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.traces import TraceFile
+
+HOSTILE = "<script>window.hacked = 1</script>\n</p> \u2028 naïve"
+SECRET = "sesame-open-wide"
+
+
+class Say(Action):
+    text: str = ""
+    number: float = 0.0
+
+
+class Said(Observation):
+    text: str
+    number: float
+
+
+class SayEnvironment(Environment[Say, Said, State]):
+    """Says the same."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    BLOCKING = False
+
+    def reset(self, seed: int | None = None) -> Said:
+        return Said(text="Go.", number=0.0)
+
+    def step(self, action: Say) -> Said:
+        if action.text == "fail":
+            raise ValueError(action.text)
+        return Said(text=action.text, number=math.nan if action.number < 0 else action.number, reward=1.0)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+class Following:
+    """A follower's end of the socket."""
+
+    def __init__(self, server: RunningServer, session: str, **query: Any) -> None:
+        more = "".join(f"&{name}={value}" for name, value in query.items())
+        self.wire = Wire(f"ws://127.0.0.1:{server.port}/web/live/feed?session_id={session[:13]}{more}")
+        self.opening = self.wire.receive()
+        self.feed: str = self.opening.get("feed", "")
+        self.entries: list[dict[str, Any]] = []
+        self.missed = 0
+        self.ended: str | None = self.opening.get("ended")
+
+    @property
+    def last(self) -> int:
+        """Number of the last entry."""
+        return int(self.entries[-1]["number"]) if self.entries else 0
+
+    @property
+    def answers(self) -> list[Any]:
+        """Texts of the observations, as far as there are any."""
+        return [line[5]["observation"]["text"] for line in self.lines if line[5] is not None and not line[3]]
+
+    @property
+    def lines(self) -> list[Any]:
+        """The entries as they are on record."""
+        return [entry["line"] for entry in self.entries]
+
+    def read(self, *, acknowledge: bool = True) -> None:
+        """Read a message."""
+        message = self.wire.receive()
+        self.ended = message.get("ended")
+        self.missed += message.get("missed", 0)
+        self.entries += message.get("entries", [])
+        if acknowledge and "entries" in message:
+            self.wire.send({"seen": self.last})
+
+    def read_until(self, condition: Callable[[], bool]) -> None:
+        """Read until something holds."""
+        while not condition():
+            self.read()
+
+    def close(self) -> None:
+        """Leave."""
+        self.wire.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    app = create_fastapi_app(SayEnvironment, Say, Said, max_concurrent_envs=64, token=SECRET)
+    with RunningServer(app) as server:
+        yield server
+
+
+@pytest.fixture
+def wire(server: RunningServer) -> Iterator[V1Wire]:
+    with server.v1() as wire:
+        yield wire
+
+
+def say_many(wire: V1Wire, session: str, texts: list[str]) -> None:
+    """Have a session say texts, one after another, in few frames."""
+    for start in range(0, len(texts), 200):
+        some = texts[start : start + 200]
+        wire.send([wire.message("step", session, text=text) for text in some])
+        wire.receive_many(len(some))
+
+
+def test_what_came_before_then_each_entry(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session, seed=7)
+    say_many(wire, session, ["a", "b"])
+    follower = Following(server, session)
+    row = follower.opening["session"]
+    assert (row["session"], row["task"], row["episode_steps"], row["transport"]) == (session[:13], "seed 7", 2, "v1")
+    follower.read()
+    assert [(entry["number"], entry["step"]) for entry in follower.entries] == [(0, 0), (0, 1), (0, 2)]
+    assert [line[4] for line in follower.lines] == [{"seed": 7}, {"text": "a"}, {"text": "b"}]
+    assert [line[5] is None for line in follower.lines] == [True, True, False]  # no more of it is kept in memory
+    assert follower.lines[2][5]["observation"]["text"] == "b"
+    del follower.entries[:]
+    say_many(wire, session, [HOSTILE, "fail"])
+    wire.do("reset", session)
+    follower.read_until(lambda: len(follower.entries) == 3)
+    said, failed, reset = follower.entries
+    assert (said["number"], said["episode"], said["step"], said["total"]) == (1, 1, 3, 3.0)
+    assert (said["line"][0], said["line"][5]["observation"]["text"]) == ("step", HOSTILE)
+    assert (failed["step"], failed["line"][3], failed["line"][5]["message"]) == (3, 1, "fail")
+    assert (reset["line"][0], reset["episode"], reset["step"]) == ("reset", 2, 0)
+    follower.close()
+
+
+def test_the_journal_has_what_came_before(serve: Serve, tmp_path: Path) -> None:
+    server = serve(SayEnvironment, Say, Said, journal=str(tmp_path / "journal.db"))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        say_many(wire, session, ["a", "b"])
+        follower = Following(server, session)
+        follower.read()
+        assert follower.answers == ["Go.", "a", "b"]
+        follower.close()
+
+
+def test_numbers_that_are_none_and_secrets(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    follower = Following(server, session)
+    wire.do("step", session, text=f"The token is {SECRET}.", number=-1)
+    follower.read_until(lambda: follower.last == 1)
+    answer = follower.lines[-1][5]["observation"]
+    assert answer["number"] is None
+    assert SECRET not in json.dumps(follower.entries)
+    follower.close()
+
+
+def test_followers_have_the_same_and_one_comes_back(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    first, second = Following(server, session), Following(server, session)
+    assert first.feed == second.feed
+    say_many(wire, session, ["a", "b"])
+    for follower in (first, second):
+        follower.read_until(lambda follower=follower: follower.last == 2)  # type: ignore[misc]
+        assert follower.answers[-2:] == ["a", "b"]
+    second.close()
+    say_many(wire, session, ["c", "d"])
+    again = Following(server, session, feed=second.feed, after=second.last)
+    assert again.opening["resumed"] is True
+    again.read_until(lambda: again.last == 4)
+    assert again.answers == ["c", "d"]
+    late = Following(server, session)
+    assert late.opening["resumed"] is False
+    late.read_until(lambda: late.last == 4)
+    assert late.answers[-4:] == ["a", "b", "c", "d"]
+    for follower in (first, again, late):
+        follower.close()
+
+
+def test_a_slow_follower_is_sent_no_more_than_it_reads_and_misses_nothing(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    follower = Following(server, session)
+    texts = [str(number) for number in range(3000)]
+    say_many(wire, session, texts)
+    while follower.last < 512:
+        follower.read(acknowledge=False)
+    on_their_way = follower.last
+    assert on_their_way < 1024
+    with pytest.raises(TimeoutError):  # nothing more before it says what it has seen
+        follower.wire.receive(timeout_s=0.5)
+    follower.wire.send({"seen": on_their_way})
+    follower.read_until(lambda: follower.last == 3000)
+    assert follower.answers[-3000:] == texts
+    assert follower.missed == 0
+    follower.close()
+
+
+def test_what_the_feed_has_no_more_comes_from_the_record_or_is_counted(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    follower = Following(server, session)
+    say_many(wire, session, [str(number) for number in range(6000)])
+    follower.read_until(lambda: follower.last == 6000)
+    # In memory, a record holds a thousand requests, and none of an episode that is longer.
+    read = len(follower.entries) - 1
+    assert read + follower.missed == 6000
+    assert 0 < follower.missed < 6000 - 4096
+    assert follower.answers[-4000:] == [str(number) for number in range(2000, 6000)]
+    follower.close()
+
+
+def test_a_follower_of_the_journal_misses_nothing(serve: Serve, tmp_path: Path) -> None:
+    server = serve(SayEnvironment, Say, Said, journal=str(tmp_path / "journal.db"))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        follower = Following(server, session)
+        texts = ["x" * 20_000 + str(number) for number in range(450)]  # more than a feed holds
+        say_many(wire, session, texts)
+        follower.read_until(lambda: follower.last == 450)
+        assert follower.answers[-450:] == texts
+        follower.close()
+
+
+@pytest.mark.parametrize("traces", [False, True])
+def test_a_followed_session_records_as_any_other(serve: Serve, tmp_path: Path, *, traces: bool) -> None:
+    path = tmp_path / "traces.db"
+    server = serve(SayEnvironment, Say, Said, **({"traces": str(path)} if traces else {}))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        wire.do("step", session, text="a")
+        follower = Following(server, session)
+        assert wire.do("step", session, text="b")["data"]["observation"]["text"] == "b"
+        follower.read_until(lambda: follower.last == 1)
+        wire.do("close", session)
+        follower.read_until(lambda: follower.ended is not None)
+        assert follower.ended == "closed"
+        follower.close()
+    server.stop()
+    if traces:
+        with TraceFile(path) as file:
+            (episode,) = file.episodes()
+            assert [entry.answer["observation"]["text"] for entry in file.entries(episode.id)] == ["Go.", "a", "b"]
+
+
+@pytest.mark.parametrize("transport", ["legacy", "http"])
+def test_sessions_of_other_transports_are_followed_from_the_next_step(server: RunningServer, transport: str) -> None:
+    with server.wire() as wire, server.http() as http:
+        if transport == "legacy":
+            wire.reset()
+        else:
+            http.headers["X-OpenEnv-Session"] = http.post("/reset").headers["X-OpenEnv-Session"]
+        (row,) = http.get("/web/live/sessions", params={"text": transport}).json()["sessions"]
+        follower = Following(server, row["session"])
+        if transport == "legacy":
+            wire.step(text="a")
+        else:
+            http.post("/step", json={"action": {"text": "a"}})
+        follower.read_until(lambda: follower.last == 1)
+        assert follower.answers == ["a"]
+        follower.close()
+
+
+def test_a_session_that_is_none_and_a_follower_that_says_nonsense(server: RunningServer, wire: V1Wire) -> None:
+    assert "No session" in str(Following(server, "00000000-0000").ended)
+    session = wire.open()
+    for nonsense in ("seen", '{"seen": "all"}', "[]"):
+        follower = Following(server, session)
+        follower.wire.send(nonsense)
+        eventually(lambda follower=follower: follower.wire.socket.close_code == 1003, nonsense)  # type: ignore[misc]
+
+
+def test_nothing_is_recorded_for_a_session_that_is_not_followed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.env_server.live.routes._GRACE_S", 0.0)
+    server = serve(CounterEnvironment, Add, Total)
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        first = Following(server, session)
+        first.close()
+        eventually(lambda: Following(server, session).feed != first.feed, "the feed ends with its last follower")
