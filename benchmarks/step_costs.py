@@ -19,7 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench import OUR_PYTHON, PROGRAMS
-from benchmarks.measurements.server_cpu import SESSIONS, legacy_cpu_per_step, v1_cpu_per_step
+from benchmarks.measurements.server_cpu import (
+    SESSIONS,
+    followed_cpu_per_step,
+    legacy_cpu_per_step,
+    v1_cpu_per_step,
+)
 from benchmarks.processes import ServerProcess, pinned, split_cores
 from benchmarks.wire_client_v1 import ArraysSocket, MessagesSocket
 
@@ -51,6 +56,8 @@ KINDS = (
     Kind("64 sessions, v1 with columns, in threads", v1_cpu_per_step, options=("--environment", "threaded")),
     Kind("with a journal", v1_cpu_per_step, options=("--environment", "non-blocking", "--journal", "{}/journal")),
     Kind("with traces", v1_cpu_per_step, options=("--environment", "non-blocking", "--traces", "{}/traces")),
+    Kind("with one of the sessions followed on the page", followed_cpu_per_step),
+    Kind("with each of the sessions followed", partial(followed_cpu_per_step, followed=SESSIONS)),
     Kind("with a rubric of ten parts", v1_cpu_per_step, options=("--environment", "scored")),
     Kind(
         "8 sessions, v1 with columns, isolation in processes",

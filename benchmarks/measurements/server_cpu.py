@@ -1,14 +1,21 @@
 """The CPU time that a step takes of the server's process."""
 
+import asyncio
+import json
+
 import uvloop
+from websockets.asyncio.client import connect
 
 from benchmarks.bench import Bench
 from benchmarks.processes import ServerProcess
 from benchmarks.wire_client import open_sessions, step_all
 from benchmarks.wire_client_v1 import MessagesSocket, V1Socket, connect_v1, step_all_v1
+from openenv.core.wire.names import public_name
 
 SESSIONS = 64
 WARM_UP_STEPS = 20
+# Time in which all followers have what came before.
+_FOLLOWERS_BEGIN_S = 1.0
 
 
 def floor(bench: Bench) -> None:
@@ -70,6 +77,41 @@ def rubric(bench: Bench) -> None:
 def _v1_row(bench: Bench, row: str, sessions: int) -> None:
     for name in ("floor", "ours"):
         bench.samples.add(row, name, uvloop.run(v1_cpu_per_step(bench.server(name), sessions, bench.effort.cpu_steps)))
+
+
+async def followed_cpu_per_step(server: ServerProcess, sessions: int, steps: int, followed: int = 1) -> float:
+    """Return the seconds of CPU that a step takes as ``v1_cpu_per_step`` does, while some of the sessions are followed.
+
+    Args:
+        server: The server.
+        sessions: Number of sessions, all on one socket.
+        steps: Number of steps, about.
+        followed: Number of sessions with a follower each.
+    """
+    (socket,) = await connect_v1(server.port, 1, sessions)
+    await step_all_v1([socket], WARM_UP_STEPS)
+    followers = [asyncio.create_task(_follow(server.port, one.name)) for one in socket.sessions[:followed]]
+    await asyncio.sleep(_FOLLOWERS_BEGIN_S)
+    each = max(1, steps // sessions)
+    before = server.cpu_seconds()
+    await step_all_v1([socket], each)
+    spent = server.cpu_seconds() - before
+    for follower in followers:
+        follower.cancel()
+    await asyncio.gather(*followers, return_exceptions=True)
+    socket.close()
+    return spent / (sessions * each)
+
+
+async def _follow(port: int, name: bytes) -> None:
+    """Follow a session as the page does, and drop what comes."""
+    session = public_name(json.loads(name))
+    address = f"ws://127.0.0.1:{port}/web/live/feed?session_id={session}"
+    async with connect(address, compression=None, max_size=None, proxy=None) as socket:
+        async for text in socket:
+            entries = json.loads(text).get("entries")
+            if entries:
+                await socket.send(json.dumps({"seen": entries[-1]["number"]}))
 
 
 async def v1_cpu_per_step(server: ServerProcess, sessions: int, steps: int, kind: type[V1Socket] = V1Socket) -> float:
