@@ -63,7 +63,7 @@ class Gateway:
             mode: In production, sessions are not listed.
         """
         app = FastAPI(title="OpenEnv fleet", openapi_url=None)
-        app.include_router(OperatorRoutes(self._reports).router(mode))
+        app.router.routes += OperatorRoutes(self._reports).router(mode).routes
         app.add_api_route("/health", self.health)
         app.add_api_route("/ready", self.ready)
         app.add_api_route("/fleet", self.fleet)

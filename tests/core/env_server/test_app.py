@@ -139,6 +139,13 @@ class TestArguments:
             create_app(CounterEnvironment, Add, Total, **{limit: value})  # type: ignore[arg-type]
 
 
+def test_routes_are_listed_one_by_one() -> None:
+    """Programs for the public package look for them there."""
+    paths = [getattr(route, "path", None) for route in create_app(CounterEnvironment, Add, Total).routes]
+    assert {"/health", "/reset", "/step", "/state", "/ws", "/mcp", "/list_environments", "/metrics"} <= set(paths)
+    assert None not in paths
+
+
 class TestMode:
     def paths(self, app: FastAPI) -> set[str]:
         return set(app.openapi()["paths"])

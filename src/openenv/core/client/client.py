@@ -40,6 +40,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
+from openenv.core.providers.undeclared import as_provider
 from openenv.core.wire.messages import MessageType
 from openenv.core.wire.results import ImageFile, Picture
 
@@ -149,9 +150,10 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._max_message_bytes = int(max_message_size_mb * 1024 * 1024)
         self._ping_interval_s = websocket_ping_interval_s
         self._ping_timeout_s = websocket_ping_timeout_s
-        self._provider = provider
+        self._provider = None if provider is None else as_provider(provider)
         # Further sessions have no provider of their own, and the same server.
-        self._check_server = provider.check_alive if isinstance(provider, RuntimeProvider) else None
+        own = self._provider
+        self._check_server = own.check_alive if isinstance(own, RuntimeProvider) else None
         self._mode = _checked_mode(mode)
         self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)

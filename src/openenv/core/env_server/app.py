@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Unpack
 
 from fastapi import FastAPI
 from fastapi.params import Depends
+from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.routing import Route, WebSocketRoute
 
@@ -29,7 +30,7 @@ from openenv.core.env_server.http.tasks import TaskRoutes
 from openenv.core.env_server.live.routes import LiveRoutes
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.mcp.agent import Served
-from openenv.core.env_server.mcp.endpoint import McpEndpoint
+from openenv.core.env_server.mcp.endpoint import ANSWERS, CALL, END, NO_SESSION, McpEndpoint
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
@@ -190,19 +191,21 @@ class HTTPEnvServer:
         app.state.sessions = self._sessions  # a worker reads it, to share counts with the others
         app.state.operations = Operations(self._sessions, self.env_name)  # the same
         transport = HTTPTransport(self._sessions, self.about, self._reset_observation)
-        app.include_router(app.state.operations.router(mode), responses=refusals(401, 403))
-        app.include_router(transport.router(mode), responses=refusals(401, 403))
+        # One by one rather than by include_router, which lists a router and not its routes in app.routes.
+        routes = app.router.routes
+        routes += app.state.operations.router(mode).routes
+        routes += transport.router(mode).routes
         if mode is ServerMode.SIMULATION:  # here clients choose the task, and when an episode begins and ends
             ors = OrsTransport(self._sessions, self.env_name)
-            app.include_router(ors.router(transport.limited))
+            routes += ors.routes(transport.limited)
         tasks = TaskRoutes(self._sessions, self.env_name)
-        app.include_router(tasks.router(transport.limited), responses=refusals(401, 403))
+        routes += tasks.router(transport.limited).routes
         socket = WebSocketTransport(self._sessions, self.config.max_message_bytes, mode, self._journal)
-        app.router.routes.append(WebSocketRoute("/ws", socket))
+        routes.append(WebSocketRoute("/ws", socket))
         if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
             live = LiveRoutes(self._sessions, socket.registry, app.state.operations)
-            app.include_router(live.router(), responses=refusals(401, 403))
-            app.router.routes.append(live.socket())
+            routes += live.router().routes
+            routes.append(live.socket())
         self._add_agent_routes(app, mode, transport)
         add_error_handlers(app, debug=self.config.debug)
         app.add_middleware(BodyLimit, max_bytes=self.config.max_message_bytes)
@@ -228,7 +231,7 @@ class HTTPEnvServer:
         )
         routes = WebInterfaceRoutes(self._web_manager, self.about, self.env_name)
         failing = refusals(401, 403, 409, 429, 500, 503, 504)
-        app.include_router(routes.router(self._limited), responses=failing)
+        app.router.routes += routes.router(self._limited, failing).routes
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
         allows_state = mode is ServerMode.SIMULATION
@@ -236,6 +239,14 @@ class HTTPEnvServer:
         self._agents = McpEndpoint(served, transport.check_rate if transport.limited else None)
         app.state.agents = self._agents
         app.router.routes.append(Route("/mcp", self._agents))
+        # The route above answers, as the first that matches; these are for the OpenAPI document, which has FastAPI's
+        # own routes alone.
+        described: dict[str, Any] = {"tags": ["Agents"], "response_class": Response}
+        failing = refusals(400, 401, 403, 404, 413, 429, 500, 503, 504)
+        add, agents = app.add_api_route, self._agents
+        add("/mcp", agents.call, methods=["POST"], responses=ANSWERS | failing, openapi_extra=CALL, **described)
+        ending = refusals(401, 403, 429) | NO_SESSION
+        add("/mcp", agents.end, methods=["DELETE"], responses=ending, openapi_extra=END, **described)
         app.router.routes.append(
             WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.config.max_message_bytes))
         )

@@ -110,6 +110,7 @@ class TestDescription:
         assert step["example"] == {"action": {"amount": 0}}
         assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
         assert {"/health", "/metadata", "/schema", "/reset", "/step", "/state"} <= set(document["paths"])
+        assert set(document["paths"]["/mcp"]) == {"post", "delete"}
 
     @pytest.mark.parametrize("path", ["/", "/nothing", "/reset/x"])
     def test_anything_else_is_a_404(self, http: httpx.Client, path: str) -> None:

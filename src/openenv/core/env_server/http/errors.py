@@ -5,7 +5,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.datastructures import Headers
@@ -52,6 +52,11 @@ _RETRY_AFTER_S = 1.0
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the descriptions of error responses for the OpenAPI document."""
     return {status: {"model": ErrorResponse, "description": _MEANINGS[status]} for status in statuses}
+
+
+def guarded(**settings: Any) -> APIRouter:
+    """Return a router for routes behind the server's guard, which denies requests before they reach a route."""
+    return APIRouter(**{**settings, "responses": refusals(401, 403) | settings.get("responses", {})})
 
 
 async def answer_request_error(request: Request, error: Exception, *, debug: bool = False) -> Response:

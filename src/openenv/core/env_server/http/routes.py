@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from openenv.core.env_server.access.peer import peer_address
 from openenv.core.env_server.access.rate import Rates
-from openenv.core.env_server.http.errors import json_response, refusals
+from openenv.core.env_server.http.errors import guarded, json_response, refusals
 from openenv.core.env_server.http.examples import example_of
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.sessions.about import About
@@ -112,7 +112,7 @@ class HTTPTransport:
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode has no routes that reset or step."""
-        router = APIRouter()
+        router = guarded()
         router.add_api_route("/health", self.health, response_model=HealthResponse, tags=["Server"])
         router.add_api_route("/ready", self.ready, responses=_READY, response_model=ReadyResponse, tags=["Server"])
         add = partial(router.add_api_route, dependencies=self.limited)

@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.params import Depends
 from pydantic import BaseModel, JsonValue
 
-from openenv.core.env_server.http.errors import refusals
+from openenv.core.env_server.http.errors import guarded, refusals
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.tasks import SessionTasks
 from openenv.core.exceptions import TaskNotFoundError, TasksUnsupportedError
@@ -70,7 +70,8 @@ class TaskRoutes:
             404: {"model": _Detail, "description": "The environment has another name."},
             501: {"model": _Detail, "description": "The environment does not say this of its tasks."},
         }
-        router = APIRouter(tags=["Tasks"], dependencies=dependencies, responses=missing | refusals(429, 500, 503, 504))
+        failing = missing | refusals(429, 500, 503, 504)
+        router = guarded(tags=["Tasks"], dependencies=dependencies, responses=failing)
         router.add_api_route("/list_environments", self.environments)
         router.add_api_route("/{env:path}/splits", self.splits)
         router.add_api_route("/{env:path}/tasks", self.tasks, methods=["POST"])

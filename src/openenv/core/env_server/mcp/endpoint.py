@@ -33,7 +33,30 @@ if TYPE_CHECKING:
     from openenv.core.env_server.mcp.native import Connections
 
 _STREAM = "text/event-stream"
-_METHODS = ("GET", "POST", "DELETE")
+_METHODS = ("POST", "DELETE")
+_STREAM_METHODS = ("GET", *_METHODS)
+
+_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+CALL: dict[str, Any] = {"requestBody": {"content": {"application/json": {"schema": {}, "example": _EXAMPLE}}}}
+"""What the OpenAPI document says of a POST's body; MCP's own specification says the rest."""
+
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {}}, _STREAM: {"schema": {"type": "string"}}}},
+    202: {"description": "It was a notification."},
+}
+"""What the OpenAPI document says of the answers to agents."""
+
+_SESSION = {"name": "mcp-session-id", "in": "header", "required": True, "schema": {"type": "string", "minLength": 1}}
+END: dict[str, Any] = {
+    "parameters": [{**_SESSION, "description": "The session, as the answer to initialize names it."}]
+}
+"""What it says of a DELETE."""
+
+NO_SESSION: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The request names no session."},
+    404: {"description": "There is no such session."},
+}
+"""What it says of the refusals of a DELETE."""
 
 CheckRate = Callable[[Request], Awaitable[None]]
 """Counts a request towards the client's rate limit."""
@@ -74,9 +97,15 @@ class McpEndpoint:
         elif request.method == "DELETE" or (request.method == "GET" and streams):
             await (await self._native()).serve(scope, receive, send, begins=False)
         else:
-            headers = {"Allow": ", ".join(_METHODS)}
+            headers = {"Allow": ", ".join(_STREAM_METHODS if streams else _METHODS)}
             refusal = Response('{"detail":"Method Not Allowed"}', 405, headers, media_type="application/json")
             await refusal(scope, receive, send)
+
+    async def call(self) -> None:
+        """Answer a request of an agent, in JSON-RPC: MCP over streamable HTTP, or single requests without a stream."""
+
+    async def end(self) -> None:
+        """End an agent's session."""
 
     def end_streams(self) -> None:
         """End the streams, which would keep the ASGI server from shutting down."""

@@ -13,6 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from pydantic import BaseModel, Field
 
+from openenv.core.env_server.http.errors import guarded
 from openenv.core.env_server.operations.exposition import exposition, figures, from_report, to_report
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
@@ -73,7 +74,7 @@ class OperatorRoutes:
 
     def router(self, mode: ServerMode) -> APIRouter:
         """Build the routes. Production mode does not list sessions."""
-        router = APIRouter(tags=["Operations"])
+        router = guarded(tags=["Operations"])
         text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
         router.add_api_route("/metrics", self.metrics, response_class=Response, responses=text)
         if mode is ServerMode.SIMULATION:

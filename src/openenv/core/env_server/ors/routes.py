@@ -7,14 +7,14 @@ A client gets a session id (``/create_session``), with which it creates an episo
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Request, params
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, JsonValue
 from starlette.datastructures import Headers
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from openenv._version import __version__
@@ -98,13 +98,14 @@ class OrsTransport:
         self._ended: dict[str, None] = {}
         self._task_index = TaskIndex()
 
-    def router(self, dependencies: list[params.Depends]) -> APIRouter:
+    def routes(self, dependencies: list[params.Depends]) -> list[BaseRoute]:
         """Build the routes. The OpenAPI document leaves them out, since ORS specifies them.
 
         Args:
             dependencies: FastAPI dependencies of each route.
         """
-        router = APIRouter(dependencies=dependencies, include_in_schema=False, route_class=_OrsRoute)
+        shared: dict[str, Any] = {"include_in_schema": False, "route_class": _OrsRoute}
+        router = APIRouter(dependencies=dependencies, **shared)
         add = router.add_api_route
         add("/version", self.version)
         add("/create_session", self.create_session, methods=["POST"])
@@ -114,11 +115,10 @@ class OrsTransport:
         add("/delete_session", self.delete_session, methods=["POST"])
         self._add_task_routes(add)
         self._add_episode_routes(add)
-        named = APIRouter(prefix="/{env:path}", dependencies=[Depends(self._check_name)], route_class=_OrsRoute)
+        named = APIRouter(prefix="/{env:path}", dependencies=[*dependencies, Depends(self._check_name)], **shared)
         self._add_task_routes(named.add_api_route)
         self._add_episode_routes(named.add_api_route)
-        router.include_router(named)
-        return router
+        return [*router.routes, *named.routes]
 
     def _add_task_routes(self, add: Callable[..., None]) -> None:
         add("/splits", self.splits)

@@ -29,13 +29,14 @@ class WebInterfaceRoutes:
         self._about = about
         self._env_name = env_name
 
-    def router(self, dependencies: list[Depends]) -> APIRouter:
+    def router(self, dependencies: list[Depends], responses: dict[int | str, dict[str, Any]]) -> APIRouter:
         """Build the routes.
 
         Args:
             dependencies: FastAPI dependencies of each route but the socket.
+            responses: Errors that each may answer with, for the OpenAPI document.
         """
-        router = APIRouter(tags=["Page"])
+        router = APIRouter(tags=["Page"], responses=responses)
         add = partial(router.add_api_route, dependencies=dependencies)
         add("/web/metadata", self.metadata, response_model=EnvironmentMetadata)
         add("/web/reset", self.reset, methods=["POST"])

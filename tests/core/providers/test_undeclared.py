@@ -1,0 +1,102 @@
+"""Providers that derive from nothing of ours: their methods are enough, for containers and for plain servers."""
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from tests.support.servers import RunningServer
+
+from echo_env import EchoAction, EchoEnv, EchoObservation
+from echo_env.server.echo_environment import EchoEnvironment
+from openenv import GenericEnvClient
+from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.exceptions import ConfigurationError
+
+
+class Started:
+    """Notes how it was used, and serves in this process."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        app = create_fastapi_app(EchoEnvironment, EchoAction, EchoObservation, max_concurrent_envs=8)
+        self.server = RunningServer(app)
+
+
+class Containers(Started):
+    """What a provider of containers has, and no more."""
+
+    def start_container(self, image: str = "own", env_vars: dict[str, str] | None = None) -> str:
+        self.calls.append((image, env_vars))
+        return self.server.start().url
+
+    def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
+        self.calls.append((base_url, timeout_s))
+
+    def stop_container(self) -> None:
+        self.calls.append("stop")
+        self.server.stop()
+
+
+class Runtime(Started):
+    """What a provider of servers has, and no more."""
+
+    def start(self, env_vars: dict[str, str] | None = None) -> str:
+        self.calls.append(env_vars)
+        return self.server.start().url
+
+    def wait_for_ready(self, timeout_s: float = 30.0) -> None:
+        self.calls.append(timeout_s)
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        self.server.stop()
+
+
+def test_containers_of_an_image() -> None:
+    containers: Any = Containers()
+    handle = EchoEnv.from_docker_image("echo:1", containers, env_vars={"A": "1"}, wait_timeout=7.0)
+    with handle.sync() as env:
+        assert env.reset().observation.echoed_message
+    assert containers.calls == [("echo:1", {"A": "1"}), (containers.server.url, 7.0), "stop"]
+
+
+def test_containers_that_know_their_image() -> None:
+    containers: Any = Containers()
+    with GenericEnvClient(provider=containers).sync() as env:
+        env.reset()
+    assert containers.calls == [("own", None), (containers.server.url, 30.0), "stop"]
+
+
+def test_a_server_that_is_started() -> None:
+    runtime: Any = Runtime()
+    with GenericEnvClient(provider=runtime).sync() as env:
+        env.reset()
+    assert runtime.calls == [None, 30.0, "stop"]
+    project: Any = Runtime()
+    with EchoEnv.from_env("me/echo", use_docker=False, provider=project, env_vars={"A": "1"}).sync() as echo:
+        echo.reset()
+    assert project.calls == [{"A": "1"}, 30.0, "stop"]
+
+
+def test_what_a_program_has_in_its_own_tests() -> None:
+    """The public package's tests hand in such objects, which have every method."""
+    with RunningServer(create_fastapi_app(EchoEnvironment, EchoAction, EchoObservation)) as server:
+        provider = Mock()
+        provider.start_container.return_value = server.url
+        with EchoEnv.from_docker_image("echo:1", provider).sync() as env:
+            env.reset()
+    provider.start_container.assert_called_once_with("echo:1")
+    provider.stop_container.assert_called_once_with()
+
+
+def test_what_has_none_of_the_methods() -> None:
+    nothing: Any = object()
+    with pytest.raises(
+        ConfigurationError, match="Expected a provider, which has start_container or start, got <object"
+    ):
+        GenericEnvClient(provider=nothing)
+    with pytest.raises(ConfigurationError, match="Derive it from ContainerProvider"):
+        EchoEnv.from_docker_image("echo:1", nothing)
+    runtime: Any = Mock(spec=["start", "stop", "wait_for_ready"])
+    with pytest.raises(ConfigurationError, match="Expected a ContainerProvider to start the image"):
+        EchoEnv.from_docker_image("echo:1", runtime)
