@@ -43,6 +43,15 @@ def main(
 ) -> None:
     """Fill the file, and time the queries."""
     os.nice(10)
+    fill(file, episodes)
+    with traces.open(file) as opened:
+        for name, query in _queries(opened).items():
+            (first, _), (again, cpu) = _milliseconds(query), _milliseconds(query)
+            typer.echo(f"{name:<44}{first:>10.1f} ms{again:>10.1f} ms{cpu:>10.1f} ms of CPU")
+
+
+def fill(file: Path, episodes: int) -> None:
+    """Write episodes into a file, as far as it has fewer."""
     prepare(file)
     with connected(file) as connection:
         run = add_run(connection)
@@ -55,10 +64,6 @@ def main(
         end_run(connection, run)
         typer.echo(f"{max(0, episodes - there):,} episodes written in {seconds:.0f} s of CPU")
         typer.echo(f"{used_bytes(connection) / 1e6:,.0f} MB")
-    with traces.open(file) as opened:
-        for name, query in _queries(opened).items():
-            (first, _), (again, cpu) = _milliseconds(query), _milliseconds(query)
-            typer.echo(f"{name:<44}{first:>10.1f} ms{again:>10.1f} ms{cpu:>10.1f} ms of CPU")
 
 
 def _parts(start: int) -> Iterator[EncodedPart]:
