@@ -69,6 +69,9 @@ def test_episodes_are_searched_and_compared(visit: PlayPage) -> None:
     page = visit.page
     page.fill("#text", "needle")
     page.wait_for_selector("[data-testid=count]:text-is('3 episodes')")
+    with page.expect_download() as saved:
+        page.click("text=Save all as JSON")
+    assert len(Path(saved.value.path()).read_text().splitlines()) == 3
     for box in page.locator("[data-testid=episode] input").all():
         box.check()
     page.click("button:has-text('Compare')")

@@ -1,5 +1,6 @@
 """What the page reads of a file of traces: episodes by pages, entries by ranges, differences, downloads."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,17 @@ def test_an_episode_is_described_and_downloaded(http: TestClient) -> None:
     assert described["scores"] == described["conversations"] == []
     for to in ("messages", "atif", "json"):
         assert "A needle at 2." in http.get(f"{BASE}/{name}/export/{to}").text
+
+
+def test_the_episodes_of_a_filter_are_downloaded_as_lines(http: TestClient) -> None:
+    whole = http.get(f"{TRACES}/export/json", params={"max_reward": 10})
+    assert whole.headers["content-type"] == "application/jsonl"
+    assert [json.loads(line)["episode"]["id"] for line in whole.text.splitlines()] == ids(http, max_reward=10)
+    (row,) = http.get(f"{TRACES}/export/messages", params={"environment": "run"}).text.splitlines()
+    assert "A needle at 2." in row
+    assert http.get(f"{TRACES}/export/json", params={"seed": "nothing"}).text == ""
+    assert http.get(f"{TRACES}/export/pdf").status_code == 404
+    assert http.get(f"{TRACES}/export/json", params={"colour": "red"}).status_code == 422
 
 
 def test_the_first_difference_is_found(http: TestClient) -> None:

@@ -3,7 +3,7 @@
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.comparing import differences
-from openenv.traces.episodes import STEP, Entry, Filter
+from openenv.traces.episodes import STEP, Entry, EpisodeRecord, Filter
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
@@ -27,7 +27,8 @@ from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
 _MOST_ENTRIES = 500
-_EXPORTS: dict[str, Callable[..., Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
+_HEADERS = {"Cache-Control": "no-store"}
+_EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
 
 
 class _FilterQuery(BaseModel):
@@ -95,10 +96,11 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
         "episodes/{id}/difference/{other}": _difference,
         "episodes/{id}/export/{to}": _export,
     }
-    return [
+    routes = [
         Route(BELOW + name, partial(_answered, path, answer), include_in_schema=False)
         for name, answer in answers.items()
     ]
+    return [*routes, Route(f"{BELOW}export/{{to}}", partial(_exported, path), include_in_schema=False)]
 
 
 async def _answered(path: Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Response:
@@ -111,14 +113,39 @@ async def _answered(path: Path, answer: Callable[[TraceFile, Request], Any], req
     return _json(content)
 
 
+async def _exported(path: Path, request: Request) -> Response:
+    """Answer with the episodes that a filter lets through, as JSON lines."""
+    checked = await _answered(path, _export_query, request)
+    if checked.status_code != 200:
+        return checked
+    where = _FilterQuery.model_validate(dict(request.query_params)).filter
+    lines = _lines(path, _EXPORTS[request.path_params["to"]], where)
+    return StreamingResponse(lines, headers=_HEADERS, media_type="application/jsonl")
+
+
+def _export_query(traces: TraceFile, request: Request) -> None:
+    _form(request)
+    _FilterQuery.model_validate(dict(request.query_params))
+
+
+def _lines(path: Path, form: Callable[[EpisodeRecord], Any], where: Filter) -> Iterator[bytes]:
+    """Iterate over episodes as lines of JSON, reading one after another; Starlette does so in threads."""
+    with TraceFile(path) as traces:
+        for record in traces.records(where):
+            yield _json_of(form(record)) + b"\n"
+
+
 def _read(path: Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Any:
     with TraceFile(path) as traces:
         return answer(traces, request)
 
 
 def _json(content: Any, status: int = 200) -> Response:
-    body = to_json(content, inf_nan_mode="null", fallback=str)
-    return Response(body, status, {"Cache-Control": "no-store"}, media_type="application/json")
+    return Response(_json_of(content), status, _HEADERS, media_type="application/json")
+
+
+def _json_of(content: Any) -> bytes:
+    return to_json(content, inf_nan_mode="null", fallback=str)
 
 
 def _environments(traces: TraceFile, request: Request) -> Any:
@@ -177,7 +204,11 @@ def _difference(traces: TraceFile, request: Request) -> Any:
 
 
 def _export(traces: TraceFile, request: Request) -> Any:
+    return _form(request)(traces.record(request.path_params["id"]))
+
+
+def _form(request: Request) -> Callable[[EpisodeRecord], Any]:
     form = _EXPORTS.get(request.path_params["to"])
     if form is None:
         raise ConfigurationError(f"Expected one of the formats {', '.join(_EXPORTS)}.")
-    return form(traces.record(request.path_params["id"]))
+    return form

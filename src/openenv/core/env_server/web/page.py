@@ -52,6 +52,7 @@ _FILES = (
     "traces/filters.js",
     "traces/grid.js",
     "traces/list.js",
+    "traces/save.js",
     "traces/source.js",
     "traces/tokens.js",
     "traces/view.js",

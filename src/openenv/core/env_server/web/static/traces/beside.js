@@ -1,9 +1,9 @@
 // What is on record beside an episode's entries: its scores, what the model saw and wrote, and files to download.
-import { getJson } from "../api.js";
 import { html, useState } from "../html.js";
 import { Json } from "../json.js";
 import { words } from "../observation.js";
 import { number, RewardParts } from "../turns.js";
+import { save } from "./save.js";
 import { Tokens } from "./tokens.js";
 
 const FORMATS = { messages: "messages", atif: "ATIF", json: "JSON" };
@@ -15,7 +15,7 @@ export function Beside({ fact, components }) {
     ${scores.length > 0 && html`<${More} title="Scores of other rubrics">${scores.map((score) => html`<section class="score" key=${score.name}>
       <p><strong>${score.name}</strong> ${number(score.reward)}</p><${RewardParts} metadata=${{ reward_signals: score.components }} /></section>`)}</${More}>`}
     ${conversations.map((conversation) => html`<${Conversation} conversation=${conversation} />`)}
-    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<button type="button" class="quiet" onClick=${() => download(episode.id, to)}>Save as ${name}</button>`)}</div>
+    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<button type="button" class="quiet" onClick=${() => save(`web/traces/episodes/${encodeURIComponent(episode.id)}/export/${to}`, `${episode.id}.${to}.json`)}>Save as ${name}</button>`)}</div>
   </footer>`;
 }
 
@@ -41,11 +41,4 @@ function Message({ message }) {
   return html`<li data-role=${role}><h3>${role}</h3>
     ${typeof content === "string" ? content !== "" && html`<pre class="text" tabindex="0" role="group" aria-label=${`Message of ${role}`}>${content}</pre>` : content && html`<${Json} value=${content} label=${`Message of ${role}`} />`}
     ${Object.keys(beside).length > 0 && html`<${Json} value=${beside} label="What the message has beside its text" />`}</li>`;
-}
-
-async function download(id, to) {
-  const content = await getJson(`web/traces/episodes/${encodeURIComponent(id)}/export/${to}`);
-  const address = URL.createObjectURL(new Blob([JSON.stringify(content, null, 2)], { type: "application/json" }));
-  Object.assign(document.createElement("a"), { href: address, download: `${id}.${to}.json` }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
 }

@@ -5,6 +5,7 @@ import { number, taskOf, tone, when } from "../turns.js";
 import { Windowed } from "../windowed.js";
 import { addressOf, MOST_BESIDE, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
+import { save } from "./save.js";
 
 const PAGE = 100;
 const TYPING_MS = 150;
@@ -19,6 +20,7 @@ export function List({ place, go, onLoadError }) {
     <section class="panel results" aria-label="Episodes">
       <header class="stage-head"><${Views} place=${place} go=${go} />
         <span role="status" data-testid="count">${count === null ? (found === null ? "" : "Counting") : `${count} episode${count === 1 ? "" : "s"}`}</span>
+        <span class="downloads">${["messages", "json"].map((to) => html`<button type="button" class="quiet" disabled=${!found?.episodes.length} onClick=${() => save(`web/traces/export/${to}?${queryOf(place.filter)}`, `episodes.${to}.jsonl`)}>Save all as ${to === "json" ? "JSON" : to}</button>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
       ${found !== null && html`
         <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span></div>
