@@ -138,7 +138,7 @@ class WeightedSum(Rubric):
         for rubric, weight in zip(self._order, self._weights, strict=True):
             score = rubric(action, observation)
             scores.append(score)
-            if isinstance(score, float | int):
+            if type(score) is float or isinstance(score, float | int):  # the first is a tenth of the second
                 total += score * weight
             else:
                 is_async = True
