@@ -9,8 +9,9 @@ import statistics
 import subprocess
 import time
 from collections import defaultdict
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 import uvloop
@@ -18,11 +19,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench import OUR_PYTHON, PROGRAMS
-from benchmarks.measurements.latency import bare_round_trip
+from benchmarks.measurements.latency import bare_round_trip, bare_round_trip_v1
 from benchmarks.processes import ServerProcess, pinned, split_cores
 from benchmarks.public_package import ROOT
 
 MODES = ("async", "sync")
+
+_Step = Callable[[ServerProcess, int], Coroutine[Any, Any, float]]
 
 
 class Timing(NamedTuple):
@@ -63,16 +66,19 @@ def _compare(other: Path, turns: int, steps: int) -> dict[str, list[Timing]]:
         ServerProcess(OUR_PYTHON, f"{PROGRAMS}.serve_ours", environment, servers_core) as server,
     ):
         for _ in range(turns):
-            timings["bare"].append(_bare(server, steps))
+            timings["bare"].append(_bare(bare_round_trip, server, steps))
+            timings["bare, v1"].append(_bare(bare_round_trip_v1, server, steps))
             for mode in MODES:
                 timings[f"{mode}, other"].append(_drive(other, mode, server, steps))
                 timings[f"{mode}, this"].append(_drive(ROOT, mode, server, steps))
     return timings
 
 
-def _bare(server: ServerProcess, steps: int) -> Timing:
+def _bare(
+    step: Callable[[ServerProcess, int], Coroutine[Any, Any, float]], server: ServerProcess, steps: int
+) -> Timing:
     cpu = time.process_time()
-    round_trip = uvloop.run(bare_round_trip(server, steps))
+    round_trip = uvloop.run(step(server, steps))
     return Timing(round_trip, (time.process_time() - cpu) / steps)
 
 

@@ -49,6 +49,7 @@ MEASUREMENTS = (
     Measurement(growth.sessions, ("cpu_growth",), attrgetter("growth_rounds")),
     Measurement(workers.workers, ("workers",), attrgetter("growth_rounds")),
     Measurement(latency.round_trip, ("round_trip",)),
+    Measurement(latency.round_trip_v1, ("round_trip_v1",)),
     Measurement(latency.round_trip_async, ("round_trip_async",)),
     Measurement(latency.round_trip_sync, ("round_trip_sync",)),
     Measurement(latency.threaded_clients, ("threaded_clients",)),

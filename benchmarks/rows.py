@@ -58,6 +58,7 @@ ROWS: dict[str, Row] = {
     "cpu_growth": Row("CPU per step, 10,000 sessions over 100 (v1)", "times", 1, 1.25),
     "workers": Row("steps/s of 2 workers over 1, 200 µs steps", "times", 1, 1.8, more_is_better=True),
     "round_trip": Row("round trip p50, bare client", "µs", 1e-6, 110e-6, Floor.ROUND_TRIP),
+    "round_trip_v1": Row("round trip p50, bare client (v1)", "µs", 1e-6, None),
     "round_trip_async": Row("round trip p50, async client", "µs", 1e-6, 150e-6, Floor.ROUND_TRIP),
     "round_trip_sync": Row("round trip p50, sync client", "µs", 1e-6, 200e-6, Floor.ROUND_TRIP),
     "threaded_clients": Row("64 sync clients in 64 threads", "steps/s", 1, 15_000, Floor.CPU, more_is_better=True),

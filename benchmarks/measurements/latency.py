@@ -9,7 +9,7 @@ from benchmarks.bench import Bench
 from benchmarks.measurements.server_cpu import WARM_UP_STEPS
 from benchmarks.processes import ServerProcess
 from benchmarks.wire_client import WireSession, check_answer, open_sessions, step_all
-from benchmarks.wire_client_v1 import V1Socket
+from benchmarks.wire_client_v1 import V1Socket, connect_v1
 
 
 def floor(bench: Bench) -> None:
@@ -32,6 +32,22 @@ async def bare_round_trip(server: ServerProcess, steps: int) -> float:
     latencies = await step_all(opened, steps)
     opened[0].close()
     return statistics.median(latencies)
+
+
+def round_trip_v1(bench: Bench) -> None:
+    """Step one session of v1 with the bare client; our own clients speak v1."""
+    for name in ("floor", "ours"):
+        seconds = uvloop.run(bare_round_trip_v1(bench.server(name), bench.effort.round_trips))
+        bench.samples.add("round_trip_v1", name, seconds)
+
+
+async def bare_round_trip_v1(server: ServerProcess, steps: int) -> float:
+    """Return the median seconds of a step of the bare client, on v1."""
+    (socket,) = await connect_v1(server.port, 1, 1)
+    await socket.step(WARM_UP_STEPS)
+    await socket.step(steps)
+    socket.close()
+    return statistics.median(socket.latencies)
 
 
 def round_trip_async(bench: Bench) -> None:

@@ -118,11 +118,12 @@ class ClientSession(ABC):
             InvalidAnswerError: The answer was too long to be taken.
             ResponseTimeoutError: No answer came in time. The session is given up.
         """
-        answer: asyncio.Future[Any] = self.connection.loop.create_future()
+        connection = self.connection
+        answer: asyncio.Future[Any] = connection.loop.create_future()
         self.send_request(kind, data, answer if taker is None else taker(answer))
         if timeout_s is None or answer.done():
             return await answer
-        deadlines = self.connection.deadlines
+        deadlines = connection.deadlines
         deadlines.add(answer, timeout_s, self._time_out)
         try:
             return await answer
