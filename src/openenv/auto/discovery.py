@@ -3,10 +3,12 @@
 import difflib
 import logging
 import os
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import Distribution, distributions, entry_points
+from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +24,9 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 ENTRY_POINT_GROUP = "openenv.environments"
 PUBLIC_PREFIX = "openenv-"
 """Public environments register nothing; their distributions' names begin so."""
+
+_PUBLIC_METADATA = re.compile(r"openenv[-_.].+\.(dist|egg)-info", re.IGNORECASE)
+"""What the folder is called in which an installer writes down what it knows of such a distribution."""
 
 DEEPEST = 3
 """Levels of folders that ``list_folders`` looks into."""
@@ -155,11 +160,18 @@ def _registrations() -> list[Registration]:
 
 def _public_registrations() -> Iterator[Registration]:
     """Environments made for the public OpenEnv, whose distributions' names begin alike."""
-    for distribution in distributions():
-        if canonicalize_name(distribution.name).startswith(PUBLIC_PREFIX):
-            module = next((name for name in _modules_of(distribution) if _is_environment(name)), None)
-            if module is not None:
-                yield Registration(module, module, is_manifest_needed=False)
+    for distribution in _public_distributions():
+        module = next((name for name in _modules_of(distribution) if _is_environment(name)), None)
+        if module is not None:
+            yield Registration(module, module, is_manifest_needed=False)
+
+
+def _public_distributions() -> Iterator[Distribution]:
+    """Read the metadata of those only: to read that of hundreds of others takes ten times as long."""
+    for place in sys.path:
+        with suppress(OSError):  # a folder that is not there, or an archive
+            for found in sorted(filter(_PUBLIC_METADATA.fullmatch, os.listdir(place or "."))):
+                yield Distribution.at(Path(place, found))
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
