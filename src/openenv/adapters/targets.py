@@ -5,9 +5,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from fastapi import FastAPI
+from typing import TYPE_CHECKING, Any
 
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
@@ -18,6 +16,9 @@ from openenv.auto.serving import app_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.environment_types import EnvironmentTypes, environment_types
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class AdaptedEnvironment:
         """Return the classes of its actions, observations and state."""
         return environment_types(self.environment_class)
 
-    def app(self) -> FastAPI:
+    def app(self) -> "FastAPI":
         """Build the application that serves it."""
         return app_for(self.source, self.name)
 
