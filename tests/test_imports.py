@@ -143,14 +143,13 @@ def _failed(program: str, modules: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.timeout(900)  # some dozens of processes
-@pytest.mark.needs("reasoning-gym")
 def test_every_module_can_be_the_first_one_imported() -> None:
     assert len(MODULES) > 20
     # Whether a module can be imported depends on what was imported before only if its import comes back to itself.
     in_circles = modules_in_circles()
     assert {"openenv.core", "openenv.core.env_server"} <= set(in_circles), "each imports the other"
+    # The others need no process of their own: tests/test_doctests.py imports all of them, in any order.
     assert import_each_alone(in_circles, before=_COMMON + _OF_ADAPTERS) == {}
-    assert import_all(MODULES) == {}
 
 
 @pytest.mark.parametrize(

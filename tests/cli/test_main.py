@@ -30,9 +30,11 @@ def test_programs_run_it_as_a_typer_application() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(cli.COMMANDS))
-def test_every_command_takes_h_for_help(openenv_here: Any, name: str) -> None:
-    shown = openenv_here(name, "-h")
-    assert (shown.returncode, shown.stdout) == (0, openenv_here(name, "--help").stdout)
+def test_every_command_has_its_own_help_and_takes_h_for_it(openenv_here: Any, name: str) -> None:
+    shown = openenv_here(name, "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"Usage: openenv {name}" in shown.stdout
+    assert openenv_here(name, "-h") == shown
 
 
 def test_h_is_help_and_version_is_the_version(openenv_here: Any) -> None:
@@ -80,13 +82,6 @@ def test_no_command_shows_the_help_and_fails(openenv: Any) -> None:
     assert "Usage: openenv" in shown.stdout + shown.stderr
 
 
-@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
-def test_every_command_has_its_own_help(openenv: Any, name: str) -> None:
-    shown = openenv(name, "--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert f"Usage: openenv {name}" in shown.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -101,8 +96,8 @@ def test_every_command_has_its_own_help(openenv: Any, name: str) -> None:
         (["play", "--seed", "x"], "--seed"),
     ],
 )
-def test_bad_usage_ends_with_2(openenv: Any, arguments: list[str], message: str) -> None:
-    ended = openenv(*arguments)
+def test_bad_usage_ends_with_2(openenv_here: Any, arguments: list[str], message: str) -> None:
+    ended = openenv_here(*arguments)
     assert ended.returncode == 2
     assert message in ended.stderr
 

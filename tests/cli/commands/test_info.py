@@ -24,15 +24,16 @@ def test_an_environment_is_told_from_its_name(openenv: Any) -> None:
     assert lines[-1].startswith("wordle_env, in /")
 
 
-def test_an_example_can_be_copied_from_a_narrow_terminal(openenv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_can_be_copied_from_a_narrow_terminal(openenv_here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    shown = openenv("info", "openspiel").stdout
-    example = shown.partition("`openenv serve openspiel` runs\n")[2].rpartition("\n\n")[0]
-    assert example == json.loads(openenv("info", "openspiel", "--json").stdout)["example"]
+    shown = openenv_here("info", "openspiel").stdout
+    assert max(map(len, shown.partition("Example")[0].splitlines())) <= 40
+    example = shown[shown.index("from openspiel_env") :].rpartition("\n\n")[0]
+    assert example == json.loads(openenv_here("info", "openspiel", "--json").stdout)["example"]
 
 
-def test_links_are_told_without_their_addresses(openenv: Any) -> None:
-    lines = openenv("info", "openspiel").stdout.splitlines()
+def test_links_are_told_without_their_addresses(openenv_here: Any) -> None:
+    lines = openenv_here("info", "openspiel").stdout.splitlines()
     assert lines[1].startswith("The games of OpenSpiel, from Catch to Go:")
     assert "](" not in "".join(lines)
 
@@ -103,8 +104,8 @@ def test_a_folder_is_told_of(openenv: Any, tmp_path: Any) -> None:
         ("http://127.0.0.1:9", "http://127.0.0.1:9/schema"),
     ],
 )
-def test_what_is_not_there_is_an_error_of_one_line(openenv: Any, target: str, said: str) -> None:
-    shown = openenv("info", target)
+def test_what_is_not_there_is_an_error_of_one_line(openenv_here: Any, target: str, said: str) -> None:
+    shown = openenv_here("info", target)
     assert shown.returncode == 1
     assert said in shown.stderr
     assert len(shown.stderr.splitlines()) == 1

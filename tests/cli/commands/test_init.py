@@ -97,35 +97,35 @@ def test_names_follow_from_the_environments(tmp_path: Path, name: str, prefix: s
     assert f'{key} = "{name}"' in (folder / "pyproject.toml").read_text()
 
 
-def test_the_output_folder_is_made(openenv: Any, tmp_path: Path) -> None:
-    assert openenv("init", "my_env", "-o", tmp_path / "a" / "b").returncode == 0
+def test_the_output_folder_is_made(openenv_here: Any, tmp_path: Path) -> None:
+    assert openenv_here("init", "my_env", "-o", tmp_path / "a" / "b").returncode == 0
     assert (tmp_path / "a" / "b" / "my_env" / "openenv.yaml").is_file()
     (tmp_path / "empty" / "my_env").mkdir(parents=True)
-    assert openenv("init", "my_env", "--output-dir", tmp_path / "empty").returncode == 0
+    assert openenv_here("init", "my_env", "--output-dir", tmp_path / "empty").returncode == 0
 
 
 @pytest.mark.parametrize("name", ["my-env", "2048", "my env", "", "class", "größe", "../my_env", "_env", "my_env\n"])
-def test_a_name_that_no_package_can_have_ends_with_2(openenv: Any, tmp_path: Path, name: str) -> None:
-    ended = openenv("init", name)
+def test_a_name_that_no_package_can_have_ends_with_2(openenv_here: Any, tmp_path: Path, name: str) -> None:
+    ended = openenv_here("init", name)
     assert ended.returncode == 2
     assert "can't be a package's name" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["json", "openenv", "server", "models", "test", "pydantic"])
-def test_a_name_that_would_hide_another_module_ends_with_2(openenv: Any, tmp_path: Path, name: str) -> None:
-    ended = openenv("init", name)
+def test_a_name_that_would_hide_another_module_ends_with_2(openenv_here: Any, tmp_path: Path, name: str) -> None:
+    ended = openenv_here("init", name)
     assert ended.returncode == 2
     assert f"try {name}_env" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_left_alone(openenv: Any, tmp_path: Path) -> None:
+def test_what_is_there_is_left_alone(openenv_here: Any, tmp_path: Path) -> None:
     (tmp_path / "my_env").mkdir()
     (tmp_path / "my_env" / "mine.txt").write_text("mine")
     (tmp_path / "your_env").write_text("a file")
     for name in ("my_env", "your_env"):
-        ended = openenv("init", name)
+        ended = openenv_here("init", name)
         assert ended.returncode == 2
         assert f"{name} is there already" in ended.stderr
     assert [path.name for path in (tmp_path / "my_env").iterdir()] == ["mine.txt"]
