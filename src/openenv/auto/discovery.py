@@ -170,8 +170,9 @@ def _public_distributions() -> Iterator[Distribution]:
     """Read the metadata of those only: to read that of hundreds of others takes ten times as long."""
     for place in sys.path:
         with suppress(OSError):  # a folder that is not there, or an archive
-            for found in sorted(filter(_PUBLIC_METADATA.fullmatch, os.listdir(place or "."))):
-                yield Distribution.at(Path(place, found))
+            for found in Path(place).iterdir():
+                if _PUBLIC_METADATA.fullmatch(found.name):
+                    yield Distribution.at(found)
 
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
