@@ -1,4 +1,4 @@
-"""Traces in a browser: what the page at ``/web/traces`` reads of a file of traces, and a server of that alone."""
+"""Traces and training runs in a browser: what the page reads of them, and a server of that alone."""
 
 from openenv._lazy import lazy_exports
 
@@ -7,5 +7,6 @@ __all__, __getattr__, __dir__ = lazy_exports(
     {
         "openenv.viewer.application": ("find_traces", "viewer_app"),
         "openenv.viewer.routes": ("trace_routes",),
+        "openenv.viewer.run_routes": ("run_routes",),
     },
 )

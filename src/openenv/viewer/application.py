@@ -1,11 +1,12 @@
-"""Server that shows a file of traces, and has no environment."""
+"""Server that shows a file of traces or the folder of a run, and has no environment."""
 
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from openenv.core.env_server.access.guard import protect
 from openenv.core.env_server.access.policy import AccessPolicy
@@ -14,6 +15,7 @@ from openenv.core.env_server.web.page import PUBLIC_PATHS, PageConfig, page_rout
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
 from openenv.viewer.routes import trace_routes
+from openenv.viewer.run_routes import run_routes
 
 _USUAL = "traces.db"
 
@@ -37,21 +39,29 @@ def find_traces(path: Path) -> Path:
     return found[0]
 
 
-def viewer_app(file: Path) -> Starlette:
-    """Build the application that shows a file of traces to browsers of this machine.
+def viewer_app(file: Path | None, run: Path | None = None) -> Starlette:
+    """Build the application that shows a file of traces, or the folder of a run, to browsers of this machine.
 
     Args:
-        file: The file.
+        file: The file; ``None`` for none.
+        run: Folder of a training run, which may be under way; ``None`` for none.
 
     Raises:
-        ConfigurationError: There is no such file, or it has no traces.
+        ConfigurationError: There is no such file, or it has no traces; or neither is given.
     """
-    TraceFile(file).close()
-    routes = [Route("/", _to_page), *page_routes(PageConfig(traces=True)), *trace_routes(file)]
+    if file is None and run is None:
+        raise ConfigurationError("Expected a file of traces, or the folder of a training run.")
+    routes: list[BaseRoute] = [Route("/", partial(_to_page, "traces" if run is None else "run"))]
+    routes += page_routes(PageConfig(traces=file is not None, run=run is not None))
+    if file is not None:
+        TraceFile(file).close()
+        routes += trace_routes(file)
+    if run is not None:
+        routes += run_routes(run, file)
     app = Starlette(routes=routes)
     protect(app, AccessPolicy(token=ServerConfig.read().token, open_pages=PUBLIC_PATHS))
     return app
 
 
-async def _to_page(request: Request) -> Response:
-    return RedirectResponse(f"{request.scope.get('root_path', '')}/web/traces", 307)
+async def _to_page(view: str, request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/web/{view}", 307)

@@ -107,10 +107,10 @@ async def _answered(path: Path, answer: Callable[[TraceFile, Request], Any], req
     try:
         content = await run_in_threadpool(_read, path, answer, request)
     except ValidationError as error:
-        return _json({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
+        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
     except ConfigurationError as error:
-        return _json({"detail": str(error)}, 404)
-    return _json(content)
+        return json_response({"detail": str(error)}, 404)
+    return json_response(content)
 
 
 async def _exported(path: Path, request: Request) -> Response:
@@ -140,7 +140,8 @@ def _read(path: Path, answer: Callable[[TraceFile, Request], Any], request: Requ
         return answer(traces, request)
 
 
-def _json(content: Any, status: int = 200) -> Response:
+def json_response(content: Any, status: int = 200) -> Response:
+    """Return an answer that browsers do not keep."""
     return Response(_json_of(content), status, _HEADERS, media_type="application/json")
 
 

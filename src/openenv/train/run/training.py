@@ -282,7 +282,7 @@ class _Run:
 
     def whole(self) -> TrainResult:
         self._folder.add_start(RunStart.now())
-        with self._interruption:
+        with self._folder.held(), self._interruption:
             try:
                 return self._play_and_learn()
             except KeyboardInterrupt:

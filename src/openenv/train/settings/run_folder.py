@@ -1,8 +1,11 @@
 """The folder of a training run: what lies where, and that no run overwrites another."""
 
+import fcntl
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -152,6 +155,17 @@ class RunFolder:
         """Append a start of the run."""
         with self.starts.open("a") as file:
             file.write(f"{json.dumps(start.as_json())}\n")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold a lock on the file of starts for the block, by which others see that the run is under way.
+
+        The lock ends with the process, whatever ends it. A file system without locks shows no run as under way.
+        """
+        with self.starts.open("a") as file:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
 
     def read_starts(self) -> list[RunStart]:
         """Return the starts of the run, the first one first."""

@@ -90,9 +90,21 @@ def test_a_file_that_a_browser_has_is_not_sent_again(http: TestClient) -> None:
 
 
 def test_what_the_server_has_for_the_page(http: TestClient) -> None:
-    assert http.get("/web/config").json() == {"name": "CounterEnvironment", "play": True, "live": True, "traces": False}
+    assert http.get("/web/config").json() == {
+        "name": "CounterEnvironment",
+        "play": True,
+        "live": True,
+        "traces": False,
+        "run": False,
+    }
     production = TestClient(create_app(CounterEnvironment, Add, Total, "counter", mode="production"))
-    assert production.get("/web/config").json() == {"name": "counter", "play": False, "live": False, "traces": False}
+    assert production.get("/web/config").json() == {
+        "name": "counter",
+        "play": False,
+        "live": False,
+        "traces": False,
+        "run": False,
+    }
 
 
 def test_the_page_is_open_and_what_it_shows_is_not(serve: Serve) -> None:

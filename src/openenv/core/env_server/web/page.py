@@ -21,7 +21,7 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.pages.start import shows_pages
 
 PAGE = "/web"
-VIEWS = ("", "live", "traces")
+VIEWS = ("", "live", "run", "traces")
 """Paths below the page's own; all of them are the same HTML, whose script shows the view."""
 
 _FILES = (
@@ -29,6 +29,7 @@ _FILES = (
     "ansi.js",
     "api.js",
     "app.js",
+    "chart.js",
     "connection.js",
     "entry.js",
     "fields.js",
@@ -42,6 +43,7 @@ _FILES = (
     "observation.js",
     "pixels.js",
     "play.js",
+    "run.js",
     "schema.js",
     "snippets.js",
     "style.css",
@@ -91,12 +93,14 @@ class PageConfig:
         play: Whether a person may play: reset and step.
         live: Whether its sessions may be watched.
         traces: Whether episodes are on record.
+        run: Whether there is the folder of a training run.
     """
 
     name: str | None = None
     play: bool = False
     live: bool = False
     traces: bool = False
+    run: bool = False
 
 
 def page_routes(config: PageConfig) -> list[BaseRoute]:

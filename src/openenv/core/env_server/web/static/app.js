@@ -7,6 +7,7 @@ import { html, render, useEffect, useReducer, useState } from "./html.js";
 const VIEWS = {
   live: () => import("./live.js").then(({ Live }) => Live),
   play: () => import("./play.js").then(({ Play }) => Play),
+  run: () => import("./run.js").then(({ Run }) => Run),
   traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
 };
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
@@ -58,6 +59,7 @@ function View({ config, fork, onPlay, onLoadError }) {
 /** The view that the address names, as far as the server has it; null where there is nothing to do. */
 function viewOf(config) {
   if (config.live && isAt("live")) return "live";
+  if (config.run && !isAt("traces")) return "run";
   if (config.traces && (isAt("traces") || config.name === null)) return "traces";
   return config.play ? "play" : null;
 }
@@ -91,6 +93,7 @@ function Header({ config }) {
     <nav aria-label="Pages">
       ${config?.play && html`<a href="./" aria-current=${current(!isAt("live") && !isAt("traces"))}>Play</a>`}
       ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
+      ${config?.run && html`<a href="run" aria-current=${current(!isAt("traces"))}>Run</a>`}
       ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
       ${name && html`<a href="../docs">API</a>`}
     </nav>

@@ -1,0 +1,219 @@
+// A training run as it goes: its curves, and the best and the worst episodes of a step, side by side and by task.
+import { getJson } from "./api.js";
+import { averaged, Chart } from "./chart.js";
+import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { Json } from "./json.js";
+import { words } from "./observation.js";
+import { number, tone } from "./turns.js";
+
+const POLL_MS = { running: 1500, ended: 15000, interrupted: 5000 };
+const AVERAGED = 10;
+const CHARTS = [
+  ["Length", "episode/length"],
+  ["Illegal actions", "episode/illegal_actions"],
+  ["Groups without variance", "episode/flat_groups"],
+  ["Failed episodes", "episode/failed"],
+  ["Loss", "loss"],
+  ["Entropy", "entropy"],
+  ["KL divergence", "kl"],
+  ["Clipped ratios", "clip_ratio/region_mean"],
+  ["Gradient norm", "grad_norm"],
+  ["Learning rate", "learning_rate"],
+  ["Seconds a step", "step_time"],
+];
+
+export function Run({ onLoadError }) {
+  const run = useProgress(onLoadError);
+  const [chosen, setChosen] = useState(null);
+  useEffect(() => {
+    document.title = run === null ? "Run · OpenEnv" : `${run.name} · OpenEnv`;
+  }, [run?.name]);
+  if (run === null) return null;
+  const first = run.rows[0]?.step ?? 0;
+  const last = run.rows[run.rows.length - 1]?.step ?? 0;
+  const at = chosen === null ? last : Math.max(first, Math.min(chosen, last));
+  const onAt = (step) => setChosen(step >= last ? null : step);
+  return html`<main class="run" data-testid="run">
+    <${Summary} run=${run} last=${last} />
+    ${run.rows.length === 0
+      ? html`<p class="panel note" role="status">${run.state === "running" ? "No step is done yet." : "No step was done."}</p>`
+      : html`<${Curves} rows=${run.rows} scores=${run.scores} first=${first} last=${last} at=${at} onAt=${onAt} />
+        <${Rollouts} at=${at} last=${last} follows=${chosen === null} onAt=${onAt} first=${first} />`}
+  </main>`;
+}
+
+/** The run so far; metrics are read from where the last answer ended, and anew where the file has become shorter. */
+function useProgress(onLoadError) {
+  const [run, setRun] = useState(null);
+  useEffect(() => {
+    let timer = null;
+    let offset = 0;
+    let rows = [];
+    const poll = async () => {
+      let next = POLL_MS.running;
+      try {
+        const news = await getJson(`web/run/progress?offset=${offset}`);
+        rows = joined(news.start < offset ? [] : rows, news.rows);
+        offset = news.offset;
+        setRun({ ...news, rows });
+        next = news.rows.length > 0 && news.state !== "running" ? 0 : POLL_MS[news.state];
+      } catch (error) {
+        if (offset === 0) return onLoadError(error);
+        setRun((known) => ({ ...known, state: "lost" }));
+      }
+      timer = setTimeout(poll, next);
+    };
+    poll();
+    return () => clearTimeout(timer);
+  }, []);
+  return run;
+}
+
+/** Rows with one for each step, in the order of steps: a run that was resumed does some steps again. */
+function joined(rows, news) {
+  if (news.length === 0) return rows;
+  const from = news[0].step;
+  return [...rows.filter(({ step }) => step < from), ...news];
+}
+
+// --- What it is ------------------------------------------------------------------------------------------------------
+
+function Summary({ run, last }) {
+  const { settings } = run;
+  const steps = settings.grpo === false ? 0 : settings.steps;
+  const began = run.starts[0];
+  return html`<section class="panel summary" aria-label="Run">
+    <header class="stage-head"><div><h1>${run.name}</h1><span class="of">${settings.model} on ${settings.environment}</span></div>
+      <span class="status" role="status" data-testid="state" data-status=${{ running: "open", lost: "lost" }[run.state] ?? ""}>${run.state === "lost" ? "no connection" : run.state}</span></header>
+    <dl class="facts">
+      <div><dt>Step</dt><dd data-testid="step">${last}${steps ? ` of ${steps}` : ""}</dd></div>
+      <div><dt>Episodes a step</dt><dd>${settings.rollouts}</dd></div>
+      <div><dt>In groups of</dt><dd>${settings.group_size}</dd></div>
+      ${began && html`<div><dt>Started</dt><dd>${new Date(began.time).toLocaleString(undefined, { dateStyle: "short", timeStyle: "short" })}</dd></div>`}
+      ${run.starts.length > 1 && html`<div><dt>Resumed</dt><dd>${run.starts.length - 1} time${run.starts.length > 2 ? "s" : ""}</dd></div>`}
+      ${run.state === "running" && last > 0 && html`<div><dt>Left</dt><dd>${duration((steps - last) * secondsEach(run.rows))}</dd></div>`}
+    </dl>
+    ${steps > 0 && html`<progress max=${steps} value=${last} aria-label="Steps done"></progress>`}
+    <details class="more"><summary>Settings</summary><${Json} value=${settings} label="Settings" /></details>
+  </section>`;
+}
+
+function secondsEach(rows) {
+  const times = rows.slice(-AVERAGED).map((row) => row.step_time).filter((time) => typeof time === "number");
+  return times.reduce((sum, time) => sum + time, 0) / Math.max(times.length, 1);
+}
+
+function duration(seconds) {
+  const minutes = Math.floor(seconds / 60);
+  if (minutes >= 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return minutes > 0 ? `${minutes} min` : `${Math.ceil(seconds)} s`;
+}
+
+// --- Curves ----------------------------------------------------------------------------------------------------------
+
+function Curves({ rows, scores, ...cursor }) {
+  const charts = useMemo(() => chartsOf(rows), [rows]);
+  const draw = ({ title, series, large }) => html`<${Chart} key=${title} title=${title} series=${series} large=${large} ...${cursor} />`;
+  return html`<section class="charts" aria-label="Curves"><h2 class="hidden">Curves</h2>
+    ${charts.slice(0, 1).map(draw)}
+    <${Scores} scores=${scores} />
+    ${charts.slice(1).map(draw)}
+  </section>`;
+}
+
+/** What the model is compared with: other players, and itself before and after. */
+function Scores({ scores }) {
+  return html`<section class="chart scores-of" aria-label="Mean rewards"><h3>Mean reward on the same tasks</h3>
+    <table><thead class="hidden"><tr><th scope="col">Player</th><th scope="col">Mean reward</th></tr></thead>
+    <tbody>${Object.entries(scores).map(([name, score]) => html`<tr><th scope="row">${name}</th><td class="figure ${tone(score.mean_reward)}" title=${`${score.episodes} episodes`}>${number(score.mean_reward)}</td></tr>`)}</tbody></table>
+    ${Object.keys(scores).length === 0 && html`<p class="note">None yet.</p>`}</section>`;
+}
+
+function chartsOf(rows) {
+  const named = (metric) => rows.filter((row) => typeof row[metric] === "number").map((row) => [row.step, row[metric]]);
+  const metrics = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const last = (metric) => words(metric.split("/").pop());
+  const reward = named("episode/reward");
+  const parts = metrics.filter((metric) => metric.startsWith("episode/reward_components/"));
+  const environments = metrics.filter((metric) => /^episode\/[^/]+\/reward$/.test(metric));
+  const charts = [
+    { title: "Reward", large: true, series: [
+      { name: "best", kind: "edge", points: named("episode/best_reward") },
+      { name: "worst", kind: "edge", points: named("episode/worst_reward") },
+      { name: `mean of ${AVERAGED}`, points: averaged(reward, AVERAGED) },
+      { name: "mean", kind: "faint", points: reward },
+    ] },
+    { title: "Reward by environment", series: environments.map((metric) => ({ name: metric.split("/")[1], points: named(metric) })) },
+    { title: "Reward by component", series: parts.map((metric) => ({ name: last(metric), points: named(metric) })) },
+    ...CHARTS.map(([title, metric]) => ({ title, series: [{ name: last(metric), points: named(metric) }] })),
+  ];
+  // What is 0 all along, such as a weight that is not used, is left out.
+  return charts.filter(({ series, large }) => series.some(({ points }) => points.some(([, value]) => large || value !== 0)));
+}
+
+// --- Rollouts --------------------------------------------------------------------------------------------------------
+
+function Rollouts({ at, first, last, follows, onAt }) {
+  const [found, setFound] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const wanted = useRef(at);
+  wanted.current = at;
+  useEffect(() => {
+    const timer = setTimeout(async () => {
+      try {
+        const news = await getJson(`web/run/rollouts?step=${at}`);
+        if (wanted.current !== at) return;
+        setProblem(null);
+        setFound(news);
+      } catch (error) {
+        setProblem(error.message);
+      }
+    }, follows ? 0 : 120);
+    return () => clearTimeout(timer);
+  }, [at]);
+  return html`<section class="panel rollouts" aria-label="Rollouts" aria-busy=${found !== null && (found.step ?? at) !== at}>
+    <header class="stage-head"><h2>Rollouts of step <span data-testid="rollouts-step">${found?.step ?? at}</span></h2>
+      <div class="steps"><button type="button" class="secondary" disabled=${at <= first} onClick=${() => onAt(at - 1)} aria-label="The step before">‹</button>
+        <button type="button" class="secondary" disabled=${at >= last} onClick=${() => onAt(at + 1)} aria-label="The next step">›</button>
+        <button type="button" class="secondary" disabled=${follows} onClick=${() => onAt(last)}>Latest</button></div></header>
+    ${problem !== null && html`<p class="problem" role="alert">${problem}</p>`}
+    ${found?.step === null && html`<p class="note">The episodes of this step are not on record.</p>`}
+    ${found?.best && html`<div class="pair"><${Rollout} title="Best" note=${found.best} /><${Rollout} title="Worst" note=${found.worst} /></div>
+      <${ByTask} groups=${found.groups} />`}
+  </section>`;
+}
+
+function Rollout({ title, note }) {
+  return html`<article class="rollout" data-testid=${`rollout-${title.toLowerCase()}`}>
+    <header><h3>${title}</h3> <b class="figure ${tone(note.reward)}">${number(note.reward)}</b> <span class="of">${taskOf(note)}</span>
+      ${note.trace && html`<a href=${`traces?episode=${encodeURIComponent(note.trace)}`}>${note.trace}</a>`}</header>
+    <p class="of">${note.length} action${note.length === 1 ? "" : "s"}${note.illegal_actions ? `, ${note.illegal_actions} illegal` : ""}${note.cut_by ? `, cut off by ${note.cut_by}` : ""}${note.error ? `, failed: ${note.error}` : ""}</p>
+    ${note.reward_components && html`<p class="of">${Object.entries(note.reward_components).map(([name, value]) => `${words(name)} ${number(value)}`).join(", ")}</p>`}
+    ${note.messages?.length > 0
+      ? html`<ol class="dialogue" tabindex="0" aria-label=${`${title} rollout`}>${note.messages.map(({ role, text }) => html`<li class=${role}><span class="role">${role === "assistant" ? "model" : role === "user" ? "environment" : role}</span><pre class="said-text">${text || "(nothing)"}</pre></li>`)}
+        ${note.more > 0 && html`<li class="of">and ${note.more} more</li>`}</ol>`
+      : html`<p class="note">${note.trace ? "What was said is not on record." : "This episode is not on record."}</p>`}
+  </article>`;
+}
+
+function ByTask({ groups }) {
+  const rewards = groups.flatMap((group) => group.rewards);
+  const low = Math.min(...rewards);
+  const high = Math.max(...rewards);
+  const place = (reward) => `${high === low ? 50 : (100 * (reward - low)) / (high - low)}%`;
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="By task"><table class="rows by-task"><caption class="hidden">Rewards by task</caption>
+    <thead><tr><th scope="col">Task</th><th scope="col">Mean</th><th scope="col">Rewards, ${number(low)} to ${number(high)}</th><th scope="col">Best</th><th scope="col">Worst</th></tr></thead>
+    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskOf(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}</td>
+      <td><span class="strip" role="img" aria-label=${group.rewards.map(number).join(", ")}>${group.rewards.map((reward) => html`<i style=${{ left: place(reward) }}></i>`)}</span></td>
+      <td><${Linked} note=${group.best} /></td><td><${Linked} note=${group.worst} /></td></tr>`)}</tbody></table></div>`;
+}
+
+function Linked({ note }) {
+  const shown = html`<span class="figure ${tone(note.reward)}">${number(note.reward)}</span>`;
+  return note.trace ? html`${shown} <a href=${`traces?episode=${encodeURIComponent(note.trace)}`}>${note.trace}</a>` : shown;
+}
+
+function taskOf({ environment, task }) {
+  const named = Object.entries(task ?? {}).map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return [environment, ...named].filter(Boolean).join(" · ");
+}

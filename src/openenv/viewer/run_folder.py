@@ -1,0 +1,133 @@
+"""Folder of a training run, read while the run writes it: settings, state, metrics from an offset on, and rollouts."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from openenv.core.documents import DocumentError, parse_json, read_json, read_yaml
+from openenv.core.exceptions import ConfigurationError
+
+State = Literal["running", "ended", "interrupted"]
+
+# Bytes of metrics that one answer has.
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a path is the folder of a training run."""
+    return (folder / "config.yaml").is_file() and (folder / "starts.jsonl").is_file()
+
+
+class TrainingRun:
+    """Folder of a training run, as ``openenv.train`` lays it out.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._metrics = folder / "metrics.jsonl"
+        self._rollouts = folder / "rollouts.jsonl"
+
+    @property
+    def state(self) -> State:
+        """Whether the run is under way, has come to its end, or was stopped before it."""
+        if self._is_held():
+            return "running"
+        return "ended" if (self.folder / "report.html").exists() and _has_end(self.scores()) else "interrupted"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings.
+
+        Raises:
+            ConfigurationError: They can't be read.
+        """
+        settings = read_yaml(self.folder / "config.yaml")
+        if not isinstance(settings, dict):
+            raise ConfigurationError(f"Expected a mapping of settings in {self.folder / 'config.yaml'}.")
+        return settings
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Return when the run was started and gone on with, the first one first."""
+        return list(_objects((self.folder / "starts.jsonl").read_bytes()))
+
+    def scores(self) -> dict[str, Any]:
+        """Return the mean rewards of the players so far, with their numbers of episodes."""
+        try:
+            scores = read_json(self.folder / "scores.json")
+        except ConfigurationError:  # there are none yet
+            return {}
+        return {
+            name: {"mean_reward": score["mean_reward"], "episodes": score["episodes"]} for name, score in scores.items()
+        }
+
+    def metrics(self, offset: int) -> tuple[int, list[dict[str, Any]], int]:
+        """Return the lines of metrics after an offset.
+
+        Args:
+            offset: Bytes that were read before; from 0 on again where the file has fewer, as after a resumption.
+
+        Returns:
+            The offset that the lines begin at, the lines, and the offset to read on from.
+        """
+        if not self._metrics.is_file():
+            return 0, [], 0
+        start = offset if offset <= self._metrics.stat().st_size else 0
+        with self._metrics.open("rb") as file:
+            file.seek(start)
+            content = file.read(_MOST_BYTES)
+        whole = content[: content.rfind(b"\n") + 1]
+        return start, list(_objects(whole)), start + len(whole)
+
+    def rollouts(self, step: int | None) -> tuple[int | None, list[dict[str, Any]]]:
+        """Return the episodes of an optimiser step.
+
+        Args:
+            step: The step; ``None`` for the last one.
+
+        Returns:
+            The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
+        """
+        found: list[bytes] = []
+        last = b""
+        for line in self._rollout_lines():
+            number = _step_in(line)
+            if step is None and number != last:
+                found, last = [], number
+            if step is None or number == b"%d" % step:
+                found.append(line)
+        lines = list(_objects(b"\n".join(found)))
+        return (lines[0]["step"], lines) if lines else (None, [])
+
+    def _rollout_lines(self) -> Iterator[bytes]:
+        with suppress(FileNotFoundError), self._rollouts.open("rb") as file:
+            yield from (line for line in file if line.endswith(b"\n"))
+
+    def _is_held(self) -> bool:
+        """Return whether a process runs the training: it holds a lock on the file of starts, whatever ends it."""
+        with (self.folder / "starts.jsonl").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            except OSError:  # a file system without locks
+                return False
+        return False
+
+
+def _objects(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        with suppress(DocumentError):
+            yield parse_json(line)
+
+
+def _step_in(line: bytes) -> bytes:
+    """Return the number of the step, with which each line begins, without reading the whole line."""
+    return line[: line.find(b",")].removeprefix(b'{"step": ')
+
+
+def _has_end(scores: dict[str, Any]) -> bool:
+    return any(name.endswith("after training") for name in scores)
