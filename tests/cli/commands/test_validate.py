@@ -35,9 +35,9 @@ def test_a_warning_still_passes(openenv: Any, tmp_path: Path) -> None:
     assert ended.stdout.rstrip().endswith("passed with warnings")
 
 
-def test_a_fault_fails(openenv: Any, tmp_path: Path) -> None:
+def test_a_fault_fails(openenv_here: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {"client.py": "def (", "a[b].py": "def ("})
-    ended = openenv("validate", folder)
+    ended = openenv_here("validate", folder)
     assert ended.returncode == 1
     assert "client.py:1:" in ended.stdout
     assert "a[b].py:1:" in ended.stdout
@@ -68,14 +68,14 @@ def test_installed_environments_go_by_their_names(openenv: Any) -> None:
 
 
 @pytest.mark.parametrize("target", [".", "no-such-environment", "./nothing"])
-def test_no_environment_ends_with_2(openenv: Any, target: str) -> None:
-    ended = openenv("validate", target)
+def test_no_environment_ends_with_2(openenv_here: Any, target: str) -> None:
+    ended = openenv_here("validate", target)
     assert ended.returncode == 2
     assert "openenv.yaml" in ended.stderr or "There is no folder" in ended.stderr
 
 
-def test_a_report_that_cannot_be_written_is_told(openenv: Any, tmp_path: Path) -> None:
-    ended = openenv("validate", scaffold(tmp_path, "my_env"), "--output", tmp_path / "no" / "report.json")
+def test_a_report_that_cannot_be_written_is_told(openenv_here: Any, tmp_path: Path) -> None:
+    ended = openenv_here("validate", scaffold(tmp_path, "my_env"), "--output", tmp_path / "no" / "report.json")
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: [Errno 2]")
 
@@ -86,8 +86,8 @@ def test_another_worlds_environment_is_made_and_reset(openenv: Any) -> None:
     assert ended.stdout.rstrip().endswith("gymnasium:Blackjack-v1: passed")
 
 
-def test_another_worlds_unknown_environment_ends_with_2(openenv: Any) -> None:
-    ended = openenv("validate", "gymnasium:Blackjock-v1")
+def test_another_worlds_unknown_environment_ends_with_2(openenv_here: Any) -> None:
+    ended = openenv_here("validate", "gymnasium:Blackjock-v1")
     assert ended.returncode == 2
     assert "Did you mean Blackjack-v1" in ended.stderr
 
