@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from openenv.core.env_server.traces.store import connected
+from openenv.core.env_server.traces.sqlite import connected
 
 _LETTERS = "trigram case_sensitive 1"
 _KINDS = {
@@ -32,7 +32,7 @@ def main(
     megabytes: Annotated[int, typer.Option(help="Size of the texts to index, at most.")] = 40,
 ) -> None:
     """Build the indexes, and search in the file and in them."""
-    with connected(file, read_only=True) as connection:
+    with connected(file) as connection:
         begun = time.process_time()
         for _ in connection.execute("SELECT DISTINCT episode FROM part WHERE instr(content, ?)", (word.encode(),)):
             pass

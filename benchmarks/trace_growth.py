@@ -16,14 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from openenv import traces
+from openenv.core.env_server.traces.sqlite import FileDatabase, connected
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
     add_run,
-    connected,
     end_run,
-    prepare,
-    used_bytes,
     write,
 )
 from openenv.traces import Entry, Filter, TraceFile
@@ -52,7 +50,7 @@ def main(
 
 def fill(file: Path, episodes: int) -> None:
     """Write episodes into a file, as far as it has fewer."""
-    prepare(file)
+    FileDatabase(file).prepare()
     with connected(file) as connection:
         run = add_run(connection)
         (there,) = connection.execute("SELECT count(*) FROM episode").fetchone()
@@ -63,7 +61,7 @@ def fill(file: Path, episodes: int) -> None:
         seconds = time.process_time() - begun
         end_run(connection, run)
         typer.echo(f"{max(0, episodes - there):,} episodes written in {seconds:.0f} s of CPU")
-        typer.echo(f"{used_bytes(connection) / 1e6:,.0f} MB")
+        typer.echo(f"{connection.used_bytes() / 1e6:,.0f} MB")
 
 
 def _parts(start: int) -> Iterator[EncodedPart]:

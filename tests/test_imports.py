@@ -181,6 +181,8 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
         "openenv.core.env_server.history.stores.postgres",
         "openenv.core.env_server.mcp_environment",
         "openenv.core.env_server.operations.tracing",
+        "openenv.core.env_server.postgres_address",
+        "openenv.core.env_server.traces.postgres",
         "openenv.core.tools.local_python_executor",
         "openenv.fleet.",
         "openenv.hub.",

@@ -97,7 +97,9 @@ NEEDS: dict[str, Program | CompiledModule] = {
     "git": Program(("git",), "git", "environments from repositories, tasks about them"),
     "ip": Program(("ip",), "iproute2", "a network of the tests' own"),
     "mmdebstrap": Program(("mmdebstrap",), "mmdebstrap", "base images that come from no registry"),
-    "postgres": Program(("pg_ctl",), "postgresql", "a journal that servers share", "usr/lib/postgresql/*/bin"),
+    "postgres": Program(
+        ("pg_ctl",), "postgresql", "a journal that servers share, and traces", "usr/lib/postgresql/*/bin"
+    ),
     "reasoning-gym": CompiledModule(
         "reasoning_gym", "the datasets of Reasoning Gym", dependents=("reasoning_gym_env",)
     ),

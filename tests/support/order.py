@@ -31,6 +31,7 @@ LONGEST = (
     "tests/images/test_builder.py",
     "tests/core/env_server/resumption/test_recovery.py",
     "tests/core/env_server/history/test_postgres.py",
+    "tests/core/env_server/traces/test_recording.py",
     "tests/core/sandbox/test_escapes.py",
     "tests/browser/test_pages.py",
     "tests/benchmarks/test_benchmarks.py",

@@ -46,6 +46,6 @@ def _answer(text: str, reward: float | None, *, done: bool) -> dict[str, object]
     return {"observation": {"text": text}, "reward": reward, "done": done, "metadata": metadata}
 
 
-def new_file(path: Path) -> TraceFile:
+def new_file(path: str | Path) -> TraceFile:
     """Make a file of traces without episodes, and open it."""
     return open_traces(path, create=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.stored_episodes import PICTURE, entries, episode
+from tests.support.trace_locations import rows
 
 from openenv import traces
 from openenv.core.exceptions import ConfigurationError
@@ -14,8 +15,8 @@ from openenv.traces import Conversation, Entry, Filter, Score, TraceFile
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[TraceFile]:
-    with traces.open(tmp_path / "traces.db", create=True) as opened:
+def file(location: str) -> Iterator[TraceFile]:
+    with traces.open(location, create=True) as opened:
         yield opened
 
 
@@ -81,13 +82,12 @@ def test_entries_are_read_by_range(file: TraceFile) -> None:
         assert numbers == list(range(300))[start:stop]
 
 
-def test_the_same_picture_is_stored_once_and_goes_with_its_last_episode(file: TraceFile, tmp_path: Path) -> None:
+def test_the_same_picture_is_stored_once_and_goes_with_its_last_episode(file: TraceFile, location: str) -> None:
     observation = {"png": PICTURE, "url": f"data:image/png;base64,{PICTURE}", "pixels": [[0, 1.5]] * 1000}
     names = [file.add(episode(number), entries(4, observation)) for number in range(3)]
 
     def blobs() -> list[int]:
-        with closing(sqlite3.connect(tmp_path / "traces.db")) as connection:
-            return [len(content) for (content,) in connection.execute("SELECT content FROM blob")]
+        return [length for (length,) in rows(location, "SELECT length(content) FROM blob")]
 
     assert sorted(blobs()) == [len(PICTURE), len("[0,1.5]") * 1000 + 999 + 2]
     assert [entry.observation for entry in file.entries(names[1])] == [observation] * 4

@@ -19,9 +19,11 @@ TRACES = "/web/traces"
 BASE = f"{TRACES}/episodes"
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("traces") / "traces.db"
+@pytest.fixture(scope="module", params=["SQLite", "PostgreSQL"])
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("traces") / "traces.db")
+    if request.param == "PostgreSQL":
+        path = request.getfixturevalue("postgres").new_database()
     with new_file(path) as traces:
         traces.add(episode(1, 1200), entries(1200))
         traces.add(episode(2, 3), entries(3, turn_at=2))
@@ -30,7 +32,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def http(file: Path) -> TestClient:
+def http(file: str) -> TestClient:
     return TestClient(viewer_app(file))
 
 
@@ -153,8 +155,13 @@ def test_a_server_with_traces_shows_them_but_not_to_agents(tmp_path: Path) -> No
         assert http.get(BASE).status_code == 404
 
 
-def test_the_file_of_a_folder_is_found(file: Path, tmp_path: Path) -> None:
-    assert find_traces(file) == find_traces(file.parent) == file
+def test_the_file_of_a_folder_is_found(tmp_path: Path) -> None:
+    assert find_traces("postgresql://localhost/traces") == "postgresql://localhost/traces"
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "traces.db").touch()
+    assert find_traces(run) == find_traces(str(run)) == find_traces(run / "traces.db") == run / "traces.db"
+    (run / "traces.db").unlink()
     with pytest.raises(ConfigurationError, match="found none"):
         find_traces(tmp_path)
     for name in ("a.db", "b.db"):

@@ -1,14 +1,13 @@
 """What the commands of traces share: the file, and options that choose episodes."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from openenv.core.exceptions import ConfigurationError
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File of traces.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File of traces, or postgresql://...")]
 Limit = Annotated[int, typer.Option(min=0, help="Most episodes, the newest; 0 for all.")]
 OfEnvironment = Annotated[str | None, typer.Option("--env", help="Name of the environment.")]
 Split = Annotated[str | None, typer.Option(help="Split of the task.")]

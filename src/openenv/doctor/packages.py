@@ -27,7 +27,7 @@ _USED_FOR = {
     "openspiel": "OpenSpiel's games",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",
-    "postgres": "a journal that servers share",
+    "postgres": "a journal and traces that servers share",
     "ray": "fleets",
     "reasoning-gym": "Reasoning Gym's tasks",
     "skyrl": "SkyRL's environments",

@@ -1,6 +1,5 @@
 """What is added to a file of traces beside what servers record: episodes, conversations and scores."""
 
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -10,13 +9,13 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from openenv.core.documents import DocumentError, parse_json
+from openenv.core.env_server.traces.database import TraceConnection
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
 from openenv.core.env_server.traces.omission import ACTION, MESSAGES, TOKENS, columns_of, without_fields
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
     add_run,
-    changing,
     end_run,
     name_of,
     number_in,
@@ -27,6 +26,10 @@ from openenv.core.wire.redaction import secret_values
 from openenv.traces.episodes import RUNNING, Conversation, Entry, Episode, Score
 
 _TOKENS = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
+_WRITE_CONVERSATION = """
+INSERT INTO conversation (episode_id, at, model, content) SELECT :episode_id, :at, :model, :content
+WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = :episode_id AND content = :content)
+"""
 # Size of the entries that one part holds, in characters.
 _PART_SIZE = 1024 * 1024
 # Fields of a conversation that are its content.
@@ -41,7 +44,7 @@ class AddedEpisodes:
         leave_out: Paths of fields to leave out.
     """
 
-    def __init__(self, connection: sqlite3.Connection, leave_out: Sequence[str]) -> None:
+    def __init__(self, connection: TraceConnection, leave_out: Sequence[str]) -> None:
         self._connection = connection
         self._leave_out = leave_out
         self._run = add_run(connection)
@@ -53,7 +56,7 @@ class AddedEpisodes:
         for column in columns_of(self._leave_out):
             setattr(row, column, None)
         secrets = secret_values()
-        with changing(self._connection):
+        with self._connection.changing():
             write_parts(self._connection, self._run, [EncodedPart(row, 0, b"", 0)])
             for number, lines in enumerate(_portions(entries), 1):
                 content, blobs = without_blobs(encoded(lines, secrets, self._leave_out))
@@ -67,7 +70,7 @@ class AddedEpisodes:
 
 
 def write_conversations(
-    connection: sqlite3.Connection, conversations: Iterable[Conversation], leave_out: Sequence[str] = ()
+    connection: TraceConnection, conversations: Iterable[Conversation], leave_out: Sequence[str] = ()
 ) -> None:
     """Write conversations, all or none, without the secrets that this process knows; equal ones are written once.
 
@@ -76,7 +79,7 @@ def write_conversations(
         conversations: The conversations.
         leave_out: Paths of fields to leave out.
     """
-    with changing(connection):
+    with connection.changing():
         _write_conversations(connection, conversations, secret_values(), leave_out)
 
 
@@ -85,11 +88,12 @@ def conversation_of(episode_id: str, content: bytes) -> Conversation:
     return Conversation(episode_id, **from_json(content))
 
 
-def write_score(connection: sqlite3.Connection, episode: int, score: Score) -> None:
+def write_score(connection: TraceConnection, episode: int, score: Score) -> None:
     """Write the score of an episode, in place of an earlier one of the same name."""
     fields = {"reward": score.reward, "rewards": score.rewards, "components": score.components}
     connection.execute(
-        "INSERT OR REPLACE INTO score (episode, name, at, content) VALUES (?, ?, ?, ?)",
+        "INSERT INTO score (episode, name, at, content) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (episode, name) DO UPDATE SET at = excluded.at, content = excluded.content",
         (episode, score.name, score.at, to_json(fields)),
     )
 
@@ -128,7 +132,7 @@ def _remove_arguments(function: dict[str, Any], paths: Sequence[str]) -> list[st
 
 
 def _write_conversations(
-    connection: sqlite3.Connection,
+    connection: TraceConnection,
     conversations: Iterable[Conversation],
     secrets: Sequence[str],
     leave_out: Sequence[str],
@@ -139,11 +143,13 @@ def _write_conversations(
             known = _without_fields(known, leave_out)
         content = {name: value for name, value in known.items() if value not in (None, (), [], {})}
         line = to_json(content, inf_nan_mode="constants", fallback=plain_value).decode()
-        connection.execute(
-            "INSERT INTO conversation (episode_id, at, model, content) SELECT ?1, ?2, ?3, ?4 "
-            "WHERE NOT EXISTS (SELECT 1 FROM conversation WHERE episode_id = ?1 AND content = ?4)",
-            (conversation.episode_id, time.time(), conversation.model, encoded([line + "\n"], secrets)),
-        )
+        written = {
+            "episode_id": conversation.episode_id,
+            "at": time.time(),
+            "model": conversation.model,
+            "content": encoded([line + "\n"], secrets),
+        }
+        connection.execute(_WRITE_CONVERSATION, written)
 
 
 def _portions(entries: Iterable[Entry]) -> Iterator[list[str]]:

@@ -51,13 +51,13 @@ def export(
     if to not in EXPORT_FORMATS:
         raise ConfigurationError(f"Expected one of the formats {', '.join(EXPORT_FORMATS)}, got {to!r}.")
     output = Path(output)
-    with TraceFile(Path(path)) as traces, _new(output) as draft:
+    with TraceFile(path) as traces, _new(output) as draft:
         if to == "parquet":
-            return _write_parquet(Path(path), where, limit, draft)
+            return _write_parquet(path, where, limit, draft)
         counted = _Counted(traces.records(where, limit))
         _WRITERS[to](counted, draft)
         if not counted.count:
-            raise ConfigurationError(f"Expected episodes in {path} that pass the filter, found none.")
+            raise ConfigurationError(f"Expected episodes in {traces.name} that pass the filter, found none.")
         return counted.count
 
 
@@ -85,7 +85,7 @@ def _move(draft: Path, output: Path) -> None:
         os.link(draft, output)
 
 
-def _write_parquet(path: Path, where: Filter | None, limit: int | None, draft: Path) -> int:
+def _write_parquet(path: str | Path, where: Filter | None, limit: int | None, draft: Path) -> int:
     made = dataset(path, where, limit, cache_dir=draft.parent / "cache")
     made.to_parquet(str(draft))
     return len(made)

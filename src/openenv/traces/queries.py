@@ -1,6 +1,5 @@
 """What a file of traces is queried with: conditions of filters, and the values that episodes are grouped by."""
 
-import sqlite3
 import time
 from dataclasses import asdict
 from typing import Any, Self
@@ -33,16 +32,16 @@ _CONDITIONS = {
     "until": "episode.started_at <= :until",
     "ending": f"({_HOW}) = :ending",
     # Reads the episodes in the order in which they are listed, so that the first of many are found at once.
-    "text": "(EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text)) "
+    "text": "(EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text) > 0) "
     "OR EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
-    "AND instr(content, :text)))",
+    "AND instr(content, :text) > 0))",
 }
 # Reads the file from its beginning to its end, which is quicker by far where few episodes or none have the text.
 _TEXT_IN_FILE = """
 episode.number IN (
-    SELECT episode FROM part WHERE instr(content, :text)
+    SELECT episode FROM part WHERE instr(content, :text) > 0
     UNION SELECT number FROM episode WHERE episode_id IN (
-        SELECT episode_id FROM conversation WHERE instr(content, :text)
+        SELECT episode_id FROM conversation WHERE instr(content, :text) > 0
     )
 )
 """
@@ -72,31 +71,8 @@ SELECT name FROM found WHERE name IS NOT NULL
 """
 """SQL for the names of the environments: a look into the index for each, however many episodes there are."""
 
-# Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
-_OPERATIONS_BETWEEN_LOOKS = 1000
-
-
-def rows_within(
-    connection: sqlite3.Connection, sql: str, values: dict[str, Any], seconds: float
-) -> list[tuple[Any, ...]] | None:
-    """Return the rows of a query; ``None`` if finding them takes longer.
-
-    Args:
-        connection: Connection to the file.
-        sql: The query.
-        values: The values by their names in the SQL.
-        seconds: Seconds after which the query is given up.
-    """
-    deadline = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_LOOKS)
-    try:
-        return connection.execute(sql, values).fetchall()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-            raise
-        return None
-    finally:
-        connection.set_progress_handler(None, 0)
+# A limit that is none, in every database.
+_NO_LIMIT = 2**62
 
 
 class Query:
@@ -133,7 +109,7 @@ class Query:
 
     def episodes(self, limit: int | None = None) -> str:
         """Return the SQL that selects the columns of episodes and how each ended, newest first."""
-        self.values["limit"] = -1 if limit is None else limit
+        self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(f"episode.{name}" for name in COLUMNS)
         return (
             f"SELECT {columns}, {_HOW} {_FROM} WHERE {self._where} "  # constants
@@ -155,18 +131,18 @@ class Query:
             raise ConfigurationError(
                 f"Expected to group by some of {', '.join(GROUP_FIELDS)}, got {unknown[0] if unknown else 'nothing'!r}."
             )
-        self.values["limit"] = -1 if limit is None else limit
+        self.values["limit"] = _NO_LIMIT if limit is None else limit
         columns = ", ".join(_GROUPED[name] for name in names)
         places = ", ".join(str(place) for place, _ in enumerate(names, 1))
         return (
-            f"SELECT {columns}, count(*), sum(steps), avg(reward), min(reward), max(reward), "  # constants
-            f"max(episode.started_at) AS newest {_FROM} WHERE {self._where} GROUP BY {places} "
-            "ORDER BY newest DESC LIMIT :limit"
+            f"SELECT {columns}, count(*), CAST(sum(steps) AS BIGINT), avg(reward), "  # constants
+            f"min(reward), max(reward), max(episode.started_at) AS newest {_FROM} WHERE {self._where} "
+            f"GROUP BY {places} ORDER BY newest DESC, max(episode.number) DESC LIMIT :limit"
         )
 
     @property
     def _where(self) -> str:
-        return " AND ".join(self._conditions) or "1"
+        return " AND ".join(self._conditions) or "TRUE"
 
     def _with(self, condition: str, **values: Any) -> Self:
         self._conditions.append(condition)

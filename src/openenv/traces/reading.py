@@ -1,8 +1,7 @@
 """File of traces: episodes are queried, read, added and removed. Servers may write it meanwhile."""
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +9,8 @@ from typing import Any, Self
 
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
-from openenv.core.env_server.traces.store import COLUMNS, connected, name_of, number_of, prepare, prune, remove, upgrade
+from openenv.core.env_server.traces.database import STORE_ERRORS
+from openenv.core.env_server.traces.store import COLUMNS, database_at, name_of, number_of, prune, remove
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces.additions import (
     AddedEpisodes,
@@ -20,7 +20,7 @@ from openenv.traces.additions import (
     write_score,
 )
 from openenv.traces.episodes import Conversation, Entry, Episode, EpisodeRecord, Filter, Group, Score
-from openenv.traces.queries import ENVIRONMENTS, Query, rows_within
+from openenv.traces.queries import ENVIRONMENTS, Query
 
 # Seconds for a search in one listed episode after another, before the whole file is searched.
 _EACH_EPISODE_S = 0.2
@@ -31,11 +31,11 @@ _MOST_FORKS = 1000
 def open(  # noqa: A001  # read as traces.open
     path: str | Path, *, create: bool = False, leave_out: Sequence[str] = ()
 ) -> "TraceFile":
-    """Open a file of traces. Tables of an earlier version are brought up to date.
+    """Open traces. Tables of an earlier version are brought up to date.
 
     Args:
-        path: The file.
-        create: Whether to create the file if it does not exist.
+        path: The file, or the address of a PostgreSQL database, ``postgresql://USER@HOST/DATABASE``.
+        create: Whether to create the file, or the tables, if there are none.
         leave_out: Paths of fields that are left out of what is added, such as ``observation.screenshot``; see
             ``--traces-leave-out``.
 
@@ -50,36 +50,32 @@ def open(  # noqa: A001  # read as traces.open
                 print(episode.id, [entry.request for entry in traces.entries(episode.id)])
     """
     if create:
-        prepare(Path(path))
-    return TraceFile(Path(path), [check_field_path(each) for each in leave_out])
+        database_at(path).prepare()
+    return TraceFile(path, [check_field_path(each) for each in leave_out])
 
 
 class TraceFile:
-    """File of traces; a context manager.
+    """Traces in a file or a database; a context manager.
 
     Args:
-        path: The file.
+        path: As for ``open``.
         leave_out: As for ``open``.
+
+    Attributes:
+        name: The path, or the address without its password.
 
     Raises:
         ConfigurationError: As for ``open``.
     """
 
-    def __init__(self, path: Path, leave_out: Sequence[str] = ()) -> None:
-        self._path = path
+    def __init__(self, path: str | Path, leave_out: Sequence[str] = ()) -> None:
+        database = database_at(path)
+        self.name = database.name
         self._leave_out = leave_out
         self._added: AddedEpisodes | None = None
-        if not path.is_file():
-            raise ConfigurationError(f"Expected a file of traces at {path}, found none.")
-        self._opening = connected(path)
+        self._opening = ExitStack()
         with self._usable():
-            self._connection = self._opening.__enter__()
-        try:
-            with self._usable():
-                upgrade(self._connection, path)
-        except BaseException:
-            self._opening.__exit__(None, None, None)
-            raise
+            self._connection = self._opening.enter_context(database.open())
 
     def __enter__(self) -> Self:
         """Return the open file."""
@@ -98,7 +94,7 @@ class TraceFile:
                 with self._usable():
                     self._added.close()
         finally:
-            self._opening.__exit__(None, None, None)
+            self._opening.close()
 
     def episodes(
         self, where: Filter | None = None, limit: int | None = None, *, after: str | None = None
@@ -170,7 +166,7 @@ class TraceFile:
         found = [_episode_of(row) for row in self._rows(query, query.episodes)]
         if not found:
             raise ConfigurationError(
-                f"Expected the id of an episode in {self._path}, as openenv traces list shows it, got {name!r}."
+                f"Expected the id of an episode in {self.name}, as openenv traces list shows it, got {name!r}."
             )
         return found[0]
 
@@ -399,19 +395,19 @@ class TraceFile:
     def _blob(self, name: str) -> bytes:
         found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()
         if found is None:
-            raise ConfigurationError(f"The traces {self._path} are damaged: they lack the value {name}.")
+            raise ConfigurationError(f"The traces {self.name} are damaged: they lack the value {name}.")
         content: bytes = found[0]
         return content
 
     def _rows(self, query: Query, sql: Callable[[], str]) -> Iterator[tuple[Any, ...]]:
         with self._usable():
             if query.has_text:
-                rows = rows_within(self._connection, sql(), query.values, _EACH_EPISODE_S)
+                rows = self._connection.rows_within(sql(), query.values, _EACH_EPISODE_S)
                 if rows is not None:
                     yield from rows
                     return
                 query.search_file()
-            yield from self._connection.execute(sql(), query.values)
+            yield from self._connection.stream(sql(), query.values)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:
@@ -419,8 +415,10 @@ class TraceFile:
             yield
         except ConfigurationError:  # which is a ValueError
             raise
-        except (sqlite3.Error, ValueError) as error:
-            raise ConfigurationError(f"The traces {self._path} can't be used: {error}.") from error
+        except (*STORE_ERRORS, ValueError) as error:
+            raise ConfigurationError(
+                f"The traces {self.name} can't be used: {str(error).removesuffix('.')}."
+            ) from error
 
 
 def _left_out(name: str) -> bytes:

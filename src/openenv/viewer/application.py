@@ -20,17 +20,18 @@ from openenv.viewer.run_routes import run_routes
 _USUAL = "traces.db"
 
 
-def find_traces(path: Path) -> Path:
+def find_traces(location: str | Path) -> str | Path:
     """Return the file of traces: the path itself, or in a folder ``traces.db`` or the only ``.db`` below it.
 
     Args:
-        path: A file or a folder, such as that of a run.
+        location: A file or a folder, such as that of a run, or the address of a database.
 
     Raises:
         ConfigurationError: There is none, or there are several.
     """
+    path = Path(location)
     if not path.is_dir():
-        return path
+        return location
     usual = path / _USUAL
     found = [usual] if usual.is_file() else sorted(path.rglob("*.db"))
     if len(found) != 1:
@@ -39,11 +40,11 @@ def find_traces(path: Path) -> Path:
     return found[0]
 
 
-def viewer_app(file: Path | None, run: Path | None = None) -> Starlette:
-    """Build the application that shows a file of traces, or the folder of a run, to browsers of this machine.
+def viewer_app(file: str | Path | None, run: Path | None = None) -> Starlette:
+    """Build the application that shows traces, or the folder of a run, to browsers of this machine.
 
     Args:
-        file: The file; ``None`` for none.
+        file: The file of traces, or the address of a database; ``None`` for none.
         run: Folder of a training run, which may be under way; ``None`` for none.
 
     Raises:

@@ -84,7 +84,6 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
     Args:
         file: The file, which need not be there before the first episode is.
     """
-    path = Path(file)
     answers: dict[str, Callable[[TraceFile, Request], Any]] = {
         "environments": _environments,
         "count": _count,
@@ -97,13 +96,13 @@ def trace_routes(file: str | Path) -> list[BaseRoute]:
         "episodes/{id}/export/{to}": _export,
     }
     routes = [
-        Route(BELOW + name, partial(_answered, path, answer), include_in_schema=False)
+        Route(BELOW + name, partial(_answered, file, answer), include_in_schema=False)
         for name, answer in answers.items()
     ]
-    return [*routes, Route(f"{BELOW}export/{{to}}", partial(_exported, path), include_in_schema=False)]
+    return [*routes, Route(f"{BELOW}export/{{to}}", partial(_exported, file), include_in_schema=False)]
 
 
-async def _answered(path: Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Response:
+async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Response:
     try:
         content = await run_in_threadpool(_read, path, answer, request)
     except ValidationError as error:
@@ -113,7 +112,7 @@ async def _answered(path: Path, answer: Callable[[TraceFile, Request], Any], req
     return json_response(content)
 
 
-async def _exported(path: Path, request: Request) -> Response:
+async def _exported(path: str | Path, request: Request) -> Response:
     """Answer with the episodes that a filter lets through, as JSON lines."""
     checked = await _answered(path, _export_query, request)
     if checked.status_code != 200:
@@ -128,14 +127,14 @@ def _export_query(traces: TraceFile, request: Request) -> None:
     _FilterQuery.model_validate(dict(request.query_params))
 
 
-def _lines(path: Path, form: Callable[[EpisodeRecord], Any], where: Filter) -> Iterator[bytes]:
+def _lines(path: str | Path, form: Callable[[EpisodeRecord], Any], where: Filter) -> Iterator[bytes]:
     """Iterate over episodes as lines of JSON, reading one after another; Starlette does so in threads."""
     with TraceFile(path) as traces:
         for record in traces.records(where):
             yield _json_of(form(record)) + b"\n"
 
 
-def _read(path: Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Any:
+def _read(path: str | Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Any:
     with TraceFile(path) as traces:
         return answer(traces, request)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.services.postgres import running_postgres
 
 from openenv import find_environment, make, traces
 
@@ -93,6 +94,35 @@ def test_prune_removes_old_episodes(openenv_here: Any, file: str, tmp_path: Path
     assert openenv_here("traces", "prune", str(copy), "--older-than", "7d").stdout == "Removed 0 episodes.\n"
     assert openenv_here("traces", "prune", str(copy), "--older-than", "0s").stdout == "Removed 2 episodes.\n"
     assert openenv_here("traces", "list", str(copy)).stdout == ""
+
+
+def test_every_command_takes_a_database(openenv_here: Any, file: str, tmp_path: Path) -> None:
+    """And none shows its password."""
+    with running_postgres() as cluster:
+        database = cluster.address("traces", password="hidden-pass")
+        with cluster.connect() as connection:
+            connection.execute("CREATE DATABASE traces")
+        exported = str(tmp_path / "all.jsonl")
+        openenv_here("traces", "export", file, exported, "--to", "jsonl")
+
+        def said(command: str, *arguments: str, status: int = 0) -> list[str]:
+            ended = openenv_here("traces", command, database, *arguments)
+            assert ended.returncode == status, ended.stderr
+            assert "hidden-pass" not in ended.stdout + ended.stderr
+            return list((ended.stdout or ended.stderr).splitlines())
+
+        assert "found no traces" in " ".join(said("list", status=1))
+        assert said("import", exported)[-1].endswith("/traces: 1-1 to 1-2.")
+        assert len(said("list", "--seed", "2", "--text", "paddle", "--since", "1h")) == 1
+        assert "environment: catch" in said("show", "1-1")
+        assert said("replay", "1-1")[-1] == "10 of 10 are the same."
+        assert said("diff", "1-1", "1-2", status=1)
+        assert len(said("tasks")) == 2
+        (tmp_path / "rules.py").write_text("def stays(action, observation):\n    return float(action.move == 'stay')\n")
+        assert len(said("rescore", f"{tmp_path / 'rules.py'}:stays")) == 2
+        for to in ("messages", "atif", "inspect", "jsonl"):
+            assert said("export", str(tmp_path / to), "--to", to)[-1].startswith("Exported 2 episodes")
+        assert said("prune", "--older-than", "0s") == ["Removed 2 episodes."]
 
 
 def test_export_import_and_rescore_a_file(openenv_here: Any, file: str, tmp_path: Path) -> None:

@@ -279,9 +279,9 @@ def _target(
 def _set_variables(settings: dict[str, Any]) -> None:
     """Pass settings on to the process that makes the environment's application, this one or another, as variables."""
     if journal := settings.get("journal"):
-        settings["journal"] = _journal_place(journal)
+        settings["journal"] = _place_of(journal)
     if traces := settings.get("traces"):
-        settings["traces"] = str(Path(traces).absolute())
+        settings["traces"] = _place_of(traces)
     isolation = settings.get("isolation") or os.environ.get(SETTINGS["isolation"].variable, "none")
     if isolation == "none" and "sessions_per_process" in settings:
         raise typer.BadParameter("--sessions-per-process says how to share a process; it needs --isolation process.")
@@ -294,9 +294,9 @@ def _set_variables(settings: dict[str, Any]) -> None:
     ServerConfig.read()
 
 
-def _journal_place(journal: str) -> str:
-    """Name a file so that it is found from any folder."""
-    return journal if is_address(journal) else str(Path(journal).absolute())
+def _place_of(location: str) -> str:
+    """Name a file so that it is found from any folder; an address stays."""
+    return location if is_address(location) else str(Path(location).absolute())
 
 
 def _listener(host: str, port: int, fd: int | None) -> socket.socket:

@@ -78,7 +78,8 @@ def import_(file: File, source: Source) -> None:
     """Add the episodes of another program's file; FILE is created if it does not exist."""
     with open_traces(file, create=True) as traces:
         added = import_episodes(traces, source)
-    typer.echo(f"Imported {len(added)} episodes into {file}" + (f": {added[0]} to {added[-1]}." if added else "."))
+    which = f": {added[0]} to {added[-1]}." if added else "."
+    typer.echo(f"Imported {len(added)} episodes into {traces.name}{which}")
 
 
 def rescore(
@@ -109,4 +110,4 @@ def rescore(
             before = "none" if reward is None else f"{reward:+.3f}"
             typer.echo(f"{episode:<12} reward {before}  {score.name} {score.text}")
     if not scores:
-        raise ConfigurationError(f"Expected episodes in {file} that pass the filter, found none.")
+        raise ConfigurationError(f"Expected episodes in {traces.name} that pass the filter, found none.")

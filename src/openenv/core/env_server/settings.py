@@ -447,7 +447,12 @@ class ServerConfig:
     )
     journal_max_size_mb: float = _setting(1024.0, _ABOVE_0, "Journal", "MiB that the journal may take.")
     traces: str | None = _setting(
-        None, Text(str), "Traces", "File in which every episode is kept, see openenv traces.", metavar="FILE"
+        None,
+        Text(str),
+        "Traces",
+        "File, or database, in which every episode is kept, see openenv traces.",
+        metavar="FILE|postgresql://...",
+        is_secret=True,  # an address may hold a password
     )
     traces_max_age_s: float = _setting(
         30 * 24 * 3600.0, _ABOVE_0, "Traces", "Seconds for which the traces keep episodes.", shown_default="30 days"

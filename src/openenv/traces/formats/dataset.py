@@ -44,9 +44,9 @@ def dataset(
         raise ConfigurationError(
             "Datasets of episodes need the package datasets: pip install 'openenv-core[train]'"
         ) from error
-    with TraceFile(Path(path)) as traces:
+    with TraceFile(path) as traces:
         if not list(traces.episodes(where, 1)):
-            raise ConfigurationError(f"Expected episodes in {path} that pass the filter, found none.")
+            raise ConfigurationError(f"Expected episodes in {traces.name} that pass the filter, found none.")
     text, number, whole = Value("string"), Value("float64"), List(Value("int64"))
     features = Features(
         {
@@ -78,5 +78,5 @@ def dataset(
 
 
 def _rows(path: str, where: Filter | None, limit: int | None, reading: str) -> Iterator[dict[str, Any]]:
-    with TraceFile(Path(path)) as traces:
+    with TraceFile(path) as traces:
         yield from map(row_of, traces.records(where, limit))

@@ -14,13 +14,13 @@ from openenv.train.episodes.episode import Episode
 __all__ = ["recorded_episodes"]
 
 
-def recorded_episodes(path: Path, environment: str | None, form: ActionForm) -> Iterator[Episode]:
+def recorded_episodes(path: str | Path, environment: str | None, form: ActionForm) -> Iterator[Episode]:
     """Read the recorded episodes of an environment.
 
     Left out are episodes without steps, those in which a request failed, and those whose entries are not all on record.
 
     Args:
-        path: File of traces.
+        path: File of traces, or the address of a database.
         environment: Short name of the environment; ``None`` for a server that was given by its URL, which takes a file
             with one environment.
         form: How actions and observations look as text.
@@ -33,19 +33,19 @@ def recorded_episodes(path: Path, environment: str | None, form: ActionForm) -> 
             actions.
     """
     with TraceFile(path) as traces:
-        for name in _names_of(traces, path, environment):
+        for name in _names_of(traces, environment):
             for record in traces.records(Filter(environment=name)):
                 if record.steps and not any(entry.failed for entry in record.entries):
                     yield _episode_of(record, form)
 
 
-def _names_of(traces: TraceFile, path: Path, environment: str | None) -> list[str]:
+def _names_of(traces: TraceFile, environment: str | None) -> list[str]:
     """Return the names under which an environment's episodes are recorded."""
     there = [str(group.key["environment"]) for group in traces.groups("environment")]
     own = there if environment is None else [name for name in there if _is_same(name, environment)]
     if not own or (environment is None and len(own) > 1):
         raise ConfigurationError(
-            f"Expected episodes of {environment or 'one environment'} in {path}, found those of "
+            f"Expected episodes of {environment or 'one environment'} in {traces.name}, found those of "
             f"{', '.join(there) or 'none'}."
         )
     return own

@@ -85,12 +85,14 @@ TRANSPORTS: dict[str, Callable[[RunningServer], None]] = {
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_an_episode_of_each_transport_is_on_record_and_replays_equal(serve: Serve, file: Path, transport: str) -> None:
-    server = serve(traces=file, env_name="counter")
+def test_an_episode_of_each_transport_is_on_record_and_replays_equal(
+    serve: Serve, location: str, tmp_path: Path, transport: str
+) -> None:
+    server = serve(traces=location, env_name="counter")
     TRANSPORTS[transport](server)
     server.stop()
 
-    ((episode, entries),) = recorded(file)
+    ((episode, entries),) = recorded(location)
     assert (episode.transport, episode.environment, episode.ending) == (transport, "counter", "done")
     assert (episode.steps, episode.reward) == (3, 10.0)
     assert episode.seed == (None if transport == "mcp" else "7")
@@ -104,9 +106,9 @@ def test_an_episode_of_each_transport_is_on_record_and_replays_equal(serve: Serv
     assert episode.started_at <= times[-1] + 0.01
     assert all(step.same for step in replay(entries, counter_app()))
 
-    export(file, file.parent / "trajectories", "atif")
-    with traces.open(file.parent / "other.db", create=True) as other:
-        (name,) = import_episodes(other, file.parent / "trajectories")
+    export(location, tmp_path / "trajectories", "atif")
+    with traces.open(tmp_path / "other.db", create=True) as other:
+        (name,) = import_episodes(other, tmp_path / "trajectories")
         assert list(other.entries(name)) == entries
         assert replace(other.episode(name), id=episode.id) == episode
 
@@ -204,8 +206,8 @@ def test_a_share_of_none_records_none(serve: Serve, file: Path) -> None:
     assert recorded(file) == []
 
 
-def test_a_fork_has_the_entries_before_it(serve_walks: Any, file: Path) -> None:
-    server = serve_walks(traces=file)
+def test_a_fork_has_the_entries_before_it(serve_walks: Any, location: str) -> None:
+    server = serve_walks(traces=location)
     with GenericEnvClient(base_url=server.url).sync() as client:
         client.reset(seed=5)
         client.step({"length": 1})
@@ -215,7 +217,7 @@ def test_a_fork_has_the_entries_before_it(serve_walks: Any, file: Path) -> None:
         client.step({"length": 3})
     server.stop()
 
-    found = recorded(file)
+    found = recorded(location)
     app = create_fastapi_app(Walk)
     assert sorted(entries[-1].request["length"] for _, entries in found) == [2, 3]
     for _, entries in found:
@@ -344,8 +346,8 @@ def test_long_episodes_without_a_journal_keep_every_action(serve_walks: Any, fil
     assert [entry.request["length"] for entry in entries[1:]] == list(range(1100))
 
 
-def test_filters_choose_episodes(serve: Serve, file: Path) -> None:
-    server = serve(traces=file)
+def test_filters_choose_episodes(serve: Serve, location: str) -> None:
+    server = serve(traces=location)
     wire = server.v1()
     session = wire.open()
     for seed, amounts in enumerate([(3, 7), (1,), (2, 9), ()]):
@@ -356,7 +358,7 @@ def test_filters_choose_episodes(serve: Serve, file: Path) -> None:
     server.stop()
 
     def seeds(**conditions: Any) -> list[str | None]:
-        return [episode.seed for episode, _ in recorded(file, Filter(**conditions))]
+        return [episode.seed for episode, _ in recorded(location, Filter(**conditions))]
 
     assert seeds() == ["3", "2", "1", "0"]
     assert seeds(min_reward=10) == ["2", "0"]

@@ -11,7 +11,7 @@ from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventual
 from tests.support.traces import recorded
 
 from openenv import create_app, traces
-from openenv.core.env_server.traces.store import connected
+from openenv.core.env_server.traces.sqlite import connected
 from openenv.core.exceptions import ConfigurationError
 
 SESSIONS = 64
@@ -28,25 +28,25 @@ def play(server: RunningServer, seed: int) -> None:
         assert wire.step(amount=10)["data"]["done"]
 
 
-def seeds(file: Path) -> list[str | None]:
+def seeds(file: str | Path) -> list[str | None]:
     return sorted(episode.seed or "" for episode, _ in recorded(file))
 
 
-def test_two_servers_write_one_file(serve: Serve, file: Path) -> None:
-    servers = [serve(traces=file), serve(traces=file)]
+def test_two_servers_write_one_file(serve: Serve, location: str) -> None:
+    servers = [serve(traces=location), serve(traces=location)]
     for seed in range(20):
         play(servers[seed % 2], seed)
     for server in servers:
         server.stop()
-    assert seeds(file) == sorted(map(str, range(20)))
-    with traces.open(file) as opened:
+    assert seeds(location) == sorted(map(str, range(20)))
+    with traces.open(location) as opened:
         assert {episode.id.partition("-")[0] for episode in opened.episodes()} == {"1", "2"}
 
 
 def test_a_locked_file_costs_no_episode_and_is_written_afterwards(
     serve: Serve, file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("openenv.core.env_server.traces.store.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.BUSY_TIMEOUT_S", 0.05)
     server = serve(traces=file)
     metrics = server.app.state.sessions.metrics
     eventually(file.exists, "the file is there")

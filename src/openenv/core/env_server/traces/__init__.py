@@ -2,7 +2,7 @@
 
 ``recording.py`` is called by the sessions and collects; each quarter of a second it hands the collected entries to the
 thread of ``writer.py``, which encodes them (``encoding.py``) without the secrets that the process knows, and writes
-them to an SQLite file (``store.py``). ``openenv.traces`` reads the file.
+them (``store.py``) to a file (``sqlite.py``) or a database (``postgres.py``). ``openenv.traces`` reads them.
 """
 
 from openenv.core.env_server.traces.recording import SessionTrace, TraceRecorder

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from itertools import count
-from pathlib import Path
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -123,7 +122,7 @@ class TraceRecorder:
             return None
         retention = Retention(config.traces_max_age_s, config.traces_max_size_mb * _MEBIBYTE)
         hidden = Hidden(config.secrets, config.traces_leave_out)
-        writer = TraceWriter(Path(config.traces), retention, metrics, hidden)
+        writer = TraceWriter(config.traces, retention, metrics, hidden)
         return cls(writer, environment, config.traces_sample)
 
     def prepare(self) -> None:

@@ -1,25 +1,20 @@
-"""File of traces: an SQLite database with a row for each episode and the parts of its entries."""
+"""What traces store: a row for each episode, and the parts of its entries, in a file or a database."""
 
-import sqlite3
+import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from urllib.parse import quote
 
 from openenv.core.env_server.traces.blobs import Blobs
-from openenv.core.env_server.traces.tables import VERSION, check, create_tables, pragma, upgrade_tables
+from openenv.core.env_server.traces.database import TraceConnection, TraceDatabase
+from openenv.core.env_server.traces.sqlite import FileDatabase
 from openenv.core.exceptions import ConfigurationError
 
-BUSY_TIMEOUT_S = 5.0
-"""Seconds that a process waits while another one locks the file."""
 ALIVE_S = 60.0
 """Seconds since it last wrote after which a server that has not ended in order counts as dead."""
 
 _RUN_BITS = 32
-# Size of the write-ahead log in bytes to which it is cut after a checkpoint.
-_MOST_IN_WAL = 32 * 1024 * 1024
 # Episodes that one transaction removes, so that writers do not wait long.
 _PIECE = 500
 
@@ -70,14 +65,14 @@ _WRITE_EPISODE = f"""
 INSERT INTO episode ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
 ON CONFLICT (number) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}
 """  # noqa: S608  # constants
-_WRITE_PART = "INSERT INTO part (episode, number, entries, content) VALUES (?, ?, ?, ?)"
+_WRITE_PART = "INSERT INTO part (episode, number, entries, content) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _WRITE_BLOB = "INSERT INTO blob (hash, content) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
 _WRITE_BLOB_USE = "INSERT INTO blob_use (episode, hash) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _REMOVE_CONVERSATION = """
 DELETE FROM conversation WHERE episode_id = (SELECT episode_id FROM episode WHERE number = ?)
 """
 _BLOBS_OF = "SELECT hash FROM blob_use WHERE episode = ?"
-_REMOVE_BLOB = "DELETE FROM blob WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_use WHERE hash = ?1)"
+_REMOVE_BLOB = "DELETE FROM blob WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM blob_use WHERE hash = blob.hash)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,99 +94,68 @@ class EncodedPart:
     blobs: Blobs = field(default_factory=dict)
 
 
-def prepare(path: Path) -> None:
-    """Create the file, or check the existing file.
+def database_at(location: str | Path) -> TraceDatabase:
+    """Return the database for a path or an address, without opening it.
+
+    Args:
+        location: Path of a file, or address of a PostgreSQL database.
 
     Raises:
-        ConfigurationError: The file can't be opened, has no traces, or is of another version.
+        ConfigurationError: ``location`` is neither, or it needs a package that is not installed.
     """
+    if isinstance(location, Path) or "://" not in location:
+        return FileDatabase(Path(location))
+    scheme = location.partition("://")[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(
+            f"Expected the traces to be the path of a file or postgresql://USER@HOST/DATABASE, got {scheme}://..."
+        )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # the file contains observations
-        with connected(path) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            with changing(connection):
-                _create_or_upgrade(connection, path)
-    except (OSError, sqlite3.Error) as error:
-        raise ConfigurationError(f"The traces {path} can't be opened: {error}. Give another path.") from error
+        from openenv.core.env_server.traces.postgres import PostgresDatabase  # an extra brings psycopg
+    except ImportError as error:
+        raise ConfigurationError(
+            f'Traces in PostgreSQL need psycopg ({error}): pip install "openenv-core[postgres]"'
+        ) from error
+    return PostgresDatabase(location)
 
 
-def upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables of an open file up to date.
-
-    Raises:
-        ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
-        sqlite3.Error: The file is no SQLite database, is truncated, or can't be written.
-    """
-    if check(connection, path) < VERSION:
-        with changing(connection):
-            upgrade_tables(connection, path)
-
-
-@contextmanager
-def connected(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
-    """Open an existing file, and close it after the block."""
-    mode = "ro" if read_only else "rw"
-    connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?mode={mode}",
-        timeout=BUSY_TIMEOUT_S,
-        isolation_level=None,
-        check_same_thread=False,
-        uri=True,
-    )
-    try:
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA journal_size_limit = {_MOST_IN_WAL}")
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
-def changing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Open a transaction for changes, which is rolled back on an exception."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def add_run(connection: sqlite3.Connection) -> int:
+def add_run(connection: TraceConnection) -> int:
     """Add a run of a process that records; return its number."""
     now = time.time()
-    with changing(connection):
-        added = connection.execute("INSERT INTO run (started_at, seen_at) VALUES (?, ?)", (now, now))
-    return added.lastrowid or 0
+    with connection.changing():
+        added = connection.execute("INSERT INTO run (started_at, seen_at) VALUES (?, ?) RETURNING number", (now, now))
+        return int(added.fetchone()[0])
 
 
-def end_run(connection: sqlite3.Connection, run: int) -> None:
+def has_run(connection: TraceConnection, run: int) -> bool:
+    """Return whether there is a run with this number."""
+    return connection.execute("SELECT 1 FROM run WHERE number = ?", (run,)).fetchone() is not None
+
+
+def end_run(connection: TraceConnection, run: int) -> None:
     """Record that a run has ended in order."""
-    with changing(connection):
+    with connection.changing():
         connection.execute("UPDATE run SET ended_at = ? WHERE number = ?", (time.time(), run))
 
 
-def write(connection: sqlite3.Connection, run: int, parts: Sequence[EncodedPart]) -> None:
+def write(connection: TraceConnection, run: int, parts: Sequence[EncodedPart]) -> None:
     """Write parts, all or none; without any, only that the run is alive.
 
     Args:
-        connection: Connection to the file.
+        connection: Connection to the database.
         run: Number of the run that recorded the parts.
         parts: The parts.
     """
-    with changing(connection):
+    with connection.changing():
         write_parts(connection, run, parts)
         connection.execute("UPDATE run SET seen_at = ? WHERE number = ?", (time.time(), run))
 
 
-def write_parts(connection: sqlite3.Connection, run: int, parts: Sequence[EncodedPart]) -> None:
+def write_parts(connection: TraceConnection, run: int, parts: Sequence[EncodedPart]) -> None:
     """Write parts within a transaction.
 
     Args:
-        connection: Connection to the file.
+        connection: Connection to the database.
         run: Number of the run that recorded the parts.
         parts: The parts.
     """
@@ -200,16 +164,18 @@ def write_parts(connection: sqlite3.Connection, run: int, parts: Sequence[Encode
     connection.executemany(
         _WRITE_PART, [(episode, part.number, part.entries, part.content) for episode, part in filled]
     )
-    for episode, part in filled:
-        if part.blobs:
-            connection.executemany(_WRITE_BLOB, part.blobs.items())
-            connection.executemany(_WRITE_BLOB_USE, [(episode, name) for name in part.blobs])
+    blobs = {name: content for _, part in filled for name, content in part.blobs.items()}
+    if blobs:
+        # In one order, so that two writers can't wait for each other.
+        connection.executemany(_WRITE_BLOB, sorted(blobs.items()))
+        uses = sorted({(episode, name) for episode, part in filled for name in part.blobs})
+        connection.executemany(_WRITE_BLOB_USE, uses)
 
 
-def remove(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
+def remove(connection: TraceConnection, numbers: Iterable[int]) -> int:
     """Remove episodes by their numbers; return how many there were."""
     keys = [(number,) for number in numbers]
-    with changing(connection):
+    with connection.changing(removes=True):
         connection.executemany("DELETE FROM part WHERE episode = ?", keys)
         connection.executemany("DELETE FROM score WHERE episode = ?", keys)
         connection.executemany(_REMOVE_CONVERSATION, keys)
@@ -219,11 +185,11 @@ def remove(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
         return connection.executemany("DELETE FROM episode WHERE number = ?", keys).rowcount
 
 
-def prune(connection: sqlite3.Connection, *, before: float | None, max_bytes: float | None) -> int:
+def prune(connection: TraceConnection, *, before: float | None, max_bytes: float | None) -> int:
     """Remove the oldest episodes, but for those that run now.
 
     Args:
-        connection: Connection to the file.
+        connection: Connection to the database.
         before: Remove what began before this time, in seconds since 1970.
         max_bytes: Remove until the file's contents are no larger.
 
@@ -233,15 +199,9 @@ def prune(connection: sqlite3.Connection, *, before: float | None, max_bytes: fl
     removed = 0
     while (numbers := _oldest(connection, before)) if before is not None else ():
         removed += remove(connection, numbers)
-    while max_bytes is not None and used_bytes(connection) > max_bytes and (numbers := _oldest(connection, None)):
+    while max_bytes is not None and connection.used_bytes() > max_bytes and (numbers := _oldest(connection, None)):
         removed += remove(connection, numbers)
     return removed
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of the file's contents; the file itself keeps the space of removed episodes for new ones."""
-    pages, free, size = (pragma(connection, name) for name in ("page_count", "freelist_count", "page_size"))
-    return (pages - free) * size
 
 
 def number_in(run: int, count: int) -> int:
@@ -268,16 +228,16 @@ def number_of(name: str) -> int | None:
     return number if number < 2**63 else None
 
 
-def _oldest(connection: sqlite3.Connection, before: float | None) -> list[int]:
+def _oldest(connection: TraceConnection, before: float | None) -> list[int]:
     """Return the numbers of the oldest episodes that do not run now."""
     found = connection.execute(
         f"""
         SELECT episode.number FROM episode LEFT JOIN run ON run.number = episode.number >> {_RUN_BITS}
-        WHERE (:before IS NULL OR episode.started_at < :before)
+        WHERE episode.started_at < :before
             AND (episode.ending IS NOT NULL OR run.ended_at IS NOT NULL OR coalesce(run.seen_at, 0) < :alive)
         ORDER BY episode.started_at LIMIT {_PIECE}
         """,  # noqa: S608  # constants
-        {"before": before, "alive": time.time() - ALIVE_S},
+        {"before": math.inf if before is None else before, "alive": time.time() - ALIVE_S},
     )
     return [number for (number,) in found]
 
@@ -298,16 +258,8 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         parent,
         row.parent_entries,
         row.steps,
-        row.reward,
+        None if row.reward is None else float(row.reward),
         row.ending,
         row.ended_at,
         row.error,
     )
-
-
-def _create_or_upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    is_new = pragma(connection, "application_id") == 0
-    if is_new and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-        create_tables(connection)
-    else:
-        upgrade_tables(connection, path)

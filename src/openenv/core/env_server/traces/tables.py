@@ -1,6 +1,7 @@
 """Tables of a file of traces, their version, and what brings the tables of an older version up to date."""
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from openenv.core.exceptions import ConfigurationError
@@ -128,8 +129,19 @@ def _upgrade(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def table_statements() -> Iterator[str]:
+    """Yield the statements that create the tables of this version."""
+    yield from _statements(_TABLES)
+    for version in range(2, VERSION + 1):
+        yield from _statements(_ADDED[version])
+
+
 def _execute(connection: sqlite3.Connection, statements: str) -> None:
     # Not executescript(), which commits the transaction first.
-    text = "\n".join(line.partition("--")[0].rstrip() for line in statements.splitlines())
-    for statement in filter(None, map(str.strip, text.split(";"))):
+    for statement in _statements(statements):
         connection.execute(statement)
+
+
+def _statements(text: str) -> Iterator[str]:
+    text = "\n".join(line.partition("--")[0].rstrip() for line in text.splitlines())
+    yield from filter(None, map(str.strip, text.split(";")))

@@ -1,26 +1,27 @@
 """Thread that writes traces, off the path of the requests. A full disk costs traces, and never an episode."""
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from sqlite3 import OperationalError
 from threading import Lock, Thread
 from typing import NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
+from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase
 from openenv.core.env_server.traces.encoding import encoded, without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
     add_run,
-    connected,
+    database_at,
     end_run,
-    prepare,
+    has_run,
     prune,
     write,
 )
@@ -93,17 +94,18 @@ class Hidden:
 
 
 class TraceWriter:
-    """Writer of traces into one file, in a thread of its own. Several processes may write the same file.
+    """Writer of traces into a file or a database, in a thread of its own. Several processes may write the same.
 
     Args:
-        path: The file.
+        location: Path of the file, or address of the database.
         retention: Its bounds.
         metrics: Metrics to count in.
         hidden: What is never stored.
     """
 
-    def __init__(self, path: Path, retention: Retention, metrics: Metrics, hidden: Hidden) -> None:
-        self._path = path
+    def __init__(self, location: str | Path, retention: Retention, metrics: Metrics, hidden: Hidden) -> None:
+        self._database = database_at(location)
+        self._name = self._database.name
         self._retention = retention
         self._metrics = metrics
         self._hidden = hidden
@@ -118,7 +120,7 @@ class TraceWriter:
         Raises:
             ConfigurationError: The file can't be used.
         """
-        prepare(self._path)
+        self._database.prepare()
 
     def start(self) -> None:
         """Start the thread; also after ``close``."""
@@ -150,13 +152,13 @@ class TraceWriter:
         self._queue.put(None)
         thread.join(_CLOSE_TIMEOUT_S)
         if thread.is_alive():
-            logger.error("the traces %s were not written completely in %g s", self._path, _CLOSE_TIMEOUT_S)
+            logger.error("the traces %s were not written completely in %g s", self._name, _CLOSE_TIMEOUT_S)
 
     def _run(self) -> None:
         try:
-            _Writing(self._path, self._retention, self._metrics, self._hidden, self._written).run(self._queue)
+            _Writing(self._database, self._retention, self._metrics, self._hidden, self._written).run(self._queue)
         except Exception:
-            logger.exception("the traces %s are not written any more, until the server is started again", self._path)
+            logger.exception("the traces %s are not written any more, until the server is started again", self._name)
 
     def _written(self, size: int) -> None:
         with self._counting:
@@ -164,10 +166,10 @@ class TraceWriter:
 
 
 class _Writing:
-    """State of the thread: the open file, and the batch that could not be written yet.
+    """State of the thread: the open database, and the batch that could not be written yet.
 
     Args:
-        path: The file.
+        database: Where the traces are kept.
         retention: Its bounds.
         metrics: Metrics to count in.
         hidden: What is never stored.
@@ -176,20 +178,21 @@ class _Writing:
 
     def __init__(
         self,
-        path: Path,
+        database: TraceDatabase,
         retention: Retention,
         metrics: Metrics,
         hidden: Hidden,
         on_written: Callable[[int], None],
     ) -> None:
-        self._path = path
+        self._database = database
+        self._name = database.name
         self._retention = retention
         self._metrics = metrics
         self._hidden = hidden
         self._on_written = on_written
         self._file = ExitStack()
-        self._connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
+        self._connection: TraceConnection | None = None
+        self._identity: object = None
         self._number = 0
         self._unwritten: list[EncodedPart] = []
         self._unwritten_size = 0
@@ -215,7 +218,7 @@ class _Writing:
         try:
             connection = self._open()
             write(connection, self._number, self._unwritten)
-        except (OSError, sqlite3.Error, ConfigurationError) as error:
+        except (OSError, *STORE_ERRORS, ConfigurationError) as error:
             self._fail(error)
             return
         self._succeed()
@@ -225,54 +228,48 @@ class _Writing:
         if time.monotonic() >= self._prune_at:
             self._prune(connection)
 
-    def _open(self) -> sqlite3.Connection:
-        """Return the connection to the file, which is created again where it was removed."""
-        if self._connection is not None and self._identity == self._identity_now():
+    def _open(self) -> TraceConnection:
+        """Return the connection to the tables, which are created again where they were removed."""
+        if self._connection is not None and self._identity == self._database.identity():
             return self._connection
         self._close()
-        prepare(self._path)
-        connection = self._file.enter_context(connected(self._path))
-        self._number = add_run(connection)
-        self._identity = self._identity_now()
+        self._database.prepare()
+        connection = self._file.enter_context(self._database.connect())
+        if self._identity != self._database.identity() or not has_run(connection, self._number):
+            self._number = add_run(connection)
+        self._identity = self._database.identity()
         self._connection = connection
         return connection
-
-    def _identity_now(self) -> tuple[int, int] | None:
-        try:
-            about = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return about.st_dev, about.st_ino
 
     def _fail(self, error: Exception) -> None:
         if not self._metrics.traces_failing:
             self._metrics.traces_failing = True
-            logger.error("the traces %s can't be written, so episodes may not be on record: %s", self._path, error)
-        if not isinstance(error, sqlite3.OperationalError):  # the file is another one now, or damaged
+            logger.error("the traces %s can't be written, so episodes may not be on record: %s", self._name, error)
+        if not isinstance(error, OperationalError):  # the file is another one or damaged, or the connection is lost
             self._close()
 
     def _succeed(self) -> None:
         dropped, self._dropped = self._metrics.trace_parts_dropped - self._dropped, self._metrics.trace_parts_dropped
         if self._metrics.traces_failing or dropped:
             self._metrics.traces_failing = False
-            logger.warning("the traces %s are written again; %d parts of episodes are lost", self._path, dropped)
+            logger.warning("the traces %s are written again; %d parts of episodes are lost", self._name, dropped)
 
-    def _prune(self, connection: sqlite3.Connection) -> None:
+    def _prune(self, connection: TraceConnection) -> None:
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
         before = time.time() - self._retention.max_age_s
         try:
             prune(connection, before=before, max_bytes=self._retention.max_bytes)
-        except sqlite3.Error as error:
-            logger.warning("old episodes can't be removed from the traces %s: %s", self._path, error)
+        except STORE_ERRORS as error:
+            logger.warning("old episodes can't be removed from the traces %s: %s", self._name, error)
 
     def _end(self) -> None:
         if self._unwritten:
-            logger.error("the traces %s lack the last %d parts of episodes", self._path, len(self._unwritten))
+            logger.error("the traces %s lack the last %d parts of episodes", self._name, len(self._unwritten))
         try:
             if self._connection is not None:
                 end_run(self._connection, self._number)
-        except sqlite3.Error as error:
-            logger.warning("the end of the traces %s is not on record: %s", self._path, error)
+        except STORE_ERRORS as error:
+            logger.warning("the end of the traces %s is not on record: %s", self._name, error)
         self._close()
 
     def _close(self) -> None:

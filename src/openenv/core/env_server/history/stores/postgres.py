@@ -15,7 +15,6 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.store import Rows
@@ -28,6 +27,7 @@ from openenv.core.env_server.history.stores.postgres_schema import (
     add_run,
     prepare_tables,
 )
+from openenv.core.env_server.postgres_address import PostgresAddress
 from openenv.core.exceptions import ConfigurationError, JournalError
 
 AnswerT = TypeVar("AnswerT")
@@ -36,15 +36,6 @@ AnswerT = TypeVar("AnswerT")
 _PATIENCE_S = 2.0
 _LONGEST_COMMIT_S = 5.0
 _PAUSE_S = 0.05
-# Defaults of connection parameters, which the address overrides.
-_DEFAULTS = {
-    "connect_timeout": "3",
-    "application_name": "openenv",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-}
 # A server that vanished during a commit, or while it acquired sessions, must not block others for long.
 _SET_UP = f"SET search_path = {SCHEMA}; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '10s'"
 
@@ -135,10 +126,8 @@ class PostgresStore:
     prune_every_s = 60.0
 
     def __init__(self, address: str) -> None:
-        parts = _parts_of(address)
-        self.name = _name_of(parts)
-        self._secret = str(parts.get("password") or "")
-        self._conninfo = make_conninfo(**{**_DEFAULTS, **parts})
+        self._address = PostgresAddress(address, "journal", JournalError)
+        self.name = self._address.name
         self._writer: psycopg.AsyncConnection[Any] | None = None
         self._others: set[psycopg.Connection[Any]] = set()
         self._known = 0
@@ -153,8 +142,8 @@ class PostgresStore:
             self._next_run = self._new_run()
         except psycopg.Error as error:
             raise ConfigurationError(
-                f"The journal {self.name} can't be used: {self._message_of(error)} Give the address of a database that "
-                "answers and that its user may create a schema in."
+                f"The journal {self.name} can't be used: {self._address.message_of(error)} Give the address of a "
+                "database that answers and that its user may create a schema in."
             ) from None
 
     async def start(self) -> int:
@@ -163,7 +152,7 @@ class PostgresStore:
         try:
             self._run = await asyncio.to_thread(self._new_run) if run is None else run
         except psycopg.Error as error:
-            raise JournalError(self._message_of(error)) from None
+            raise JournalError(self._address.message_of(error)) from None
         except ConfigurationError as error:
             raise JournalError(f"{error}") from error
         self._known = 0
@@ -190,7 +179,7 @@ class PostgresStore:
     def connect(self) -> Iterator[PostgresConnection]:
         """See ``Store``."""
         try:
-            with psycopg.connect(self._conninfo, autocommit=True) as connection:
+            with psycopg.connect(self._address.conninfo, autocommit=True) as connection:
                 self._others.add(connection)
                 try:
                     connection.execute(_SET_UP)
@@ -198,7 +187,7 @@ class PostgresStore:
                 finally:
                     self._others.discard(connection)
         except psycopg.Error as error:
-            raise JournalError(self._message_of(error)) from None
+            raise JournalError(self._address.message_of(error)) from None
 
     def needs_tidying(self) -> bool:
         """See ``Store``."""
@@ -227,7 +216,7 @@ class PostgresStore:
             except psycopg.Error as error:
                 self._drop_writer()
                 if not isinstance(error, _LOST) or self._is_closed or time.monotonic() >= deadline:
-                    raise JournalError(self._message_of(error)) from None
+                    raise JournalError(self._address.message_of(error)) from None
             await asyncio.sleep(_PAUSE_S)
 
     async def _write(self, batch: Batch, connection: "psycopg.AsyncConnection[Any]") -> frozenset[int]:
@@ -268,7 +257,7 @@ class PostgresStore:
 
     async def _connected(self) -> "psycopg.AsyncConnection[Any]":
         if self._writer is None:
-            self._writer = await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
+            self._writer = await psycopg.AsyncConnection.connect(self._address.conninfo, autocommit=True)
             with _cut_late(self._writer):
                 await self._writer.execute(_SET_UP)
         return self._writer
@@ -278,7 +267,7 @@ class PostgresStore:
 
     def _new_run(self) -> int:
         """Create the tables where there are none, and add a run for this process."""
-        with psycopg.connect(self._conninfo, autocommit=True) as connection:
+        with psycopg.connect(self._address.conninfo, autocommit=True) as connection:
             prepare_tables(connection, self.name)
             self._identity = connection.execute(IDENTITY).fetchone()
             return add_run(connection)
@@ -288,34 +277,12 @@ class PostgresStore:
             self._writer.pgconn.finish()
             self._writer = None
 
-    def _message_of(self, error: psycopg.Error) -> str:
-        """Return an error's message, without the password."""
-        message = " ".join(f"{error}".split()) or type(error).__name__
-        message = message.replace(self._secret, "***") if self._secret else message
-        return message if message.endswith(".") else f"{message}."
-
 
 @cache
 def _for_psycopg(statement: str) -> str:
     """Convert parameters to psycopg's form; the batch's number is where ``append`` has stored it."""
     statement = statement.replace(":batch", "current_setting('openenv.batch')::bigint")
     return _PARAMETER.sub(r"%(\1)s", statement)
-
-
-def _parts_of(address: str) -> dict[str, Any]:
-    try:
-        return dict(conninfo_to_dict(address))
-    except psycopg.Error:  # its message quotes the address, password included
-        raise ConfigurationError(
-            "Expected the journal's address to be like postgresql://USER@HOST:PORT/DATABASE, with % codes for "
-            "characters that have a meaning there; got one that PostgreSQL can't read."
-        ) from None
-
-
-def _name_of(parts: Mapping[str, Any]) -> str:
-    user, host = parts.get("user"), parts.get("host") or parts.get("hostaddr") or ""
-    port, database = parts.get("port"), parts.get("dbname") or ""
-    return f"postgresql://{f'{user}@' if user else ''}{host}{f':{port}' if port else ''}/{database}"
 
 
 @contextmanager

@@ -1,0 +1,88 @@
+"""What traces need of a database: a file of SQLite, or PostgreSQL for many servers."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Values = Sequence[Any] | Mapping[str, Any]
+"""Parameters of a statement: ``?`` in their order, or ``:name``."""
+
+
+class TraceStoreError(Exception):
+    """A database did not carry out a statement, or can't be reached; the message has no password."""
+
+
+STORE_ERRORS = (sqlite3.Error, TraceStoreError)
+"""Errors of both kinds of databases."""
+
+
+class Cursor(Protocol):
+    """Rows of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Number of rows that the statement changed."""
+
+    def fetchone(self) -> Any:
+        """Return the next row; ``None`` at the end."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the rows."""
+
+
+class TraceConnection(Protocol):
+    """Connection to the tables of traces. Statements are the same for all databases."""
+
+    def execute(self, sql: str, values: Values = (), /) -> Cursor:
+        """Carry out a statement."""
+
+    def executemany(self, sql: str, values: Iterable[Values], /) -> Cursor:
+        """Carry out a statement for each of several values."""
+
+    def stream(self, sql: str, values: Values) -> Iterator[Any]:
+        """Iterate over rows without holding all of them; other statements may be carried out meanwhile."""
+
+    def rows_within(self, sql: str, values: Values, seconds: float) -> list[Any] | None:
+        """Return rows; ``None`` if finding them takes longer."""
+
+    def changing(self, *, removes: bool = False) -> AbstractContextManager[None]:
+        """Open a transaction for changes, which is rolled back on an exception.
+
+        Args:
+            removes: Whether rows are removed that other processes might refer to meanwhile.
+        """
+
+    def used_bytes(self) -> int:
+        """Return the size of what is stored."""
+
+
+class TraceDatabase(Protocol):
+    """Where traces are kept."""
+
+    @property
+    def name(self) -> str:
+        """Path or address, without a password."""
+
+    def prepare(self) -> None:
+        """Create the tables, or check those that are there. Blocks.
+
+        Raises:
+            ConfigurationError: The database can't be used.
+        """
+
+    def connect(self) -> AbstractContextManager[TraceConnection]:
+        """Connect to tables that exist."""
+
+    def open(self) -> AbstractContextManager[TraceConnection]:
+        """Connect to tables that exist, and bring those of an older version up to date.
+
+        Raises:
+            ConfigurationError: There are none, or they are of a later version.
+        """
+
+    def identity(self) -> object:
+        """Return what tells these tables from others that take their place; ``None`` if there are none."""

@@ -1,0 +1,136 @@
+"""Traces in a file of SQLite."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from openenv.core.env_server.traces.database import Values
+from openenv.core.env_server.traces.tables import VERSION, check, create_tables, pragma, upgrade_tables
+from openenv.core.exceptions import ConfigurationError
+
+BUSY_TIMEOUT_S = 5.0
+"""Seconds that a process waits while another one locks the file."""
+
+# Size of the write-ahead log in bytes to which it is cut after a checkpoint.
+_MOST_IN_WAL = 32 * 1024 * 1024
+# Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
+_OPERATIONS_BETWEEN_LOOKS = 1000
+
+
+class FileConnection(sqlite3.Connection):
+    """Connection to a file; see ``TraceConnection``."""
+
+    def stream(self, sql: str, values: Values) -> Iterator[Any]:
+        """See ``TraceConnection``."""
+        return self.execute(sql, values)
+
+    def rows_within(self, sql: str, values: Values, seconds: float) -> list[Any] | None:
+        """See ``TraceConnection``."""
+        deadline = time.monotonic() + seconds
+        self.set_progress_handler(lambda: time.monotonic() > deadline, _OPERATIONS_BETWEEN_LOOKS)
+        try:
+            return self.execute(sql, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            return None
+        finally:
+            self.set_progress_handler(None, 0)
+
+    @contextmanager
+    def changing(self, *, removes: bool = False) -> Iterator[None]:
+        """See ``TraceConnection``. One process writes at a time."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+
+    def used_bytes(self) -> int:
+        """See ``TraceConnection``. The file itself keeps the space of removed episodes for new ones."""
+        pages, free, size = (pragma(self, name) for name in ("page_count", "freelist_count", "page_size"))
+        return (pages - free) * size
+
+
+class FileDatabase:
+    """File of SQLite; see ``TraceDatabase``.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def prepare(self) -> None:
+        """See ``TraceDatabase``."""
+        path = self._path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # the file contains observations
+            with connected(path) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                with connection.changing():
+                    _create_or_upgrade(connection, path)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigurationError(f"The traces {path} can't be opened: {error}. Give another path.") from error
+
+    @contextmanager
+    def connect(self) -> Iterator[FileConnection]:
+        """See ``TraceDatabase``."""
+        with connected(self._path) as connection:
+            yield connection
+
+    @contextmanager
+    def open(self) -> Iterator[FileConnection]:
+        """See ``TraceDatabase``."""
+        if not self._path.is_file():
+            raise ConfigurationError(f"Expected a file of traces at {self._path}, found none.")
+        with connected(self._path) as connection:
+            if check(connection, self._path) < VERSION:
+                with connection.changing():
+                    upgrade_tables(connection, self._path)
+            yield connection
+
+    def identity(self) -> object:
+        """See ``TraceDatabase``. The file that has this path now."""
+        try:
+            about = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return about.st_dev, about.st_ino
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[FileConnection]:
+    """Open an existing file, and close it after the block."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?mode=rw",
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+        factory=FileConnection,
+    )
+    try:
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit = {_MOST_IN_WAL}")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _create_or_upgrade(connection: sqlite3.Connection, path: Path) -> None:
+    is_new = pragma(connection, "application_id") == 0
+    if is_new and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        create_tables(connection)
+    else:
+        upgrade_tables(connection, path)
