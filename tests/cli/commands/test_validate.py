@@ -198,5 +198,7 @@ class TestServers:
 
 def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {"server/app.py": "raise SystemExit('run')\n"})
-    shown = openenv_here("validate", folder, "--level", "static", "--skip-build", "--local", "--json").stdout
+    shown = openenv_here(
+        "validate", folder, "--level", "static", "--skip-build", "--policy", "v1", "--local", "--json"
+    ).stdout
     assert json.loads(shown)["levels_run"] == ["static"]

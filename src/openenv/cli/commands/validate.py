@@ -42,6 +42,10 @@ Level = Annotated[
     typer.Option(help="static runs nothing, as --no-run; the others run the environment.  [default: runtime]"),
 ]
 SkipBuild = Annotated[bool, typer.Option("--skip-build", help="Has no effect: no image is built here.")]
+Policy = Annotated[
+    Literal["v1", "v2"] | None,
+    typer.Option(help="Has no effect: each check here says itself whether a finding is an error or a warning."),
+]
 Local = Annotated[bool, typer.Option("--local", help="Say that TARGET is no URL.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding, and what was expected and found.")]
 Run = Annotated[bool, typer.Option("--run/--no-run", help="Start the environment too, and reset it.")]
@@ -55,6 +59,7 @@ def validate(
     timeout_s: TimeoutS = TIMEOUT_S,
     level: Level = None,
     skip_build: SkipBuild = False,
+    policy: Policy = None,
     local: Local = False,
     verbose: Verbose = False,
     as_json: AsJson = False,

@@ -1,0 +1,48 @@
+"""Every name that programs import from the public package is there under the same path, but a few."""
+
+import importlib
+import json
+import subprocess
+from importlib.util import find_spec
+
+from benchmarks.public_package import ROOT
+from tests.interop.conftest import PROGRAMS, Interpreters
+
+CORE = (
+    "client_types env_client evals evals.base evals.inspect_harness generic_client llm_client mcp_client rubrics "
+    "rubrics.base rubrics.containers rubrics.llm_judge rubrics.trajectory sync_client tools utils"
+)
+SERVER = (
+    "base_transforms exceptions http_server interfaces mcp_environment mcp_types route_config serialization types "
+    "web_interface"
+)
+MODULES = [
+    *("openenv", "openenv.auto", "openenv.core", "openenv.core.env_server", "openenv.discovery"),
+    *("openenv.core.containers.runtime", "openenv.core.containers.runtime.providers"),
+    "openenv.core.containers.runtime.uv_provider",
+    *(f"openenv.core.{name}" for name in CORE.split()),
+    *(f"openenv.core.env_server.{name}" for name in SERVER.split()),
+]
+# Type variables.
+ABSENT = {
+    "openenv.core.env_client": {"EnvClientT", "ResultT"},
+    "openenv.core.sync_client": {"ActT", "ObsT"},
+}
+
+
+def is_here(module: str, name: str) -> bool:
+    """Whether ``from module import name`` finds it: a name of the module, or a module in it."""
+    try:
+        return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
+    except ImportError:
+        return False
+
+
+def test_what_programs_import_is_here(interpreters: Interpreters) -> None:
+    command = [str(interpreters["public"]), "-m", f"{PROGRAMS}.names", *MODULES]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    promised: dict[str, list[str]] = json.loads(done.stdout)
+    assert sum(map(len, promised.values())) > 250
+    absent = {module: {name for name in names if not is_here(module, name)} for module, names in promised.items()}
+    assert {module: names for module, names in absent.items() if names} == ABSENT
