@@ -12,6 +12,12 @@ export function StepRow({ step, entry, current, differs, jump }) {
   </button></li>`;
 }
 
+/** The step that a key leads to from step `at`; undefined for a key of another meaning. */
+export function keyedStep(event, at) {
+  if (event.target.closest?.("input, select, textarea, pre, .tokens") || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  return { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
+}
+
 /** An entry as the wire has it; `schema` is that of the observation, if it is known. */
 export function Entry({ entry, at, schema }) {
   const { answer } = entry;

@@ -1,6 +1,6 @@
 // A session that is followed step by step as it is played, and its fork, which a person plays on.
 import { getJson, ROOT, subprotocols } from "./api.js";
-import { Entry, StepRow } from "./entry.js";
+import { Entry, keyedStep, StepRow } from "./entry.js";
 import { html, useEffect, useReducer, useRef, useState } from "./html.js";
 import { Json } from "./json.js";
 import { number, tone } from "./turns.js";
@@ -153,8 +153,7 @@ export function Follow({ name, config, onBack, onPlay }) {
 }
 
 function walk(event, { at, entries }, onPinned) {
-  if (event.target.closest?.("input, select, textarea, pre") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const to = { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
+  const to = keyedStep(event, at);
   if (to === undefined) return;
   event.preventDefault();
   onPinned(to >= entries.length - 1 ? null : entries[Math.max(0, to)]);

@@ -1,6 +1,6 @@
 // One to four episodes at the same step, with the first step at which they differ.
 import { getJson } from "../api.js";
-import { Entry, StepRow } from "../entry.js";
+import { Entry, keyedStep, StepRow } from "../entry.js";
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../html.js";
 import { number, taskOf, tone } from "../turns.js";
 import { Windowed } from "../windowed.js";
@@ -59,8 +59,7 @@ function rowOf(sources, step) {
 }
 
 function walk(event, at, jump) {
-  if (event.target.closest?.("input, select, textarea, pre, .tokens") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const to = { ArrowDown: at + 1, ArrowRight: at + 1, "]": at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, "[": at - 1, Home: 0, End: Infinity }[event.key];
+  const to = keyedStep(event, at);
   if (to === undefined) return;
   event.preventDefault();
   jump(to);
