@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -274,7 +274,8 @@ class _Writing:
 
     def _close(self) -> None:
         self._connection = None
-        self._file.close()
+        with suppress(*STORE_ERRORS):  # the connection may be lost already
+            self._file.close()
 
 
 def _encoded_part(part: Part, hidden: Hidden) -> EncodedPart:
