@@ -40,7 +40,7 @@ COMMANDS = {
     "top": Command("top:top", "Show what a running server is doing, live."),
     "traces": Command("traces:app", "Look at the episodes that servers have recorded."),
     "discover": Command("discover:discover", "Find environments for a task, here or in a catalog."),
-    "catalog": Command("catalog:app", "Build a catalog of a repository's environments, and look into it."),
+    "catalog": Command("catalog:app", "Build a catalog of environments, or look into one."),
     "skills": Command("skills:app", "Tell coding agents how this command is used."),
     "list": Command("list:list_known", "List the environments that there are, installed or not."),
     "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
