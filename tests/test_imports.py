@@ -177,6 +177,7 @@ def test_all_but_what_an_extra_is_for_works_without_the_extras() -> None:
         "openenv.cli.commands.fork",
         "openenv.cli.commands.pull",
         "openenv.core.providers.docker.",
+        "openenv.core.providers.swarm.",
         "openenv.core.providers.kubernetes.",
         "openenv.core.providers.swarm.",
         "openenv.core.env_server.history.stores.postgres",
