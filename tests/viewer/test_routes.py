@@ -141,7 +141,14 @@ def test_a_wrong_request_is_told_what_is_wrong(http: TestClient, path: str, stat
 
 def test_the_page_is_all_that_the_viewer_has_beside_it(http: TestClient) -> None:
     assert http.get("/", follow_redirects=False).headers["location"] == "/web/traces"
-    assert http.get("/web/config").json() == {"name": None, "play": False, "live": False, "traces": True, "run": False}
+    assert http.get("/web/config").json() == {
+        "name": None,
+        "play": False,
+        "tools": False,
+        "live": False,
+        "traces": True,
+        "run": False,
+    }
     assert http.get(BASE, headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
 
 

@@ -216,6 +216,21 @@ class HTTPEnvServer:
         self._mode = mode
         self._limited = transport.limited
 
+    def add_page(self, app: FastAPI, *, plays: bool) -> None:
+        """Add the page that people play on and watch.
+
+        Args:
+            app: The application.
+            plays: Whether people may play, and see the sessions and the episodes on record, which an agent must not.
+        """
+        traces = self.config.traces if plays else None
+        tools = plays and self._sessions.may_have_tools
+        config = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
+        app.router.routes.extend(page.page_routes(config))
+        if traces is not None:
+            # What reads traces builds on the server, so that it is imported by name where it is needed.
+            app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))
+
     def add_web_interface(self, app: FastAPI) -> None:
         """Add the routes of the public package's page to an application that has the others; once, and in simulation.
 
@@ -359,7 +374,7 @@ def create_fastapi_app(
     app = EnvironmentApp(server.about.own)
     mode = check_mode(server.config.mode if mode is None else mode)
     server.register_routes(app, mode)
-    _add_page(app, server, plays=mode is ServerMode.SIMULATION)
+    server.add_page(app, plays=mode is ServerMode.SIMULATION)
     if enables_web():
         server.add_web_interface(app)
     app.state.start_page = StartPage(server.about, app.router.default)
@@ -578,17 +593,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await app.state.server.close()
-
-
-def _add_page(app: FastAPI, server: HTTPEnvServer, *, plays: bool) -> None:
-    """Add the page; in simulation with the sessions and the episodes on record, which an agent must not read."""
-    traces = server.config.traces if plays else None
-    app.router.routes.extend(
-        page.page_routes(page.PageConfig(server.env_name, play=plays, live=plays, traces=traces is not None))
-    )
-    if traces is not None:
-        # What reads traces builds on the server, so that it is imported by name where it is needed.
-        app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))
 
 
 def _load_telemetry() -> ModuleType:

@@ -93,6 +93,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
     assert http.get("/web/config").json() == {
         "name": "CounterEnvironment",
         "play": True,
+        "tools": False,
         "live": True,
         "traces": False,
         "run": False,
@@ -101,6 +102,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
     assert production.get("/web/config").json() == {
         "name": "counter",
         "play": False,
+        "tools": False,
         "live": False,
         "traces": False,
         "run": False,

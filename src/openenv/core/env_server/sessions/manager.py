@@ -28,7 +28,7 @@ from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.single_requests import SingleRequestSlots
 from openenv.core.env_server.sessions.state import SessionState
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.env_server.toolbox.toolbox import common_tools
+from openenv.core.env_server.toolbox.toolbox import common_tools, may_have_tools
 from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
@@ -68,6 +68,7 @@ class SessionManager:
         metrics: Metrics of this process.
         capacity: Slots of the server, and the queue for them.
         common_tools: Tools that all sessions have at any time; ``None`` if they depend on the session.
+        may_have_tools: Whether sessions may answer ``ListToolsAction``.
         worker_count: Number of worker processes of the server.
         debug: Whether errors sent to clients include the traceback of the environment.
 
@@ -109,6 +110,7 @@ class SessionManager:
         self._metadata: asyncio.Task[Any] | None = None
         self._check_concurrency()
         self.common_tools = common_tools(factory.environment_class, types.action)
+        self.may_have_tools = may_have_tools(factory.environment_class, types.action)
         self._shared_executor = shared_executor_for(factory)
 
     def __len__(self) -> int:

@@ -199,6 +199,17 @@ def common_tools(environment_class: type | None, action_class: type[BaseModel]) 
     return own if takes_tool_actions(action_class) else _joined(own, action_tools(action_class, frozenset(marked)))
 
 
+def may_have_tools(environment_class: type | None, action_class: type[BaseModel]) -> bool:
+    """Return whether sessions of an environment may answer ``ListToolsAction``; of a factory's this is not known.
+
+    Args:
+        environment_class: The environment's class; ``None`` if only a factory is known.
+        action_class: The environment's action class.
+    """
+    offers_tools = environment_class is None or bool(getattr(environment_class, "OFFERS_TOOLS", False))
+    return offers_tools or _is_for_tools(action_class)
+
+
 def _is_for_tools(action_class: type[BaseModel]) -> bool:
     """Return whether the only actions are those that list and call tools."""
     return action_class is not Action and takes_tool_actions(action_class)

@@ -91,6 +91,7 @@ class PageConfig:
     Attributes:
         name: Name of the environment, in the paths of its tasks; ``None`` without an environment.
         play: Whether a person may play: reset and step.
+        tools: Whether the environment may have tools, which a session then lists.
         live: Whether its sessions may be watched.
         traces: Whether episodes are on record.
         run: Whether there is the folder of a training run.
@@ -98,6 +99,7 @@ class PageConfig:
 
     name: str | None = None
     play: bool = False
+    tools: bool = False
     live: bool = False
     traces: bool = False
     run: bool = False

@@ -9,10 +9,12 @@ const LIST_TOOLS = { type: "list_tools" };
 export class Game {
   /**
    * @param {string} environment Name of the environment in the paths of its tasks.
+   * @param {boolean} mayHaveTools Whether its sessions list tools; those of others would count it as a wrong step.
    * @param {() => void} onChange Called after every change.
    */
-  constructor(environment, onChange) {
+  constructor(environment, mayHaveTools, onChange) {
     this.environment = environment;
+    this.mayHaveTools = mayHaveTools;
     this.onChange = onChange;
     this.session = new Session((status) => this.set({ status }));
     this.status = "connecting";
@@ -144,7 +146,7 @@ export class Game {
   }
 
   async listTools() {
-    if (!refusesListing(this.schemas.action)) return;
+    if (!this.mayHaveTools || !refusesListing(this.schemas.action)) return;
     try {
       const { observation } = await this.session.request("step", LIST_TOOLS);
       this.set({ tools: (observation.tools ?? []).map(toolKind) });

@@ -30,7 +30,7 @@ const HELP = [
 export function Play({ config, fork, onLoadError }) {
   const [, changed] = useReducer((count) => count + 1, 0);
   const held = useRef(null);
-  held.current ??= new Game(config.name, changed);
+  held.current ??= new Game(config.name, config.tools, changed);
   const game = held.current;
   const [chosen, setChosen] = useState(0);
   const help = useRef(null);
