@@ -1,17 +1,15 @@
 """Sampling from a language model for many episodes at once, with the key-value cache kept between turns."""
 
 from collections.abc import Container, Sequence
+from inspect import signature
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedModel
 
 from openenv.train.generation.generator import Completion
 from openenv.train.generation.sampling import Sampling
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 __all__ = ["TransformersGenerator"]
 
@@ -32,7 +30,7 @@ class TransformersGenerator:
 
     def __init__(
         self,
-        model: "PreTrainedModel",
+        model: PreTrainedModel,
         pad_id: int,
         sampling: Sampling,
         randomness: torch.Generator | Sequence[Random] | None = None,
@@ -42,6 +40,7 @@ class TransformersGenerator:
         self._sampling = sampling
         self._randomness = randomness
         self._cache = DynamicCache(config=model.config)
+        self._cache_name = _cache_name(model)
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=model.device)
         self._logits = torch.zeros((0, 0), device=model.device)
         # Which tokens of the vocabulary each row has; only where repetition is penalised.
@@ -64,9 +63,9 @@ class TransformersGenerator:
             attention_mask=self._mask,
             # Padding gets position 0 or less, which no one sees.
             position_ids=(before + mask.cumsum(dim=1) - 1).clamp(min=0),
-            past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
+            **{self._cache_name: self._cache},
         )
         logits = output.logits[:, -1].float()
         fed = mask[:, -1:].bool()
@@ -153,3 +152,13 @@ class TransformersGenerator:
             return ids, torch.ones_like(ids)
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
         return ids, torch.tensor(mask, device=ids.device)
+
+
+def _cache_name(model: torch.nn.Module) -> str:
+    """Return the argument by which a model takes its cache; transformers 5.24 has renamed it.
+
+    Args:
+        model: The model, which may be wrapped, as adapters do.
+    """
+    model = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), model)
+    return "cache" if "cache" in signature(model.forward).parameters else "past_key_values"
