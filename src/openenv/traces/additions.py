@@ -62,7 +62,7 @@ class AddedEpisodes:
                 content, blobs = without_blobs(encoded(lines, secrets, self._leave_out))
                 write_parts(self._connection, self._run, [EncodedPart(row, number, content, len(lines), blobs)])
             _write_conversations(self._connection, conversations, secrets, self._leave_out)
-        return name_of(number_in(self._run, row.number))
+        return name_of(number_in(self._run.number, row.number))
 
     def close(self) -> None:
         """Record that nothing more is added."""

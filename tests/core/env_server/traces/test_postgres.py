@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from tests.conftest import Serve
@@ -32,6 +33,11 @@ def play(server: RunningServer, seed: int) -> None:
 
 def seeds(address: str) -> list[str | None]:
     return sorted(found.seed or "" for found, _ in recorded(address))
+
+
+def is_on_record(address: str, seed: int) -> bool:
+    has_tables = rows(address, "SELECT to_regclass('openenv_traces.traces') IS NOT NULL") == [(True,)]
+    return has_tables and str(seed) in seeds(address)
 
 
 def in_threads(work: Callable[[], object], count: int = 6) -> None:
@@ -85,6 +91,23 @@ def test_tables_that_were_dropped_are_made_again(serve: Serve, postgres: Postgre
     eventually(lambda: rows(address, "SELECT to_regclass('openenv_traces.traces') IS NOT NULL") == [(True,)], "tables")
     server.stop()
     assert seeds(address) == ["2"]
+
+
+def test_servers_whose_tables_were_dropped_do_not_overwrite_each_other(
+    serve: Serve, postgres: Postgres, address: str
+) -> None:
+    first, second = serve(traces=address), serve(traces=address)
+    for seed, server in enumerate((first, second)):
+        play(server, seed)
+    eventually(lambda: seeds(address) == ["0", "1"], "the episodes are on record")
+    with postgres.connect(address) as connection:
+        connection.execute("DROP SCHEMA openenv_traces CASCADE")
+    for seed, server in ((2, second), (3, first)):
+        play(server, seed)
+        eventually(partial(is_on_record, address, seed), "the episode is on record")
+    for server in (first, second):
+        server.stop()
+    assert seeds(address) == ["2", "3"]
 
 
 def test_writers_and_removers_of_one_picture_leave_every_episode_whole(address: str) -> None:

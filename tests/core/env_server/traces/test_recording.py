@@ -327,6 +327,29 @@ def test_whole_parts_and_errors_messages_can_be_left_out(file: Path) -> None:
     assert b"private note" not in stored(file)
 
 
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("reset", [None, {"amount": 2}, {"amount": 0}]),
+        ("action", [{"seed": 1}, None, None]),
+        ("error", [{"seed": 1}, {"amount": 2}, {"amount": 0}]),
+    ],
+)
+def test_a_whole_part_can_be_left_out_alone(file: Path, path: str, kept: list[Any]) -> None:
+    app = create_fastapi_app(showing("a private note"), Add, Shown, traces=file, traces_leave_out=[path])
+    with RunningServer(app) as server:
+        wire = server.v1()
+        session = wire.open()
+        wire.do("reset", session, seed=1)
+        for amount in (2, 0):
+            wire.do("step", session, amount=amount)
+        wire.close()
+    ((_, entries),) = recorded(file)
+    assert [entry.request for entry in entries] == kept
+    assert (entries[2].answer == {}) == (path == "error")
+    assert sum(entry.left_out == [path] for entry in entries) == (kept.count(None) or 1)
+
+
 def test_a_path_that_begins_with_no_part_of_an_episode_is_refused(file: Path) -> None:
     for path in ("screenshot", "observation.", "observation..x", ""):
         with pytest.raises(ConfigurationError, match=r"as in observation\.screenshot, got"):

@@ -2,7 +2,10 @@
 
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.conftest import Serve
@@ -41,6 +44,19 @@ def test_two_servers_write_one_file(serve: Serve, location: str) -> None:
     assert seeds(location) == sorted(map(str, range(20)))
     with traces.open(location) as opened:
         assert {episode.id.partition("-")[0] for episode in opened.episodes()} == {"1", "2"}
+
+
+def test_a_text_that_has_no_form_in_utf_8_costs_no_other_episode(serve: Serve, location: str) -> None:
+    server = serve(traces=location)
+    for name in ("index", "split", "episode_id"):
+        refused = Request(
+            f"{server.url}/reset", f'{{"{name}": "\\ud800"}}'.encode(), {"Content-Type": "application/json"}
+        )
+        with suppress(HTTPError), urlopen(refused):
+            pass
+    play(server, 9)
+    server.stop()
+    assert "9" in seeds(location)
 
 
 def test_a_locked_file_costs_no_episode_and_is_written_afterwards(

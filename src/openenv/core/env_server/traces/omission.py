@@ -68,14 +68,19 @@ def names_request(path: str) -> bool:
 
 def holds_field(content: bytes, paths: Iterable[str]) -> bool:
     """Return whether lines of JSON may have one of the fields; quick, and never wrong where it says no."""
-    last = [path.rpartition(".")[2] for path in paths]
-    return any(not name.isascii() or to_json(name) in content for name in last)
+    return any(_may_hold(content, *path.rpartition(".")[::2]) for path in paths)
 
 
 def columns_of(paths: Iterable[str]) -> list[str]:
     """Return the columns of an episode that stay empty."""
     chosen = set(paths)
     return [column for name, column in _COLUMNS.items() if chosen & {"reset", f"reset.{name}"}]
+
+
+def _may_hold(content: bytes, parents: str, name: str) -> bool:
+    if not parents and name in (*_REQUEST.values(), _ERROR):  # a part that a line has without its name
+        return True
+    return not name.isascii() or to_json(name) in content
 
 
 def _remove(document: Any, names: Sequence[str]) -> bool:

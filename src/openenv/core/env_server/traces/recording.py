@@ -375,4 +375,4 @@ def _text(value: Any) -> str | None:
     """Return an argument of a reset as text, for a column of the store."""
     if value is None or isinstance(value, bool | list | dict):
         return None
-    return str(value)[:200]
+    return str(value)[:200].encode(errors="replace").decode()  # a surrogate has no form in UTF-8

@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from openenv.core.env_server.traces.blobs import Blobs
-from openenv.core.env_server.traces.database import TraceConnection, TraceDatabase
+from openenv.core.env_server.traces.database import TraceConnection, TraceDatabase, TraceStoreError
 from openenv.core.env_server.traces.sqlite import FileDatabase
 from openenv.core.exceptions import ConfigurationError
 
@@ -119,48 +120,66 @@ def database_at(location: str | Path) -> TraceDatabase:
     return PostgresDatabase(location)
 
 
-def add_run(connection: TraceConnection) -> int:
-    """Add a run of a process that records; return its number."""
+class Run(NamedTuple):
+    """Run of a process that records.
+
+    Attributes:
+        number: Its number, from which those of its episodes are made.
+        started_at: When it started, which tells it from a run of this number in tables that were made again.
+    """
+
+    number: int
+    started_at: float
+
+
+def add_run(connection: TraceConnection) -> Run:
+    """Add a run of a process that records."""
     now = time.time()
     with connection.changing():
         added = connection.execute("INSERT INTO run (started_at, seen_at) VALUES (?, ?) RETURNING number", (now, now))
-        return int(added.fetchone()[0])
+        return Run(int(added.fetchone()[0]), now)
 
 
-def has_run(connection: TraceConnection, run: int) -> bool:
-    """Return whether there is a run with this number."""
-    return connection.execute("SELECT 1 FROM run WHERE number = ?", (run,)).fetchone() is not None
+def has_run(connection: TraceConnection, run: Run) -> bool:
+    """Return whether a run is in the tables."""
+    found = connection.execute("SELECT 1 FROM run WHERE number = ? AND started_at = ?", run)
+    return found.fetchone() is not None
 
 
-def end_run(connection: TraceConnection, run: int) -> None:
+def end_run(connection: TraceConnection, run: Run) -> None:
     """Record that a run has ended in order."""
     with connection.changing():
-        connection.execute("UPDATE run SET ended_at = ? WHERE number = ?", (time.time(), run))
+        connection.execute("UPDATE run SET ended_at = ? WHERE number = ? AND started_at = ?", (time.time(), *run))
 
 
-def write(connection: TraceConnection, run: int, parts: Sequence[EncodedPart]) -> None:
+def write(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart]) -> None:
     """Write parts, all or none; without any, only that the run is alive.
 
     Args:
         connection: Connection to the database.
-        run: Number of the run that recorded the parts.
+        run: The run that recorded the parts.
         parts: The parts.
+
+    Raises:
+        TraceStoreError: The run is not in the tables any more, since they were made again.
     """
     with connection.changing():
+        seen = connection.execute("UPDATE run SET seen_at = ? WHERE number = ? AND started_at = ?", (time.time(), *run))
+        if seen.rowcount != 1:
+            raise TraceStoreError("its tables were made again meanwhile")
         write_parts(connection, run, parts)
-        connection.execute("UPDATE run SET seen_at = ? WHERE number = ?", (time.time(), run))
 
 
-def write_parts(connection: TraceConnection, run: int, parts: Sequence[EncodedPart]) -> None:
+def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart]) -> None:
     """Write parts within a transaction.
 
     Args:
         connection: Connection to the database.
-        run: Number of the run that recorded the parts.
+        run: The run that recorded the parts.
         parts: The parts.
     """
-    connection.executemany(_WRITE_EPISODE, [_values(run, part.row) for part in parts])
-    filled = [(number_in(run, part.row.number), part) for part in parts if part.content]
+    connection.executemany(_WRITE_EPISODE, [_values(run.number, part.row) for part in parts])
+    filled = [(number_in(run.number, part.row.number), part) for part in parts if part.content]
     connection.executemany(
         _WRITE_PART, [(episode, part.number, part.entries, part.content) for episode, part in filled]
     )
@@ -242,6 +261,14 @@ def _oldest(connection: TraceConnection, before: float | None) -> list[int]:
     return [number for (number,) in found]
 
 
+def _real(number: float) -> float:
+    """Return a number as the tables hold it; an integer may be too large for that."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
     parent = None if row.parent is None else number_in(run, row.parent)
     return (
@@ -258,7 +285,7 @@ def _values(run: int, row: EpisodeRow) -> tuple[object, ...]:
         parent,
         row.parent_entries,
         row.steps,
-        None if row.reward is None else float(row.reward),
+        None if row.reward is None else _real(row.reward),
         row.ending,
         row.ended_at,
         row.error,

@@ -18,6 +18,7 @@ from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
     EncodedPart,
     EpisodeRow,
+    Run,
     add_run,
     database_at,
     end_run,
@@ -193,7 +194,7 @@ class _Writing:
         self._file = ExitStack()
         self._connection: TraceConnection | None = None
         self._identity: object = None
-        self._number = 0
+        self._recording: Run | None = None
         self._unwritten: list[EncodedPart] = []
         self._unwritten_size = 0
         self._prune_at = 0.0
@@ -212,12 +213,20 @@ class _Writing:
         hidden = self._hidden.now()
         for batch in batches:
             self._unwritten_size += batch.size
-            self._unwritten += [_encoded_part(part, hidden) for part in batch.parts]
+            for part in batch.parts:
+                self._add_part(part, hidden)
+
+    def _add_part(self, part: Part, hidden: Hidden) -> None:
+        try:
+            self._unwritten.append(_encoded_part(part, hidden))
+        except (ValueError, RecursionError) as error:
+            self._metrics.trace_parts_dropped += 1
+            logger.warning("a part of the episode %s can't be recorded: %s", part.row.session, error)
 
     def _write(self) -> None:
         try:
-            connection = self._open()
-            write(connection, self._number, self._unwritten)
+            connection, run = self._open()
+            write(connection, run, self._unwritten)
         except (OSError, *STORE_ERRORS, ConfigurationError) as error:
             self._fail(error)
             return
@@ -228,18 +237,19 @@ class _Writing:
         if time.monotonic() >= self._prune_at:
             self._prune(connection)
 
-    def _open(self) -> TraceConnection:
-        """Return the connection to the tables, which are created again where they were removed."""
-        if self._connection is not None and self._identity == self._database.identity():
-            return self._connection
+    def _open(self) -> tuple[TraceConnection, Run]:
+        """Return the connection to the tables, which are created again where they were removed, and the run there."""
+        run = self._recording
+        if self._connection is not None and run is not None and self._identity == self._database.identity():
+            return self._connection, run
         self._close()
         self._database.prepare()
         connection = self._file.enter_context(self._database.connect())
-        if self._identity != self._database.identity() or not has_run(connection, self._number):
-            self._number = add_run(connection)
+        if run is None or self._identity != self._database.identity() or not has_run(connection, run):
+            run = add_run(connection)
         self._identity = self._database.identity()
-        self._connection = connection
-        return connection
+        self._connection, self._recording = connection, run
+        return connection, run
 
     def _fail(self, error: Exception) -> None:
         if not self._metrics.traces_failing:
@@ -266,8 +276,8 @@ class _Writing:
         if self._unwritten:
             logger.error("the traces %s lack the last %d parts of episodes", self._name, len(self._unwritten))
         try:
-            if self._connection is not None:
-                end_run(self._connection, self._number)
+            if self._connection is not None and self._recording is not None:
+                end_run(self._connection, self._recording)
         except STORE_ERRORS as error:
             logger.warning("the end of the traces %s is not on record: %s", self._name, error)
         self._close()
