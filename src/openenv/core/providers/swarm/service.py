@@ -138,9 +138,8 @@ class Service:
         """
         states = [task["Status"] for task in self._tasks()]
         ended = [status for status in states if status["State"] in _ENDED]
-        was_rejected = any(status["State"] == "rejected" for status in ended)
         is_running = any(status["State"] == "running" for status in states)
-        if not is_running and (was_rejected or len(ended) > self._wanted.replicas):
+        if not is_running and len(ended) > self._wanted.replicas:
             why = next((status["Err"] for status in ended if status.get("Err")), "its servers end by themselves")
             raise ProviderError(f"The service {self.name} does not run: {why}.", self.logs() or None)
 
