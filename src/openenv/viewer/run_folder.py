@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from openenv.core.documents import DocumentError, parse_json, read_json, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.viewer.step_index import StepIndex
 
 State = Literal["running", "ended", "interrupted"]
 
@@ -30,7 +31,7 @@ class TrainingRun:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._metrics = folder / "metrics.jsonl"
-        self._rollouts = folder / "rollouts.jsonl"
+        self._rollouts = StepIndex(folder / "rollouts.jsonl")
 
     @property
     def state(self) -> State:
@@ -91,20 +92,8 @@ class TrainingRun:
         Returns:
             The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
         """
-        found: list[bytes] = []
-        last = b""
-        for line in self._rollout_lines():
-            number = _step_in(line)
-            if step is None and number != last:
-                found, last = [], number
-            if step is None or number == b"%d" % step:
-                found.append(line)
-        lines = list(_objects(b"\n".join(found)))
+        lines = list(_objects(b"".join(self._rollouts.lines(step))))
         return (lines[0]["step"], lines) if lines else (None, [])
-
-    def _rollout_lines(self) -> Iterator[bytes]:
-        with suppress(FileNotFoundError), self._rollouts.open("rb") as file:
-            yield from (line for line in file if line.endswith(b"\n"))
 
     def _is_held(self) -> bool:
         """Return whether a process runs the training: it holds a lock on the file of starts, whatever ends it."""
@@ -122,11 +111,6 @@ def _objects(content: bytes) -> Iterator[dict[str, Any]]:
     for line in content.splitlines():
         with suppress(DocumentError):
             yield parse_json(line)
-
-
-def _step_in(line: bytes) -> bytes:
-    """Return the number of the step, with which each line begins, without reading the whole line."""
-    return line[: line.find(b",")].removeprefix(b'{"step": ')
 
 
 def _has_end(scores: dict[str, Any]) -> bool:
