@@ -115,6 +115,17 @@ def test_tasks_by_runs_lead_to_their_episodes_and_what_the_model_wrote(visit: Pl
     assert page.evaluate("window.hacked") is None
 
 
+def test_what_is_no_number_is_left_out_of_the_query(visit: PlayPage, server: RunningServer) -> None:
+    page = visit.page
+    for typed, matching in (("-", MANY + 4), ("-1", MANY + 4), ("1e", MANY + 4), ("1e3", 1)):
+        page.fill("#min_reward", typed)
+        page.wait_for_selector(f"[data-testid=count]:text-is('{matching} episode{'s' if matching > 1 else ''}')")
+        assert page.input_value("#min_reward") == typed
+        assert ("min_reward" in page.url) == (typed in ("-1", "1e3"))
+    page.goto(f"{server.url}/web/traces?min_reward=-&run=x&environment=maze")
+    page.wait_for_selector("[data-testid=count]:text-is('1 episode')")
+
+
 def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: RunningServer) -> None:
     page = visit.page
     page.select_option("#ending", "done")

@@ -1,11 +1,14 @@
 // What the address says of the view: the list or the grid, its filter, and the episodes that are shown.
 
 export const MOST_BESIDE = 4;
+// What the server reads as numbers; it refuses a query with others.
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
+const NUMBERS = { min_reward: NUMBER, max_reward: NUMBER, since: NUMBER, run: /^\d{1,15}$/ };
 
 export function placeOf({ search }) {
   const { view = "list", by = "", episode, with: others = "", ...filter } = Object.fromEntries(new URLSearchParams(search));
   const ids = [episode, ...others.split(",")].filter(Boolean).slice(0, MOST_BESIDE);
-  return { view, by, ids, filter };
+  return { view, by, ids, filter: Object.fromEntries(Object.entries(filter).filter(isReadable)) };
 }
 
 /** The address of a place in the page. */
@@ -14,7 +17,12 @@ export function addressOf({ view, by, ids: [episode, ...others], filter }) {
   return `${location.pathname}?${queryOf(query)}`;
 }
 
-/** A query of what is given. */
+/** A query of what is given; a number that is being typed, such as "-", is left out until it is one. */
 export function queryOf(values) {
-  return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined && value !== null)).toString();
+  return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined && value !== null).filter(isReadable)).toString();
+}
+
+/** Whether the server can read a value under its name. */
+export function isReadable([name, value]) {
+  return NUMBERS[name] === undefined || NUMBERS[name].test(value);
 }

@@ -1,7 +1,7 @@
 // The filter of the list and the grid, and the choice between these two.
 import { getJson } from "../api.js";
 import { html, useEffect, useState } from "../html.js";
-import { addressOf } from "./address.js";
+import { addressOf, isReadable } from "./address.js";
 
 const ENDINGS = ["done", "truncated", "running", "closed", "reset", "idle", "shutdown", "interrupted"];
 const TYPED = ["text", "environment", "ending", "min_reward", "seed"];
@@ -21,7 +21,7 @@ export function Filters({ place, go }) {
     <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="text of requests, answers and messages" value=${filter.text ?? ""} onInput=${set("text")} /></div>
     <div class="input"><label for="environment">Environment</label><${Options} id="environment" names=${names} value=${filter.environment} onChange=${set("environment")} /></div>
     <div class="input"><label for="ending">Ending</label><${Options} id="ending" names=${ENDINGS} value=${filter.ending} onChange=${set("ending")} /></div>
-    <div class="input"><label for="min_reward">Reward from</label><input id="min_reward" inputmode="decimal" value=${filter.min_reward ?? ""} onInput=${set("min_reward")} /></div>
+    <div class="input"><label for="min_reward">Reward from</label><input id="min_reward" inputmode="text" aria-invalid=${Boolean(filter.min_reward) && !isReadable(["min_reward", filter.min_reward])} value=${filter.min_reward ?? ""} onInput=${set("min_reward")} /></div>
     <div class="input"><label for="seed">Seed</label><input id="seed" inputmode="numeric" value=${filter.seed ?? ""} onInput=${set("seed")} /></div>
     ${(linked.length > 0 || TYPED.some((name) => filter[name])) && html`<div class="linked">
       ${linked.map((name) => html`<button type="button" class="secondary" aria-label=${`Remove ${LINKED[name]} ${filter[name]}`} onClick=${() => go({ filter: { ...filter, [name]: "" } })}>${LINKED[name]} ${filter[name]} <span aria-hidden="true">×</span></button>`)}
