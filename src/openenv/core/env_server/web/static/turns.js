@@ -25,9 +25,9 @@ export function RewardParts({ metadata }) {
     <td class="weight">${weights[name] === undefined ? "" : `× ${number(weights[name])}`}</td></tr>`)}</tbody></table></section>`;
 }
 
-/** The rewards of an episode's turns, added up; a fork begins with those of the session that it continues. */
+/** The rewards of an episode's turns, added up; a fork begins with those of the session that it continues, as far as they are known. */
 export function totalOf(turns) {
-  return turns.reduce((sum, turn) => (turn.type === "fork" ? turn.total : sum + Number(turn.reward ?? 0)), 0);
+  return turns.reduce((sum, turn) => (turn.type === "fork" ? (turn.total ?? 0) : sum + Number(turn.reward ?? 0)), 0);
 }
 
 /** What was done in a turn, in few words. */
