@@ -8,7 +8,7 @@ import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, V1Wire
 from tests.support.services.chromium import open_chromium
-from tests.support.web_pages import ELSEWHERE, PlayPage
+from tests.support.web_pages import ELSEWHERE, PlayPage, failing
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
@@ -80,6 +80,17 @@ def follow(visit: PlayPage, session: str) -> None:
 
 def wait_for_text(visit: PlayPage, test_id: str, text: str) -> None:
     visit.page.wait_for_selector(f"[data-testid={test_id}]:text-is('{text}')")
+
+
+def test_a_failure_that_passes_does_not_end_the_table(browser: Any, server: RunningServer) -> None:
+    with watching(browser, server) as visit:
+        page = visit.page
+        page.wait_for_selector("[data-testid=live][aria-busy=false]")
+        with failing(page, "**/web/live/sessions?*"):
+            page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
+        page.wait_for_selector("[role=alert]", state="detached")
+        page.type("#text", "x" * 210)
+        assert page.input_value("#text") == "x" * 200, "the server takes no more"
 
 
 def test_one_of_a_vector_is_followed_and_no_step_is_missing(browser: Any, server: RunningServer, wire: V1Wire) -> None:

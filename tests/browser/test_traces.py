@@ -9,7 +9,7 @@ import pytest
 from tests.support.servers import RunningServer
 from tests.support.services.chromium import open_chromium
 from tests.support.trace_files import entries, episode, new_file
-from tests.support.web_pages import PlayPage
+from tests.support.web_pages import PlayPage, failing
 
 from openenv.traces import Conversation
 from openenv.viewer import viewer_app
@@ -124,6 +124,30 @@ def test_what_is_no_number_is_left_out_of_the_query(visit: PlayPage, server: Run
         assert ("min_reward" in page.url) == (typed in ("-1", "1e3"))
     page.goto(f"{server.url}/web/traces?min_reward=-&run=x&environment=maze")
     page.wait_for_selector("[data-testid=count]:text-is('1 episode')")
+
+
+def test_a_failure_that_passes_ends_no_view(visit: PlayPage, server: RunningServer) -> None:
+    page = visit.page
+    with failing(page, "**/web/traces/export/**"):
+        page.click("text=Save all as JSON")
+        page.wait_for_selector("[role=alert]:has-text('episodes.json.jsonl was not saved: too busy')")
+    oldest = "[data-testid=episode]:has-text('seed 0')"
+    with failing(page, "**/web/traces/episodes?*after=*"):
+        page.evaluate("() => { const box = document.querySelector('.windowed'); box.scrollTop = box.scrollHeight }")
+        page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
+    page.wait_for_selector(".banner", state="detached")
+    while not page.locator(oldest).count():
+        page.evaluate("() => { const box = document.querySelector('.windowed'); box.scrollTop = box.scrollHeight }")
+        page.wait_for_timeout(20)
+    with failing(page, "**/web/traces/grid?*"):
+        page.click("text=Tasks by runs")
+        page.wait_for_selector(".banner")
+    page.wait_for_selector("[data-testid=grid]")
+    with failing(page, "**/entries?*"):
+        page.goto(f"{server.url}/web/traces?episode=1-{MANY + 1}")
+        page.wait_for_selector(".banner")
+    page.wait_for_selector("[data-testid=entry]")
+    page.wait_for_selector(".banner", state="detached")
 
 
 def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: RunningServer) -> None:

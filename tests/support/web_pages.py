@@ -1,7 +1,8 @@
 """The page of a server in a real browser, as a person uses it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tests.support.servers import RunningServer
@@ -123,3 +124,16 @@ class PlayPage:
         """Fail for what axe finds."""
         found = violations(self.page)
         assert not found, "\n".join(found)
+
+
+@contextmanager
+def failing(page: Any, addresses: str) -> Iterator[None]:
+    """Answer the page's requests with an error that passes, for the block.
+
+    Args:
+        page: Playwright's page.
+        addresses: Pattern of the addresses.
+    """
+    page.route(addresses, lambda route: route.fulfill(status=503, json={"detail": "too busy"}))
+    yield
+    page.unroute(addresses)

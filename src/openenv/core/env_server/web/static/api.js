@@ -5,6 +5,9 @@ export const ROOT = new URL("../../", import.meta.url);
 
 const KEY = "openenv.token";
 const TOKEN_PROTOCOL = "openenv.token.";
+const LASTING = [401, 403, 404];
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 5000;
 
 let token = stored();
 
@@ -45,16 +48,45 @@ export class HttpError extends Error {
   }
 }
 
+/** Whether a failure lasts; others pass, as those of a server that is too busy or starts anew. */
+export function lasts({ status }) {
+  return LASTING.includes(status);
+}
+
+/** What a page says of a failure that passes. */
+export function problemOf({ status, message }) {
+  return status === undefined ? "The server can't be reached; the page tries again." : `The server answered with ${status}: ${message} The page tries again.`;
+}
+
+/**
+ * Fetch JSON from a path of the server, again and again until a request succeeds or its failure lasts.
+ * @param {AbortSignal} signal Ends it, with an AbortError.
+ * @param {(problem: string | null) => void} onProblem Called with each failure that passes, and with null at the end.
+ */
+export async function getPatiently(path, signal, onProblem) {
+  for (let pause = FIRST_RETRY_MS; ; pause = Math.min(2 * pause, LONGEST_RETRY_MS)) {
+    try {
+      const found = await getJson(path, undefined, {}, signal);
+      onProblem(null);
+      return found;
+    } catch (error) {
+      if (signal.aborted || lasts(error)) throw error;
+      onProblem(problemOf(error));
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
 /** Fetch JSON from a path of the server. */
-export async function getJson(path, body = undefined, headers = {}) {
-  const response = await request(path, body, headers);
+export async function getJson(path, body = undefined, headers = {}, signal = undefined) {
+  const response = await request(path, body, headers, signal);
   return response.json();
 }
 
-export async function request(path, body = undefined, others = {}) {
+export async function request(path, body = undefined, others = {}, signal = undefined) {
   const headers = { ...others };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
-  const options = { headers, credentials: "omit" };
+  const options = { headers, signal, credentials: "omit" };
   if (body !== undefined) {
     options.method = "POST";
     options.body = JSON.stringify(body);

@@ -36,6 +36,8 @@ function App() {
     history.pushState(null, "", "./");
     setFork(found);
   };
+  // What a view itself gave up is no failure.
+  const onLoadError = (failure) => failure.name === "AbortError" || setError(failure);
   const retry = (token) => {
     setToken(token);
     load();
@@ -43,7 +45,7 @@ function App() {
   return html`
     <${Header} config=${config} />
     ${error?.status === UNAUTHORIZED ? html`<${TokenForm} error=${error} onToken=${retry} />` : error ? html`<${Failure} error=${error} />` : null}
-    ${config !== null && error === null && html`<${View} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${setError} />`}`;
+    ${config !== null && error === null && html`<${View} config=${config} fork=${fork} onPlay=${onPlay} onLoadError=${onLoadError} />`}`;
 }
 
 function View({ config, fork, onPlay, onLoadError }) {

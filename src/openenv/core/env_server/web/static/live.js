@@ -1,5 +1,5 @@
 // The sessions of the server as they are played: a table that updates, of which only what is seen is fetched.
-import { getJson } from "./api.js";
+import { getJson, lasts, problemOf } from "./api.js";
 import { Announced, Follow } from "./follow.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { number, tone } from "./turns.js";
@@ -105,7 +105,7 @@ function Table({ config, go, onLoadError }) {
     setProblem(null);
     setPage(found);
   };
-  const onError = (error) => (error.status === undefined ? setProblem("The server can't be reached; the page tries again.") : onLoadError(error));
+  const onError = (error) => (lasts(error) ? onLoadError(error) : setProblem(problemOf(error)));
   rows.current ??= new Rows(onPage, onError);
   useEffect(() => () => rows.current.close(), []);
   useEffect(() => {
@@ -118,7 +118,7 @@ function Table({ config, go, onLoadError }) {
     <section class="panel overview" aria-label="Figures">
       <${Figures} page=${page} rates=${rates} />
       <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
-        <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="session, task or client" onInput=${set("text")} /></div>
+        <div class="input wide"><label for="text">Search</label><input id="text" type="search" placeholder="session, task or client" maxlength="200" onInput=${set("text")} /></div>
         <div class="input"><label for="shown">State</label><select id="shown" onChange=${set("shown")}>${options(SHOWN)}</select></div>
         <div class="input"><label for="order">Order</label><select id="order" onChange=${set("order")}>${options(ORDERS)}</select></div>
       </form>

@@ -3,7 +3,7 @@ import { html, useState } from "../html.js";
 import { Json } from "../json.js";
 import { words } from "../observation.js";
 import { number, RewardParts } from "../turns.js";
-import { save } from "./save.js";
+import { Save } from "./save.js";
 import { Tokens } from "./tokens.js";
 
 const FORMATS = { messages: "messages", atif: "ATIF", json: "JSON" };
@@ -15,7 +15,7 @@ export function Beside({ fact, components }) {
     ${scores.length > 0 && html`<${More} title="Scores of other rubrics">${scores.map((score) => html`<section class="score" key=${score.name}>
       <p><strong>${score.name}</strong> ${number(score.reward)}</p><${RewardParts} metadata=${{ reward_signals: score.components }} /></section>`)}</${More}>`}
     ${conversations.map((conversation) => html`<${Conversation} conversation=${conversation} />`)}
-    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<button type="button" class="quiet" onClick=${() => save(`web/traces/episodes/${encodeURIComponent(episode.id)}/export/${to}`, `${episode.id}.${to}.json`)}>Save as ${name}</button>`)}</div>
+    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<${Save} path=${`web/traces/episodes/${encodeURIComponent(episode.id)}/export/${to}`} name=${`${episode.id}.${to}.json`}>Save as ${name}</${Save}>`)}</div>
   </footer>`;
 }
 

@@ -1,5 +1,5 @@
 // One to four episodes at the same step, with the first step at which they differ.
-import { getJson } from "../api.js";
+import { getPatiently } from "../api.js";
 import { Entry, keyedStep, StepRow } from "../entry.js";
 import { html, useEffect, useMemo, useReducer, useRef, useState } from "../html.js";
 import { number, taskOf, tone } from "../turns.js";
@@ -9,7 +9,7 @@ import { Beside } from "./beside.js";
 import { Curve } from "./curve.js";
 import { Source } from "./source.js";
 
-export function Episodes({ place, go, schema, onLoadError }) {
+export function Episodes({ place, go, schema, onLoadError, onProblem }) {
   const { ids } = place;
   const [, changed] = useReducer((count) => count + 1, 0);
   const [facts, setFacts] = useState(null);
@@ -17,13 +17,18 @@ export function Episodes({ place, go, schema, onLoadError }) {
   const [differences, setDifferences] = useState(null);
   const [at, setAt] = useState(() => Number(location.hash.replace("#step-", "")) || 0);
   const latest = useRef(at); // keys come faster than the page is drawn
-  const sources = useMemo(() => ids.map((id) => new Source(id, changed)), []);
+  const sources = useMemo(() => ids.map((id) => new Source(id, changed, onProblem)), []);
   useEffect(() => {
     const [first, ...others] = ids.map((id) => `web/traces/episodes/${encodeURIComponent(id)}`);
-    const all = (paths, set) => Promise.all(paths.map((path) => getJson(path))).then(set, onLoadError);
+    const shown = new AbortController();
+    const all = (paths, set) => Promise.all(paths.map((path) => getPatiently(path, shown.signal, onProblem))).then(set, onLoadError);
     all([first, ...others], setFacts);
     all([first, ...others].map((path) => `${path}/rewards`), setRewards);
     all(ids.slice(1).map((id) => `${first}/difference/${encodeURIComponent(id)}`), setDifferences);
+    return () => {
+      shown.abort();
+      sources.forEach((source) => source.close());
+    };
   }, []);
   const count = facts === null ? 0 : Math.max(...facts.map(({ episode }) => episode.steps + 1), ...rewards.map((found) => found.rewards.length));
   const jump = (to) => {

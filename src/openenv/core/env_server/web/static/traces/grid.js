@@ -1,6 +1,6 @@
 // Tasks by runs: the mean reward of each model, version or run of a server on each task, with links to the episodes.
-import { getJson } from "../api.js";
-import { html, useEffect, useRef, useState } from "../html.js";
+import { getPatiently } from "../api.js";
+import { html, useEffect, useState } from "../html.js";
 import { number, taskOf } from "../turns.js";
 import { addressOf, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
@@ -9,16 +9,19 @@ const COLUMNS = { model: "Model or player", version: "Version", run: "Run of the
 const ROWS = 200;
 const TYPING_MS = 150;
 
-export function Grid({ place, go, onLoadError }) {
+export function Grid({ place, go, onLoadError, onProblem }) {
   const by = place.by || "model";
   const [grid, setGrid] = useState(null);
   const [shown, setShown] = useState(ROWS);
-  const latest = useRef(null);
   const query = queryOf({ ...place.filter, by });
   useEffect(() => {
-    latest.current = query;
-    const timer = setTimeout(() => getJson(`web/traces/grid?${query}`).then((found) => latest.current === query && setGrid(found), onLoadError), grid === null ? 0 : TYPING_MS);
-    return () => clearTimeout(timer);
+    const given = new AbortController();
+    const load = () => getPatiently(`web/traces/grid?${query}`, given.signal, onProblem).then(setGrid, onLoadError);
+    const timer = setTimeout(load, grid === null ? 0 : TYPING_MS);
+    return () => {
+      clearTimeout(timer);
+      given.abort();
+    };
   }, [query]);
   const tasks = grid?.rows.length ?? 0;
   return html`<main class="traces" data-testid="traces">

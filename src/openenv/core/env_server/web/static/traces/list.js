@@ -1,17 +1,17 @@
 // The list of episodes, newest first, read by pages.
-import { getJson } from "../api.js";
+import { getPatiently } from "../api.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { number, taskOf, tone, when } from "../turns.js";
 import { Windowed } from "../windowed.js";
 import { addressOf, MOST_BESIDE, queryOf } from "./address.js";
 import { Filters, Views } from "./filters.js";
-import { save } from "./save.js";
+import { Save } from "./save.js";
 
 const PAGE = 100;
 const TYPING_MS = 150;
 
-export function List({ place, go, onLoadError }) {
-  const { found, count, more } = useEpisodes(place.filter, onLoadError);
+export function List({ place, go, onLoadError, onProblem }) {
+  const { found, count, more } = useEpisodes(place.filter, onLoadError, onProblem);
   const [picked, setPicked] = useState([]);
   const toggle = (id) => setPicked(picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id].slice(-MOST_BESIDE));
   return html`<main class="traces" data-testid="traces" aria-busy=${found === null || found.isOld}>
@@ -20,7 +20,7 @@ export function List({ place, go, onLoadError }) {
     <section class="panel results" aria-label="Episodes">
       <header class="stage-head"><${Views} place=${place} go=${go} />
         <span role="status" data-testid="count">${count === null ? (found === null ? "" : "Counting") : `${count} episode${count === 1 ? "" : "s"}`}</span>
-        <span class="downloads">${["messages", "json"].map((to) => html`<button type="button" class="quiet" disabled=${!found?.episodes.length} onClick=${() => save(`web/traces/export/${to}?${queryOf(place.filter)}`, `episodes.${to}.jsonl`)}>Save all as ${to === "json" ? "JSON" : to}</button>`)}</span>
+        <span class="downloads">${["messages", "json"].map((to) => html`<${Save} path=${`web/traces/export/${to}?${queryOf(place.filter)}`} name=${`episodes.${to}.jsonl`} disabled=${!found?.episodes.length}>Save all as ${to === "json" ? "JSON" : to}</${Save}>`)}</span>
         <button type="button" class="secondary" disabled=${picked.length < 2} onClick=${() => go({ ids: picked })}>${picked.length ? `Compare ${picked.join(", ")}` : `Compare 2 to ${MOST_BESIDE}`}</button></header>
       ${found !== null && html`
         <div class="row-head" aria-hidden="true"><span></span><span>Episode</span><span>Environment</span><span>Task</span><span>Began</span><span>Steps</span><span>Reward</span><span>Ending</span></div>
@@ -30,39 +30,37 @@ export function List({ place, go, onLoadError }) {
 }
 
 /** The pages of episodes that were read, and how many there are, which comes later. */
-function useEpisodes(filter, onLoadError) {
+function useEpisodes(filter, onLoadError, onProblem) {
   const [found, setFound] = useState(null);
   const [count, setCount] = useState(null);
-  const latest = useRef(null);
+  const current = useRef(null); // ends what is fetched for the query
   const loading = useRef(null);
   const query = queryOf(filter);
+  const get = (path) => getPatiently(path, current.current.signal, onProblem);
+  const page = (after) => get(`web/traces/episodes?${[query, queryOf({ after, limit: PAGE })].filter(Boolean).join("&")}`);
+  const begin = async () => {
+    setCount(null);
+    const episodes = await page();
+    setFound({ episodes, complete: episodes.length < PAGE, isOld: false });
+    // Of a short page it is known, and not counted again.
+    setCount(episodes.length < PAGE ? episodes.length : await get(`web/traces/count?${query}`));
+  };
   useEffect(() => {
-    latest.current = query;
-    const only = (set) => (value) => latest.current === query && set(value);
-    const load = () => {
-      setCount(null);
-      page(query).then(only((episodes) => {
-        setFound({ episodes, complete: episodes.length < PAGE, isOld: false });
-        // Of a short page it is known, and not counted again.
-        if (episodes.length < PAGE) setCount(episodes.length);
-        else getJson(`web/traces/count?${query}`).then(only(setCount), onLoadError);
-      }), onLoadError);
-    };
+    current.current = new AbortController();
     setFound((old) => old && { ...old, isOld: true });
-    const timer = setTimeout(load, found === null ? 0 : TYPING_MS);
-    return () => clearTimeout(timer);
+    const timer = setTimeout(() => begin().catch(onLoadError), found === null ? 0 : TYPING_MS);
+    return () => {
+      clearTimeout(timer);
+      current.current.abort();
+    };
   }, [query]);
   const more = async () => {
     if (loading.current === found || found.complete || found.isOld) return;
     loading.current = found;
-    const next = await page(query, found.episodes[found.episodes.length - 1].id);
-    setFound((current) => (current === found ? { ...found, episodes: [...found.episodes, ...next], complete: next.length < PAGE } : current));
+    const next = await page(found.episodes[found.episodes.length - 1].id);
+    setFound((shown) => (shown === found ? { ...found, episodes: [...found.episodes, ...next], complete: next.length < PAGE } : shown));
   };
-  return { found, count, more };
-}
-
-function page(query, after = undefined) {
-  return getJson(`web/traces/episodes?${[query, queryOf({ after, limit: PAGE })].filter(Boolean).join("&")}`);
+  return { found, count, more: () => more().catch(onLoadError) };
 }
 
 function EpisodeRow({ episode, picked, toggle, place, go }) {

@@ -1,5 +1,5 @@
 // The entries of an episode, read as they are looked at: in brief by ranges for the list, and whole one by one.
-import { getJson } from "../api.js";
+import { getPatiently } from "../api.js";
 
 const RANGE = 200;
 const WHOLE_KEPT = 60;
@@ -8,10 +8,14 @@ export class Source {
   /**
    * @param {string} id Id of the episode.
    * @param {() => void} onChange Called when something was read.
+   * @param {(problem: string | null) => void} onProblem As of `getPatiently`.
    */
-  constructor(id, onChange) {
+  constructor(id, onChange, onProblem) {
     this.path = `web/traces/episodes/${encodeURIComponent(id)}`;
     this.onChange = onChange;
+    this.onProblem = onProblem;
+    this.shown = new AbortController(); // ends all
+    this.looked = new AbortController(); // ends what is read of the entry that was looked at
     this.rows = new Map();
     this.whole = new Map();
     this.requested = new Set();
@@ -30,7 +34,7 @@ export class Source {
       if (this.requested.has(range)) continue;
       this.requested.add(range);
       const start = range * RANGE;
-      const found = await getJson(`${this.path}/entries?brief=true&start=${start}&stop=${start + RANGE}`);
+      const found = await getPatiently(`${this.path}/entries?brief=true&start=${start}&stop=${start + RANGE}`, this.shown.signal, this.onProblem);
       found.forEach((entry, at) => this.rows.set(start + at, { ...entry, answer: { reward: entry.reward } }));
       this.onChange();
     }
@@ -38,10 +42,17 @@ export class Source {
 
   /** Read an entry with its pictures; undefined where the episode has no such entry. */
   async want(number) {
+    this.looked.abort();
     if (this.whole.has(number)) return;
-    const [entry] = await getJson(`${this.path}/entries?start=${number}&stop=${number + 1}`);
+    this.looked = new AbortController();
+    const [entry] = await getPatiently(`${this.path}/entries?start=${number}&stop=${number + 1}`, this.looked.signal, this.onProblem);
     this.whole.set(number, entry);
     if (this.whole.size > WHOLE_KEPT) this.whole.delete(this.whole.keys().next().value);
     this.onChange();
+  }
+
+  close() {
+    this.shown.abort();
+    this.looked.abort();
   }
 }

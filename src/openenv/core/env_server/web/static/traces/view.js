@@ -9,6 +9,7 @@ import { List } from "./list.js";
 export function Traces({ config, onLoadError }) {
   const [place, setPlace] = useState(placeOf(location));
   const [schema, setSchema] = useState(null);
+  const [problem, setProblem] = useState(null); // of a request that is made again
   useEffect(() => {
     document.title = "Traces · OpenEnv";
     const listener = () => setPlace(placeOf(location));
@@ -21,7 +22,11 @@ export function Traces({ config, onLoadError }) {
     history[replaces ? "replaceState" : "pushState"](null, "", addressOf(next));
     setPlace(next);
   };
-  const props = { place, go, onLoadError };
-  if (place.ids.length > 0) return html`<${Episodes} key=${place.ids.join()} schema=${schema} ...${props} />`;
-  return place.view === "grid" ? html`<${Grid} ...${props} />` : html`<${List} ...${props} />`;
+  const props = { place, go, onLoadError, onProblem: setProblem };
+  return html`${problem !== null && html`<p class="problem banner" role="alert">${problem}</p>`}<${viewOf(place)} key=${place.ids.join()} schema=${schema} ...${props} />`;
+}
+
+function viewOf({ ids, view }) {
+  if (ids.length > 0) return Episodes;
+  return view === "grid" ? Grid : List;
 }
