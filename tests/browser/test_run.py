@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from tests.support.servers import RunningServer, eventually
 from tests.support.services.chromium import open_chromium
-from tests.support.web_pages import PlayPage
+from tests.support.trace_files import entries, episode, new_file
+from tests.support.web_pages import PlayPage, failing
 
+from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder, read_lines
+from openenv.train.settings.run_start import RunStart
 from openenv.viewer import viewer_app
 
 OPTIONS = "--steps 4000 --rollouts 8 --group-size 4 --eval-episodes 1 --traces-sample 1 --name live --device cpu"
@@ -34,6 +37,18 @@ def training(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], RunFolde
             yield process, folder
         finally:
             process.kill()
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> RunFolder:
+    """A run of one step, whose episode is not on record yet."""
+    folder = RunFolder.create(TrainConfig(environment="catch", output_dir=tmp_path, name="short"), "catch")
+    folder.add_start(RunStart.now())
+    new_file(folder.traces).close()
+    folder.add_metrics({"step": 1, "episode/reward": 0.5})
+    note = {"episode_id": "e1", "group": 0, "task": {"seed": 1}, "reward": 0.5, "length": 3, "illegal_actions": 0}
+    folder.add_rollouts({"step": 1, "environment": "", "episodes": [note]})
+    return folder
 
 
 def step_of(visit: PlayPage) -> int:
@@ -79,6 +94,29 @@ def test_a_training_is_followed_and_looked_back_at(
         page.click("[aria-label='The step before']")
         visit.close()
         phone(browser, server)
+
+
+def test_a_failure_before_the_first_answer_does_not_end_the_page(browser: Any, short: RunFolder) -> None:
+    def record(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 2:
+            with new_file(short.traces) as traces:
+                traces.add(episode(1, 3), entries(3))
+        route.continue_()
+
+    asked: list[str] = []
+    with RunningServer(viewer_app(short.traces, short.path)) as server:
+        visit = PlayPage(browser, server, "/web/static/style.css")
+        page = visit.page
+        page.route("**/web/run/rollouts?*", record)
+        with failing(page, "**/web/run/progress?*"):
+            page.goto(f"{server.url}/web/run")
+            page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
+        page.wait_for_selector("[data-testid=rollout-best] header a:text-is('1-1')")
+        assert len(asked) == 2, "a rollout that is not on record yet is asked for once more"
+        page.route("**/web/run/progress?*", lambda route: route.abort())
+        page.wait_for_selector("[data-testid=state]:text-is('no connection')")
+        visit.close()
 
 
 def phone(browser: Any, server: RunningServer) -> None:

@@ -1,12 +1,16 @@
 // A training run as it goes: its curves, and the best and the worst episodes of a step, side by side and by task.
-import { getJson } from "./api.js";
+import { getJson, getPatiently, lasts, problemOf } from "./api.js";
 import { averaged, Chart } from "./chart.js";
-import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { html, useEffect, useMemo, useState } from "./html.js";
 import { Json } from "./json.js";
 import { words } from "./observation.js";
 import { number, tone } from "./turns.js";
 
 const POLL_MS = { running: 1500, ended: 15000, interrupted: 5000 };
+// An episode is on record a moment after its step is done.
+const RECORDED_MS = 1000;
+const CHOOSING_MS = 120;
+const UNAUTHORIZED = 401;
 const AVERAGED = 10;
 const CHARTS = [
   ["Length", "episode/length"],
@@ -23,12 +27,12 @@ const CHARTS = [
 ];
 
 export function Run({ onLoadError }) {
-  const run = useProgress(onLoadError);
+  const { run, problem } = useProgress(onLoadError);
   const [chosen, setChosen] = useState(null);
   useEffect(() => {
     document.title = run === null ? "Run · OpenEnv" : `${run.name} · OpenEnv`;
   }, [run?.name]);
-  if (run === null) return null;
+  if (run === null) return problem !== null && html`<main class="reading panel"><p class="problem" role="alert">${problem}</p></main>`;
   const first = run.rows[0]?.step ?? 0;
   const last = run.rows[run.rows.length - 1]?.step ?? 0;
   const at = chosen === null ? last : Math.max(first, Math.min(chosen, last));
@@ -45,28 +49,37 @@ export function Run({ onLoadError }) {
 /** The run so far; metrics are read from where the last answer ended, and anew where the file has become shorter. */
 function useProgress(onLoadError) {
   const [run, setRun] = useState(null);
+  const [problem, setProblem] = useState(null); // before the first answer
   useEffect(() => {
+    const shown = new AbortController();
     let timer = null;
+    let answered = false;
     let offset = 0;
     let rows = [];
     const poll = async () => {
       let next = POLL_MS.running;
       try {
-        const news = await getJson(`web/run/progress?offset=${offset}`);
+        const news = await getJson(`web/run/progress?offset=${offset}`, undefined, {}, shown.signal);
+        answered = true;
         rows = joined(news.start < offset ? [] : rows, news.rows);
         offset = news.offset;
         setRun({ ...news, rows });
         next = news.rows.length > 0 && news.state !== "running" ? 0 : POLL_MS[news.state];
       } catch (error) {
-        if (offset === 0) return onLoadError(error);
-        setRun((known) => ({ ...known, state: "lost" }));
+        // The folder of a run that was shown may come back, a token that is refused does not.
+        if (shown.signal.aborted || (lasts(error) && (!answered || error.status === UNAUTHORIZED))) return onLoadError(error);
+        setProblem(problemOf(error));
+        setRun((known) => known && { ...known, state: "lost" });
       }
       timer = setTimeout(poll, next);
     };
     poll();
-    return () => clearTimeout(timer);
+    return () => {
+      clearTimeout(timer);
+      shown.abort();
+    };
   }, []);
-  return run;
+  return { run, problem };
 }
 
 /** Rows with one for each step, in the order of steps: a run that was resumed does some steps again. */
@@ -156,20 +169,23 @@ function chartsOf(rows) {
 function Rollouts({ at, first, last, follows, onAt }) {
   const [found, setFound] = useState(null);
   const [problem, setProblem] = useState(null);
-  const wanted = useRef(at);
-  wanted.current = at;
   useEffect(() => {
-    const timer = setTimeout(async () => {
+    const chosen = new AbortController();
+    const { signal } = chosen;
+    const load = async (again) => {
       try {
-        const news = await getJson(`web/run/rollouts?step=${at}`);
-        if (wanted.current !== at) return;
-        setProblem(null);
+        const news = await getPatiently(`web/run/rollouts?step=${at}`, signal, setProblem);
         setFound(news);
+        if (again && isAwaited(news)) timer = setTimeout(load, RECORDED_MS, false);
       } catch (error) {
-        setProblem(error.message);
+        if (!signal.aborted) setProblem(error.message);
       }
-    }, follows ? 0 : 120);
-    return () => clearTimeout(timer);
+    };
+    let timer = setTimeout(load, follows ? 0 : CHOOSING_MS, true);
+    return () => {
+      clearTimeout(timer);
+      chosen.abort();
+    };
   }, [at]);
   return html`<section class="panel rollouts" aria-label="Rollouts" aria-busy=${found !== null && (found.step ?? at) !== at}>
     <header class="stage-head"><h2>Rollouts of step <span data-testid="rollouts-step">${found?.step ?? at}</span></h2>
@@ -181,6 +197,11 @@ function Rollouts({ at, first, last, follows, onAt }) {
     ${found?.best && html`<div class="pair"><${Rollout} title="Best" note=${found.best} /><${Rollout} title="Worst" note=${found.worst} /></div>
       <${ByTask} groups=${found.groups} />`}
   </section>`;
+}
+
+/** Whether an episode has an id in the traces, and is not in them yet. */
+function isAwaited({ groups }) {
+  return groups.some(({ best, worst }) => [best, worst].some((note) => note.episode_id !== undefined && note.trace === null));
 }
 
 function Rollout({ title, note }) {
