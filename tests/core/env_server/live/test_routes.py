@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from tests.support.environments.common import (
     Total,
 )
 from tests.support.servers import RunningServer, eventually
+from tests.support.walkers import crash_image
 from websockets.exceptions import InvalidStatus
 
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
@@ -59,6 +61,31 @@ def test_a_fork_waits_for_the_request_that_is_under_way(serve: Serve, gate: Gate
         gate.opened.set()
         assert forking.result(60).json()["step"] == 1
         assert wire.receive()["data"]["observation"]["total"] == 9
+
+
+@pytest.mark.parametrize("queued", [0, 2])
+def test_a_fork_is_rebuilt_where_it_was_made(serve: Serve, gate: Gate, tmp_path: Path, queued: int) -> None:
+    journal, environment = tmp_path / "journal", partial(GatedEnvironment, gate)
+    server = serve(environment, journal=journal)
+    with server.v1() as wire, server.v1() as own, server.http() as http, ThreadPoolExecutor() as threads:
+        session = wire.open()
+        wire.do("reset", session)
+        wire.send(wire.message("step", session, amount=9))
+        gate.wait_until_entered()
+        forking = threads.submit(fork, http, session)
+        assert wait([forking], timeout=0.2).not_done
+        wire.send([wire.message("step", session, amount=1) for _ in range(queued)])
+        gate.opened.set()
+        forked = forking.result(60).json()
+        wire.receive_many(1 + queued)
+        own.attach(forked["session"], forked["terms"]["token"], answered=0)
+        own.do("state", forked["session"])
+        copy = crash_image(journal)
+    server = serve(environment, journal=copy)
+    with server.v1() as wire:
+        wire.attach(forked["session"], forked["terms"]["token"], answered=1)
+        total = wire.do("step", forked["session"], amount=1)["data"]["observation"]["total"]
+        assert total == forked["outcome"]["observation"]["total"] + 1
 
 
 def test_a_fork_fails_where_the_session_ends_meanwhile(serve: Serve, gate: Gate) -> None:

@@ -136,15 +136,15 @@ class ResumableSessions:
             SessionCapacityError: No slot is free.
             ForkError: The environment can't be forked.
         """
-        session, last_answer = await original.between_requests(partial(self._fork_now, original, client))
-        forked = self._forked(original, session)
+        return await original.between_requests(partial(self._fork_now, original, client))
+
+    async def _fork_now(self, original: ResumableSession, client: str | None) -> tuple[ResumableSession, Answer | None]:
+        (session,) = await Fork(self._sessions, original.session, original.record.history, client).open(1)
+        # Before the next request, which the copy does not have.
+        forked = self._forked(original, session, original.last_id)
         self.metrics.forked += 1
         forked.expire_after(self._expire, max(self.window_s, _HAND_OVER_S))
-        return forked, last_answer
-
-    async def _fork_now(self, original: ResumableSession, client: str | None) -> tuple[Session, Answer | None]:
-        (session,) = await Fork(self._sessions, original.session, original.record.history, client).open(1)
-        return session, original.last_answer
+        return forked, original.last_answer
 
     def abandon(self, sessions: list[ResumableSession], *, clean: bool) -> None:
         """Detach the sessions of a closed socket, and keep them for the resume window.
@@ -197,7 +197,8 @@ class ResumableSessions:
             ForkError: The environment can't be forked.
         """
         sessions = await Fork(self._sessions, original.session, original.record.history).open(count)
-        children = [self._forked(original, session) for session in sessions]
+        # The last request is the fork itself.
+        children = [self._forked(original, session, original.last_id - 1) for session in sessions]
         self.metrics.forked += len(children)
         for child in children:
             self._hand_over(child, original.connection)
@@ -248,12 +249,15 @@ class ResumableSessions:
             self._sessions.close(session, Ending.FAILED)
             raise
 
-    def _forked(self, original: ResumableSession, session: Session) -> ResumableSession:
+    def _forked(self, original: ResumableSession, session: Session, last_id: int) -> ResumableSession:
+        """Add a session that continues another one from the state after the request of this id."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        record = self._child_record(original, session.id, token)
+        record = self._child_record(original, session.id, token, last_id)
         return self._add(session, token, record, original.longest_answer)
 
-    def _child_record(self, original: ResumableSession, session_id: str, token: str) -> MemoryRecord | JournalRecord:
+    def _child_record(
+        self, original: ResumableSession, session_id: str, token: str, last_id: int
+    ) -> MemoryRecord | JournalRecord:
         if isinstance(original.record, MemoryRecord):
             return MemoryRecord(original.record)
         assert self.journal is not None
@@ -264,7 +268,7 @@ class ResumableSessions:
             token,
             self._environment,
             seeded=original.record.seeded,
-            last_id=original.last_id - 1,
+            last_id=last_id,
             first_id=1,
         )
         if not original.record.recoverable:
