@@ -49,6 +49,16 @@ class SayEnvironment(Environment[Say, Said, State]):
         return State()
 
 
+class RichEnvironment(SayEnvironment):
+    """Rewards a reset with ``True``, and steps with so much that their sum is infinite."""
+
+    def reset(self, seed: int | None = None) -> Said:
+        return Said(text="Go.", number=0.0, reward=True)
+
+    def step(self, action: Say) -> Said:
+        return Said(text=action.text, number=0.0, reward=1.7e308)
+
+
 class Following:
     """A follower's end of the socket."""
 
@@ -162,6 +172,22 @@ def test_numbers_that_are_none_and_secrets(server: RunningServer, wire: V1Wire) 
     assert answer["number"] is None
     assert SECRET not in json.dumps(follower.entries)
     follower.close()
+
+
+def test_rewards_whose_sum_is_no_number_of_json(serve: Serve) -> None:
+    server = serve(RichEnvironment, Say, Said)
+    with server.v1() as wire, server.http() as http:
+        session = wire.open()
+        follower = Following(server, session)
+        wire.do("reset", session)
+        say_many(wire, session, ["a", "b"])
+        follower.read_until(lambda: follower.last == 3)
+        totals = [entry["total"] for entry in follower.entries]
+        assert totals == [1.0, 1.7e308, None]
+        assert not isinstance(totals[0], bool)
+        assert http.post("/web/live/fork", headers={"X-OpenEnv-Session": session[:13]}).json()["total"] is None
+        assert http.get("/web/live/sessions").json()["total"] == 2
+        follower.close()
 
 
 def test_followers_have_the_same_and_one_comes_back(server: RunningServer, wire: V1Wire) -> None:

@@ -20,7 +20,7 @@ from openenv.core.env_server.live.table import LiveTable, TablePage, TableQuery
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.resumption.registry import ResumableSessions
-from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed
+from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed, json_number
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.exceptions import ForkError, RequestError, SessionNotFoundError
@@ -78,7 +78,7 @@ class LiveRoutes:
         outcome = _outcome_json(last)
         content = (
             f'{{"session":"{forked.session.id}","terms":{self._registry.terms(forked)},"episode":{episode.number},'
-            f'"step":{episode.step_count},"total":{episode.reward!r},"outcome":{outcome}}}'
+            f'"step":{episode.step_count},"total":{json_number(episode.reward)},"outcome":{outcome}}}'
         )
         return Response(content, media_type="application/json", headers={"Cache-Control": "no-store"})
 

@@ -72,7 +72,7 @@ class Episode:
         self.number += 1
         self._earlier_steps += self.step_count
         self.step_count = 0
-        self.reward = outcome.reward or 0.0
+        self.reward = float(outcome.reward or 0.0)
         self.phase = _DONE if outcome.done else _PLAYING
 
     def advance(self, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from openenv.core.env_server.sessions.episode import Episode
 from openenv.core.env_server.traces import SessionTrace
@@ -75,9 +76,14 @@ class FeedEntry(NamedTuple):
             total: Rewards of the episode so far, added up; ``None`` where that is not known.
             line: The entry, as ``line_of`` writes it.
         """
-        known = "null" if total is None else repr(total)
-        text = f'{{"number":{number},"episode":{episode},"step":{step},"total":{known},"line":{line.rstrip()}}}'
+        added_up = json_number(total)
+        text = f'{{"number":{number},"episode":{episode},"step":{step},"total":{added_up},"line":{line.rstrip()}}}'
         return cls(episode, step, text)
+
+
+def json_number(number: float | None) -> str:
+    """Return a number as JSON: ``null`` for none, and for infinity and NaN, which JSON lacks."""
+    return to_json(number, inf_nan_mode="null").decode()
 
 
 class SessionFeed:
