@@ -174,6 +174,19 @@ def test_numbers_that_are_none_and_secrets(server: RunningServer, wire: V1Wire) 
     follower.close()
 
 
+def test_a_secret_of_which_the_server_learns_later(
+    server: RunningServer, wire: V1Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    follower = Following(server, session)
+    monkeypatch.setenv("LATER_API_KEY", "opened-by-another-word")
+    wire.do("step", session, text="The key is opened-by-another-word.")
+    follower.read_until(lambda: follower.last == 1)
+    assert follower.answers[-1] == "The key is [redacted]."
+    follower.close()
+
+
 def test_rewards_whose_sum_is_no_number_of_json(serve: Serve) -> None:
     server = serve(RichEnvironment, Say, Said)
     with server.v1() as wire, server.http() as http:

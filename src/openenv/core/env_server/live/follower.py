@@ -42,8 +42,9 @@ class Follower:
         socket: The accepted socket.
         feed: The session's feed.
         row: Returns the session's row of the table.
-        recorded: Returns the entries of the current episode that are on record.
-        secrets: Secrets that are left out of what is sent, longest first.
+        recorded: Returns the entries of the current episode that are on record, before an episode's step if one is
+            named.
+        secrets: Returns the secrets that are left out of what is sent, longest first.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class Follower:
         socket: WebSocket,
         feed: SessionFeed,
         row: Callable[[], dict[str, Any]],
-        recorded: Callable[[], Awaitable[list[FeedEntry]]],
-        secrets: Sequence[str],
+        recorded: Callable[[tuple[int, int] | None], Awaitable[list[FeedEntry]]],
+        secrets: Callable[[], Sequence[str]],
     ) -> None:
         self._socket = socket
         self._feed = feed
@@ -138,7 +139,7 @@ class Follower:
     async def _send_lines(self, entries: list[FeedEntry], missed: int) -> None:
         if entries:
             self._position = entries[-1][:2]
-            content = _sendable(entries, self._secrets)
+            content = _sendable(entries, self._secrets())
             await self._socket.send_text(f'{{"missed":{missed},"entries":[{content}]}}')
 
     async def _send(self, message: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ A session is named by its public name, which begins with its worker's number. Wi
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -23,11 +24,11 @@ from openenv.core.env_server.resumption.registry import ResumableSessions
 from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed, json_number
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.traces.writer import Hidden
 from openenv.core.exceptions import ForkError, RequestError, SessionNotFoundError
 from openenv.core.wire.arrays import nested
 from openenv.core.wire.messages import Answer, MessageType
 from openenv.core.wire.names import SESSION_HEADER
-from openenv.core.wire.redaction import secret_values
 
 PATH = "/web/live"
 PROTOCOL = "openenv.live"
@@ -52,6 +53,7 @@ class LiveRoutes:
         self._registry = registry
         self._operations = operations
         self._table = LiveTable(sessions, operations)
+        self._hidden = Hidden(sessions.limits.secrets)
 
     def router(self) -> APIRouter:
         """Build the routes over HTTP."""
@@ -95,7 +97,7 @@ class LiveRoutes:
         feed.followers += 1
         try:
             row = partial(self._row, session)
-            follower = Follower(socket, feed, row, partial(self._recorded, session), self._secrets())
+            follower = Follower(socket, feed, row, partial(self._recorded, session), self._secrets)
             await follower.serve(known, _whole_number(socket.query_params.get("after", "")))
         finally:
             feed.followers -= 1
@@ -114,9 +116,8 @@ class LiveRoutes:
         except SessionNotFoundError:
             return []
 
-    def _secrets(self) -> list[str]:
-        token = self._sessions.limits.token
-        return sorted([*secret_values(), *([] if token is None else [token])], key=len, reverse=True)
+    def _secrets(self) -> Sequence[str]:
+        return self._hidden.now().secrets
 
     def _no_fork(self, name: str) -> RequestError:
         """Return the error for a session that is not one of v1."""
