@@ -203,6 +203,22 @@ def test_rewards_whose_sum_is_no_number_of_json(serve: Serve) -> None:
         follower.close()
 
 
+def test_a_fork_s_last_answer_is_not_that_of_another_session(server: RunningServer, wire: V1Wire) -> None:
+    session = wire.open()
+    wire.do("reset", session)
+    wire.do("step", session, text="a")
+    with server.http(headers={"X-OpenEnv-Session": session[:13]}) as http, server.v1() as own:
+        forked = http.post("/web/live/fork").json()
+        own.attach(forked["session"], forked["terms"]["token"])
+        own.do("step", forked["session"], text="b")
+        follower = Following(server, forked["session"])
+        follower.read()
+        assert [line[4] for line in follower.lines] == [{}, {"text": "a"}, {"text": "b"}]
+        assert [line[5] is None for line in follower.lines] == [True, True, False]
+        assert follower.answers == ["b"]
+        follower.close()
+
+
 def test_followers_have_the_same_and_one_comes_back(server: RunningServer, wire: V1Wire) -> None:
     session = wire.open()
     wire.do("reset", session)
@@ -269,6 +285,41 @@ def test_a_follower_of_the_journal_misses_nothing(serve: Serve, tmp_path: Path) 
         say_many(wire, session, texts)
         follower.read_until(lambda: follower.last == 450)
         assert follower.answers[-450:] == texts
+        follower.close()
+
+
+def test_a_follower_that_comes_back_late_gets_nothing_twice(serve: Serve, tmp_path: Path) -> None:
+    server = serve(SayEnvironment, Say, Said, journal=str(tmp_path / "journal.db"))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        staying, follower = Following(server, session), Following(server, session)
+        texts = ["x" * 100_000 + str(number) for number in range(60)]  # more than a feed holds
+        say_many(wire, session, texts[:5])
+        follower.read_until(lambda: follower.last == 5)
+        follower.close()
+        say_many(wire, session, texts[5:])
+        again = Following(server, session, feed=follower.feed, after=5)
+        again.read_until(lambda: again.last == 60)
+        assert again.entries[0]["number"] == 0  # of the record
+        assert again.answers == texts[5:]
+        assert again.missed == 0
+        again.close()
+        staying.close()
+
+
+def test_a_journal_that_can_not_be_read_leaves_what_comes(serve: Serve, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.db"
+    server = serve(SayEnvironment, Say, Said, journal=str(journal))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        for path in tmp_path.iterdir():
+            path.unlink()
+        follower = Following(server, session)
+        wire.do("step", session, text="a")
+        follower.read_until(lambda: follower.last == 1)
+        assert follower.answers == ["a"]
         follower.close()
 
 

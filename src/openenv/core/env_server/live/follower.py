@@ -117,21 +117,21 @@ class Follower:
 
     async def _send_beginning(self) -> None:
         """Send what came of the current episode before: from the record, and from there on from the feed."""
-        recorded = await self._recorded()
         episode = self._row()["episodes"]
-        kept, dropped = self._feed.after(0, self._feed.last)
-        earlier = sum(entry.episode < episode for entry in kept)
-        own = kept[earlier:]
-        before = [entry for entry in recorded if not own or entry[:2] < own[0][:2]]
-        self._sent = self._seen = dropped + earlier
-        await self._send_lines(before, 0)
+        kept, _ = self._feed.after(0, self._feed.last)
+        own = [entry for entry in kept if entry.episode == episode]
+        self._sent = self._seen = self._feed.last - len(own)
+        recorded = await self._recorded(own[0][:2] if own else None)
+        came, _ = self._feed.after(self._sent, 1)
+        await self._send_lines([entry for entry in recorded if not came or entry[:2] < came[0][:2]], 0)
 
     async def _send_entries(self, entries: list[FeedEntry], missed: int) -> None:
         """Send entries of the feed, and before them those that the feed has no more, as far as they are on record."""
         self._sent += missed + len(entries)
         if missed:
-            recorded = await self._recorded()
-            found = [entry for entry in recorded if self._position < entry[:2] < entries[0][:2]]
+            recorded = await self._recorded(entries[0][:2])
+            # A client that came back has entries of which only the number is known.
+            found = [entry for entry in recorded if self._position < entry[:2]][-missed:]
             missed = max(0, missed - len(found))
             entries = [*found, *entries]
         await self._send_lines(entries, missed)

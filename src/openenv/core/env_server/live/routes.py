@@ -106,14 +106,14 @@ class LiveRoutes:
     def _row(self, session: Session) -> dict[str, Any]:
         return self._operations.row(session).model_dump()
 
-    async def _recorded(self, session: Session) -> list[FeedEntry]:
-        """Return the entries of the session's current episode that are on record."""
+    async def _recorded(self, session: Session, before: tuple[int, int] | None) -> list[FeedEntry]:
+        """Return the entries of the session's current episode that are on record; none where they can't be read."""
         resumable = self._registry.named(session.name)
         if resumable is None:
             return []
         try:
-            return await resumable.between_requests(partial(recorded_entries, resumable))
-        except SessionNotFoundError:
+            return await resumable.between_requests(partial(recorded_entries, resumable, before))
+        except RequestError:
             return []
 
     def _secrets(self) -> Sequence[str]:
