@@ -1,5 +1,6 @@
 """A session is followed on a socket: what came before, each entry as it comes, and what a slow follower gets."""
 
+import asyncio
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -7,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketState
 from tests.conftest import Serve
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, V1Wire, Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.live.follower import Follower
+from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.traces import TraceFile
 
@@ -366,10 +371,11 @@ def test_sessions_of_other_transports_are_followed_from_the_next_step(server: Ru
 def test_a_session_that_is_none_and_a_follower_that_says_nonsense(server: RunningServer, wire: V1Wire) -> None:
     assert "No session" in str(Following(server, "00000000-0000").ended)
     session = wire.open()
-    for nonsense in ("seen", '{"seen": "all"}', "[]"):
+    for nonsense in ("seen", '{"seen": "all"}', "[]", b'{"seen": 1}', '{"seen": ' + "[" * 100_000):
         follower = Following(server, session)
         follower.wire.send(nonsense)
-        eventually(lambda follower=follower: follower.wire.socket.close_code == 1003, nonsense)  # type: ignore[misc]
+        about = f"{nonsense!r:.30}"
+        eventually(lambda follower=follower: follower.wire.socket.close_code == 1003, about)  # type: ignore[misc]
 
 
 def test_nothing_is_recorded_for_a_session_that_is_not_followed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,3 +387,29 @@ def test_nothing_is_recorded_for_a_session_that_is_not_followed(serve: Serve, mo
         first = Following(server, session)
         first.close()
         eventually(lambda: Following(server, session).feed != first.feed, "the feed ends with its last follower")
+
+
+async def test_a_follower_that_is_cancelled_leaves_no_task() -> None:
+    sent = asyncio.Event()
+
+    async def receive() -> Message:
+        nothing: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        return await nothing
+
+    async def send(message: Message) -> None:
+        if message["type"] == "websocket.send":
+            sent.set()
+
+    async def recorded(_before: tuple[int, int] | None) -> list[FeedEntry]:
+        return []
+
+    socket = WebSocket({"type": "websocket"}, receive, send)
+    socket.client_state = socket.application_state = WebSocketState.CONNECTED
+    follower = Follower(socket, SessionFeed(), lambda: {"episodes": 0}, recorded, list)
+    before = asyncio.all_tasks()
+    serving = asyncio.create_task(follower.serve("", 0))
+    await sent.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert asyncio.all_tasks() == before

@@ -13,7 +13,6 @@ beyond the feed's limits from the record of the session's requests.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -73,12 +72,13 @@ class Follower:
             feed: Id of the feed that the client has followed before; empty for none.
             after: Number of the last entry that the client has.
         """
-        reading = asyncio.create_task(self._read())
-        writing = asyncio.create_task(self._write(feed, after))
-        done, others = await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        tasks = (asyncio.create_task(self._read()), asyncio.create_task(self._write(feed, after)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             with suppress(WebSocketDisconnect, RuntimeError, OSError):  # which servers raise once the client is gone
                 task.result()
@@ -86,7 +86,10 @@ class Follower:
     async def _read(self) -> None:
         """Read what the client has seen, until it closes the socket."""
         while True:
-            seen = _number_seen(await self._socket.receive_text())
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            seen = _number_seen(message.get("text"))
             if seen is None:
                 await self._socket.close(_BAD_MESSAGE, 'Expected {"seen": number}.')
                 return
@@ -173,10 +176,10 @@ def _sendable(entries: list[FeedEntry], secrets: Sequence[str]) -> str:
     return b",".join(lines).decode()
 
 
-def _number_seen(text: str) -> int | None:
-    """Return the number in a client's message; ``None`` for a message of another form."""
+def _number_seen(text: str | None) -> int | None:
+    """Return the number in a client's message; ``None`` for a message of another form, or without text."""
     try:
-        seen = json.loads(text)["seen"]
+        seen = from_json(text or "")["seen"]
     except (ValueError, TypeError, KeyError):
         return None
     return seen if isinstance(seen, int) else None
