@@ -384,9 +384,25 @@ def test_nothing_is_recorded_for_a_session_that_is_not_followed(serve: Serve, mo
     with server.v1() as wire:
         session = wire.open()
         wire.do("reset", session)
-        first = Following(server, session)
-        first.close()
-        eventually(lambda: Following(server, session).feed != first.feed, "the feed ends with its last follower")
+        follower = Following(server, session)
+        (followed,) = server.app.state.sessions
+        feed: SessionFeed = followed.follow()
+        assert feed.id == follower.feed
+        wire.do("step", session, amount=1)
+        assert feed.last == 1
+        follower.close()
+
+        def records_nothing() -> bool:
+            before = feed.last
+            wire.do("step", session, amount=1)
+            return feed.last == before
+
+        eventually(records_nothing, "the feed ends with its last follower")
+        again = Following(server, session)
+        assert again.feed != follower.feed
+        wire.do("step", session, amount=1)
+        again.read_until(lambda: again.last == 1)  # the first entry of its feed
+        again.close()
 
 
 async def test_a_follower_that_is_cancelled_leaves_no_task() -> None:
