@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 from openenv.adapters.text import ActionText
-from openenv.auto.making import make
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.sync_client import SyncEnvClient
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
@@ -17,7 +16,7 @@ from openenv.train.agents.recording import ActionForm, TextForm, ToolForm, recor
 from openenv.train.episodes.played_episode import PlayedEpisode
 from openenv.train.settings.names import check_environment, check_model
 from openenv.train.settings.play_settings import PlaySettings
-from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions
+from openenv.train.spec.sessions import CAPACITY_WAIT_S, Sessions, environment_client
 from openenv.train.tasks.seeds import derived_seed
 from openenv.train.tasks.task_choice import NumberedTask
 
@@ -185,13 +184,14 @@ class ApiEpisodes:
 
     def __init__(self, settings: PlaySettings, sessions: int, env_vars: Mapping[str, str] | None = None) -> None:
         self._agent = _api_agent(settings, sessions)
-        self.client: SyncEnvClient[Any, Any, Any] = make(
-            settings.base_url or settings.environment,
+        self.client = environment_client(
+            settings.environment,
+            settings.base_url,
             max_sessions=sessions,
             env_vars=env_vars,
             capacity_wait_s=CAPACITY_WAIT_S,
             message_timeout_s=settings.step_timeout_s,
-        ).sync()
+        )
         self.client.connect()
 
     def play(self, tasks: Sequence[NumberedTask]) -> Iterator[PlayedEpisode]:

@@ -27,7 +27,7 @@ from openenv.train.settings.config import STEP_TIMEOUT_S
 from openenv.train.tasks.task_choice import named_tasks
 from openenv.train.tools.environment_tools import EnvironmentTools, calls_tools_only
 
-__all__ = ["Sessions"]
+__all__ = ["CAPACITY_WAIT_S", "Sessions", "environment_client"]
 
 CAPACITY_WAIT_S = 30.0
 
@@ -112,14 +112,14 @@ class Sessions:
             with_tools = _calls_tools_only(base_url or environment, package)
         # The slot of the session that lists the tools is free again a moment after it has listed them.
         wait_s = CAPACITY_WAIT_S if with_tools else 0.0
-        client: Client = make(
-            base_url or environment,
-            environment=environment if base_url is not None and package is not None else None,
+        client = environment_client(
+            environment,
+            base_url,
             max_sessions=count,
             env_vars=env_vars,
             capacity_wait_s=wait_s,
             message_timeout_s=step_timeout_s,
-        ).sync()
+        )
         try:
             tools = EnvironmentTools.of(client) if with_tools else None
             sessions = cls(_name_of(environment, package), client, package)
@@ -327,6 +327,24 @@ class Sessions:
                 vector.close()
             vector = self._vector = self.client.vector(count)
         return vector
+
+
+def environment_client(environment: str, base_url: str | None = None, **options: Any) -> Client:
+    """Make a client of an environment, with its types where its package is installed.
+
+    Args:
+        environment: As for `Sessions.open`.
+        base_url: Address of the environment's server, if it is not to be started.
+        **options: Passed to `openenv.make`.
+
+    Returns:
+        The client, not yet connected.
+
+    Raises:
+        EnvironmentNotFoundError: There is no such environment.
+    """
+    has_types = base_url is not None and _package_of(environment, base_url) is not None
+    return make(base_url or environment, environment=environment if has_types else None, **options).sync()
 
 
 def _package_of(environment: str, base_url: str | None) -> EnvironmentPackage | None:
