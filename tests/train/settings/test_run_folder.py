@@ -8,7 +8,7 @@ import pytest
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.episodes.scores import Score
 from openenv.train.settings.config import TrainConfig
-from openenv.train.settings.run_folder import RunFolder
+from openenv.train.settings.run_folder import RunFolder, read_lines
 
 
 def config(folder: Path, name: str | None = None, model: str = "tiny") -> TrainConfig:
@@ -72,6 +72,28 @@ def test_what_came_after_a_checkpoint_is_forgotten(tmp_path: Path) -> None:
     folder.forget_after(None)
     assert folder.read_metrics() == []
     assert folder.last_checkpoint() is None
+
+
+def test_a_line_that_a_full_disk_cut_off_costs_no_other(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.add_rollouts({"step": 1})
+    with folder.rollouts.open("a") as file:
+        file.write('{"step": 2, "epi')
+    folder.add_rollouts({"step": 3})
+    folder.add_rollouts({"step": 4})
+    assert [row["step"] for row in read_lines(folder.rollouts)] == [1, 3, 4]
+    folder.forget_after(checkpoint(folder, 3))
+    assert [json.loads(line)["step"] for line in folder.rollouts.read_text().splitlines()] == [1, 3]
+
+
+def test_steps_are_forgotten_in_a_file_of_its_own_or_not_at_all(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for step in (1, 2):
+        folder.add_rollouts({"step": step})
+    folder.rollouts.with_suffix(".draft").mkdir()  # nothing can be written there
+    with pytest.raises(IsADirectoryError):
+        folder.forget_after(None)
+    assert [row["step"] for row in read_lines(folder.rollouts)] == [1, 2]
 
 
 def test_scores_are_kept(tmp_path: Path) -> None:

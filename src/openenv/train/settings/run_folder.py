@@ -2,9 +2,10 @@
 
 import fcntl
 import json
+import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -148,13 +149,12 @@ class RunFolder:
             if step_of(later) > step:
                 shutil.rmtree(later)
         for file in (self.metrics, self.rollouts):
-            kept = [row for row in read_lines(file) if row["step"] <= step]
-            file.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+            if file.is_file():
+                _keep_steps(file, step)
 
     def add_start(self, start: RunStart) -> None:
         """Append a start of the run."""
-        with self.starts.open("a") as file:
-            file.write(f"{json.dumps(start.as_json())}\n")
+        _append(self.starts, json.dumps(start.as_json()))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -173,16 +173,14 @@ class RunFolder:
 
     def add_metrics(self, row: dict[str, Any]) -> None:
         """Append a line of metrics."""
-        with self.metrics.open("a") as file:
-            file.write(f"{json.dumps(row)}\n")
+        _append(self.metrics, json.dumps(row))
 
     def add_rollouts(self, row: dict[str, Any]) -> None:
         """Append the episodes of an optimiser step."""
-        with self.rollouts.open("a") as file:
-            file.write(f"{json.dumps(row, default=str)}\n")
+        _append(self.rollouts, json.dumps(row, default=str))
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the lines of metrics, without one that was cut off by a kill."""
+        """Return the lines of metrics, without those that were cut off."""
         return read_lines(self.metrics)
 
     def read_scores(self) -> dict[str, Score]:
@@ -199,14 +197,37 @@ class RunFolder:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file with one in each line, up to a line that was cut off; none if there is no file."""
-    rows: list[dict[str, Any]] = []
-    for line in file.read_text().splitlines() if file.is_file() else ():
-        try:
-            rows.append(parse_json(line))
-        except DocumentError:
-            break
-    return rows
+    """Return the objects of a file with one in each line, without lines that were cut off; none if there is no file."""
+    if not file.is_file():
+        return []
+    with file.open() as lines:
+        return [row for _, row in _rows(lines)]
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each whole line with its object."""
+    for line in lines:
+        # The last line may be cut off by a kill, one further up by a full disk.
+        with suppress(DocumentError):
+            yield line, parse_json(line)
+
+
+def _append(file: Path, line: str) -> None:
+    """Append a line, after the end of one that was cut off."""
+    with file.open("a+b") as lines:
+        if lines.seek(0, os.SEEK_END):
+            lines.seek(-1, os.SEEK_END)
+            if lines.read() != b"\n":
+                lines.write(b"\n")
+        lines.write(f"{line}\n".encode())
+
+
+def _keep_steps(file: Path, step: int) -> None:
+    """Drop the lines of later steps than one, all of them or, where the file can't be written, none."""
+    draft = file.with_suffix(".draft")
+    with file.open() as lines, draft.open("w") as kept:
+        kept.writelines(line for line, row in _rows(lines) if row["step"] <= step)
+    draft.replace(file)
 
 
 def _made(path: Path) -> bool:
