@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,19 @@ def test_a_file_that_is_locked_for_a_while_costs_the_traces_of_that_while(
     assert record.episode.episode_id == "episode 2"
     assert record.conversation is not None
     assert [message["content"] for message in record.conversation.messages] == ["seen", "half: ?"]
+
+
+def test_a_batch_that_cannot_be_written_costs_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "traces.db"
+    with caplog.at_level(logging.WARNING), RolloutTraces(file, "tiny", {"": "http://localhost:1"}) as recording:
+        recording.add(replace(batch(1), environment="unknown"))
+        recording.add(batch(2))
+    lost, written = caplog.messages
+    assert lost == "a batch of episodes can't be written, so conversations may not be on record"
+    assert "KeyError: 'unknown'" in caplog.text
+    assert written == f"the traces {file} are written again; they lack 1 conversations"
+    with traces.open(file) as opened:
+        assert [record.episode.episode_id for record in opened.records()] == ["episode 2"]
 
 
 def test_too_many_episodes_at_once_are_dropped_and_never_waited_for(

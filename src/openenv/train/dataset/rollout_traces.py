@@ -95,21 +95,23 @@ class RolloutTraces:
         """Have episodes written; drop them if too many wait already."""
         if self._thread is None:
             return
+        if not self._thread.is_alive():
+            self._drop(batch, "are no longer written, so the following conversations are dropped")
+            return
         try:
             self._queue.put_nowait(batch)
         except Full:
-            if not self._dropped:
-                logger.warning("the traces %s are written too slowly, so some conversations are dropped", self._path)
-            self._dropped += len(batch.plays)
+            self._drop(batch, "are written too slowly, so some conversations are dropped")
 
     def close(self) -> None:
         """Write what waits, and end. Blocks for some seconds at most."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        with suppress(Full):
-            self._queue.put(None, timeout=_CLOSE_TIMEOUT_S)
-        thread.join(_CLOSE_TIMEOUT_S)
+        if thread.is_alive():
+            with suppress(Full):
+                self._queue.put(None, timeout=_CLOSE_TIMEOUT_S)
+            thread.join(_CLOSE_TIMEOUT_S)
         if thread.is_alive():
             logger.warning("the traces %s were not written completely in %g s", self._path, _CLOSE_TIMEOUT_S)
         if self._dropped:
@@ -135,13 +137,16 @@ class RolloutTraces:
         """Close the file."""
         self.close()
 
+    def _drop(self, batch: RolloutBatch, why: str) -> None:
+        if not self._dropped:
+            logger.warning("the traces %s %s", self._path, why)
+        self._dropped += len(batch.plays)
+
     def _run(self) -> None:
         writing = _Writing(self._path, self._model, self._environments, self.has, self._leave_out)
         try:
             while (batch := self._queue.get()) is not None:
                 writing.add(batch)
-        except Exception:
-            logger.exception("the conversations of the following episodes are not recorded")
         finally:
             writing.close()
 
@@ -176,13 +181,17 @@ class _Writing:
 
     def add(self, batch: RolloutBatch) -> None:
         """Write the episodes of a batch that are part of the share, all or none."""
-        chosen = list(self._chosen(batch))
         try:
-            self._write(batch.environment, chosen)
+            self._write(batch.environment, list(self._chosen(batch)))
         except ConfigurationError as error:
             if not self._lost:
                 logger.warning("the traces can't be written, so conversations may not be on record: %s", error)
-            self._lost += len(chosen)
+            self._lost += self._count(batch)
+            return
+        except Exception:  # one batch must not end the thread, which writes those of the whole run
+            if not self._lost:
+                logger.exception("a batch of episodes can't be written, so conversations may not be on record")
+            self._lost += self._count(batch)
             return
         if self._lost:
             logger.warning("the traces %s are written again; they lack %d conversations", self._path, self._lost)
@@ -198,6 +207,10 @@ class _Writing:
             file.close()
         except ConfigurationError as error:
             logger.warning("the traces were not closed in order: %s", error)
+
+    def _count(self, batch: RolloutBatch) -> int:
+        names = [play.episode.episode_id for play in batch.plays]
+        return sum(name is not None and self._has(name) for name in names)
 
     def _chosen(self, batch: RolloutBatch) -> Iterator[tuple[Play, Conversation]]:
         for number, (play, group) in enumerate(zip(batch.plays, batch.groups, strict=True)):
