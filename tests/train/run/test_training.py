@@ -6,6 +6,8 @@ import signal
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from tests.support.models.chat_models import save_chat_model
 from tests.support.servers import RunningServer
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
-from openenv.core.exceptions import ConfigurationError, ServerCapacityError
+from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, ServerCapacityError
 from openenv.train.dataset.collecting import collect
 from openenv.train.episodes.scores import sampled
 from openenv.train.evaluation.evaluating import evaluate
@@ -346,6 +348,26 @@ def test_examples_that_cannot_be_learned_from_leave_no_folder(settings: dict[str
             train(TrainConfig(**settings | {"output_dir": tmp_path / "runs"}, sft=sft), console)
     assert not (tmp_path / "runs").exists()
     assert written(console) == "", "nothing was played before"
+
+
+class OtherRun(BaseRequestHandler):
+    """A server that refuses each connection, and begins a run beside the one that connects."""
+
+    folder: Path
+
+    def handle(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+
+
+def test_a_refusal_is_shown_though_another_run_has_begun_beside_it(settings: dict[str, Any], tmp_path: Path) -> None:
+    OtherRun.folder = tmp_path / "runs" / "other"
+    with ThreadingTCPServer(("127.0.0.1", 0), OtherRun) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(ConnectionFailedError):
+            train(TrainConfig(**settings | {"environment": address, "output_dir": tmp_path / "runs"}), quiet())
+        server.shutdown()
+    assert list((tmp_path / "runs").iterdir()) == [OtherRun.folder]
 
 
 def test_a_run_may_be_examples_only(only_taught: TrainResult) -> None:

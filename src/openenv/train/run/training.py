@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -195,9 +195,10 @@ def _new_folder(config: TrainConfig) -> Iterator[RunFolder]:
         yield folder
     except BaseException:
         if not folder.starts.exists():
-            shutil.rmtree(folder.path)
-            if is_first:
-                config.output_dir.rmdir()
+            with suppress(OSError):  # the reason of the refusal is what matters
+                shutil.rmtree(folder.path)
+                if is_first:
+                    config.output_dir.rmdir()
         raise
 
 
