@@ -76,6 +76,8 @@ def timeless(folder: RunFolder) -> list[dict[str, Any]]:
 def test_the_server_and_the_rollouts_record_one_episode(recorded: RunFolder) -> None:
     steps = by_step(recorded)
     assert {step: len(records) for step, records in steps.items()} == {1: 8, 2: 8, 3: 8}
+    with traces.open(recorded.traces) as file:
+        assert file.count() == 24, "evaluations are not recorded"
     lines = {line["step"]: line for line in read_lines(recorded.rollouts)}
     for row in recorded.read_metrics():
         records, noted = steps[row["step"]], lines[row["step"]]["episodes"]

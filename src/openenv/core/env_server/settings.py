@@ -56,6 +56,7 @@ class ServerSettings(TypedDict, total=False):
     traces_max_age_s: float
     traces_max_size_mb: float
     traces_sample: float
+    traces_named_only: bool | None
     traces_leave_out: Sequence[str] | None
     token: str | None
     auth: Literal["token", "none"] | None
@@ -459,6 +460,9 @@ class ServerConfig:
     )
     traces_max_size_mb: float = _setting(4096.0, _ABOVE_0, "Traces", "MiB that the traces may take.")
     traces_sample: float = _setting(1.0, _SHARE, "Traces", "Share of the episodes to keep, from 0 to 1.")
+    traces_named_only: bool = _setting(
+        False, Flag(), "Traces", "Keep only episodes whose reset names an episode_id.", option=None
+    )
     traces_leave_out: tuple[str, ...] = _setting(
         (),
         TextList(check_field_path),

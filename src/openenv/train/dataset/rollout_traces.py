@@ -76,8 +76,14 @@ class RolloutTraces:
         """Environment variables with which the started servers record; ``None`` if they are not to."""
         if not self._share:
             return None
-        settings = {"traces": self._path.absolute(), "traces_sample": self._share, "traces_leave_out": self._leave_out}
-        return environment_variables(settings)
+        return environment_variables(
+            {
+                "traces": self._path.absolute(),
+                "traces_sample": self._share,
+                "traces_named_only": True,  # evaluations are played on the same servers
+                "traces_leave_out": self._leave_out,
+            }
+        )
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed, with an ``episode_id`` unless there is one."""

@@ -199,6 +199,18 @@ def test_a_named_episode_is_part_of_the_share_by_its_name(serve: Serve, file: Pa
     assert 5 < len(found) < 35
 
 
+def test_only_named_episodes_can_be_recorded(serve: Serve, file: Path) -> None:
+    server = serve(traces=file, traces_named_only=True)
+    wire = server.v1()
+    session = wire.open()
+    for arguments in ({}, {"episode_id": "mine"}, {"seed": 1}):
+        wire.do("reset", session, **arguments)
+        wire.do("step", session, amount=1)
+    wire.close()
+    server.stop()
+    assert [(episode.episode_id, episode.steps) for episode, _ in recorded(file)] == [("mine", 1)]
+
+
 def test_a_share_of_none_records_none(serve: Serve, file: Path) -> None:
     server = serve(traces=file, traces_sample=0)
     play_v1(server)

@@ -96,13 +96,15 @@ class TraceRecorder:
         writer: Writes the traces.
         environment: Name of the environment.
         share: Share of the episodes to record, from 0 to 1.
+        named_only: Whether only episodes are recorded whose reset names an ``episode_id``.
     """
 
-    def __init__(self, writer: TraceWriter, environment: str, share: float = 1.0) -> None:
+    def __init__(self, writer: TraceWriter, environment: str, share: float = 1.0, *, named_only: bool = False) -> None:
         self._writer = writer
         self._environment = environment
         self._version: str | None = None
         self._share = share
+        self._named_only = named_only
         self._random = Random()  # noqa: S311  # no cryptography; and environments may seed the module's own
         self._numbers = count(1)
         self._changed: dict[int, EpisodeTrace] = {}
@@ -123,7 +125,7 @@ class TraceRecorder:
         retention = Retention(config.traces_max_age_s, config.traces_max_size_mb * _MEBIBYTE)
         hidden = Hidden(config.secrets, config.traces_leave_out)
         writer = TraceWriter(config.traces, retention, metrics, hidden)
-        return cls(writer, environment, config.traces_sample)
+        return cls(writer, environment, config.traces_sample, named_only=config.traces_named_only)
 
     def prepare(self) -> None:
         """Check the file, and create it if it does not exist. Blocks.
@@ -164,6 +166,8 @@ class TraceRecorder:
         """
         if isinstance(episode_id, str):
             return is_in_share(episode_id, self._share)
+        if self._named_only:
+            return False
         return self._share >= 1.0 or self._random.random() < self._share
 
     def begin(self, session: str, transport: str, arguments: Mapping[str, Any]) -> EpisodeTrace:
