@@ -51,10 +51,18 @@ def test_help_comes_at_once() -> None:
 
 
 def test_every_option_is_a_setting() -> None:
-    # --min-reward is a second name of --sft-min-reward.
+    # --min-reward is a second name of --sft-min-reward, and --reward-component is given once for each component.
     shown = invoke("--help").output
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z-]+)", shown)}
-    assert named - set(TrainConfig.model_fields) == {"help", "config", "resume", "no_grpo", "min_reward"}
+    assert named - set(TrainConfig.model_fields) == {
+        "help",
+        "config",
+        "resume",
+        "no_grpo",
+        "no_traces",
+        "min_reward",
+        "reward_component",
+    }
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,8 @@ def test_a_narrow_terminal_loses_nothing(columns: int) -> None:
 def test_without_any_environment_it_says_how_to_get_one() -> None:
     program = (
         "import sys, importlib.metadata as metadata\n"
-        "metadata.entry_points = lambda **_: ()\nmetadata.distributions = lambda **_: ()\n"
+        "metadata.entry_points = lambda **_: ()\n"
+        "from openenv.auto import discovery\ndiscovery._public_distributions = lambda: ()\n"
         "sys.argv = ['openenv', 'list']\nfrom openenv.cli.__main__ import main\nmain()"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

