@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from openenv.auto.package import EnvironmentPackage
@@ -125,22 +127,49 @@ def readme_of(package: EnvironmentPackage) -> str:
 
 @contextmanager
 def own_program(module: str, **variables: str) -> Iterator[str]:
-    """Run ``python -m MODULE.server.app`` as its README says, on a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [sys.executable, "-m", f"{module}.server.app", "--port", str(port)]
-    served = subprocess.Popen(
-        command, env=inherited(**variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
-    )
+    """Run ``python -m MODULE.server.app`` as its README says."""
+    served, port = _started(module, inherited(**variables))
     try:
-        wait_until_healthy(f"http://127.0.0.1:{port}", 60, lambda: _check_alive(served))
         yield f"http://127.0.0.1:{port}"
     finally:
-        served.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            served.communicate(timeout=10)
-        served.kill()
-        served.communicate()
+        _end(served)
+
+
+def _started(module: str, variables: Mapping[str, str]) -> tuple["subprocess.Popen[str]", int]:
+    """Start it on a port that was free a moment ago; on another one if a program has taken that meanwhile."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        command = [sys.executable, "-m", f"{module}.server.app", "--port", str(port)]
+        served = subprocess.Popen(
+            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+        )
+        try:
+            wait_until_healthy(f"http://127.0.0.1:{port}", 60, partial(_check_alive, served))
+        except BaseException:
+            _end(served)
+            raise
+        if _listens(served, port):
+            return served, port
+        _end(served)
+
+
+def _listens(served: "subprocess.Popen[str]", port: int) -> bool:
+    program = psutil.Process(served.pid)
+    programs = [program, *program.children(recursive=True)]
+    return any(
+        own.laddr.port == port and own.status == psutil.CONN_LISTEN
+        for each in programs
+        for own in each.net_connections("tcp")
+    )
+
+
+def _end(served: "subprocess.Popen[str]") -> None:
+    served.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        served.communicate(timeout=10)
+    served.kill()
+    served.communicate()
 
 
 def inherited(**variables: str) -> dict[str, str]:
