@@ -5,18 +5,12 @@ from typing import Annotated
 
 import typer
 
+from openenv.cli.groups import command_group
 from openenv.discovery.producer import build_catalog
 from openenv.discovery.search import resolve_entry
 from openenv.discovery.serialization import load_catalog, write_catalog
 
-app = typer.Typer(
-    help="Build a catalog of a repository's environments, and look into it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_group("Build a catalog of a repository's environments, and look into it.")
 
 Repository = Annotated[Path, typer.Option(help="The repository on this machine.")]
 RepositoryUri = Annotated[str, typer.Option(help="Its public address, https://github.com/OWNER/NAME.git.")]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from openenv import __version__
+from openenv.cli.groups import command_group
 from openenv.core.exceptions import ConfigurationError
 
 SKILL = "openenv-cli"
@@ -27,14 +28,7 @@ AGENT_FOLDERS = {
 _OF_USER = {"opencode": Path(".config/opencode/skills")}
 """Where an agent looks for a user's own skills, where that is another folder below the home."""
 
-app = typer.Typer(
-    help="Tell coding agents how this command is used.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_group("Tell coding agents how this command is used.")
 
 Claude = Annotated[bool, typer.Option("--claude", help="Link it for Claude.")]
 Codex = Annotated[bool, typer.Option("--codex", help="Link it for Codex.")]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openenv.cli.commands.traces_export import export, import_, rescore
+from openenv.cli.groups import command_group
 from openenv.cli.targets import find_target
 from openenv.cli.trace_filters import (
     Ending,
@@ -37,14 +38,7 @@ from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
 
-app = typer.Typer(
-    help="Look at the episodes that servers have recorded with --traces.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_group("Look at the episodes that servers have recorded with --traces.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of an episode, as list shows it.")]
 OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another episode.")]

@@ -1,10 +1,10 @@
 """Learning from components of the reward: a reward function for each, which the trainer normalises by itself."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.reset_check import nearest_name
 from openenv.train.episodes.scores import Score
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import ComponentReward
@@ -79,8 +79,8 @@ def check_components(config: TrainConfig, scores: Mapping[str, Score]) -> None:
     known = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
     for name in config.reward_components:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            instead = f" Did you mean {near[0]!r}?" if near else ""
+            near = nearest_name(name, known)
+            instead = f" Did you mean {near!r}?" if near else ""
             found = ", ".join(known) or "none, so the environment may have no rubric"
             raise ConfigurationError(
                 f"reward_components: no episode before the training has a score of {name!r}.{instead} "

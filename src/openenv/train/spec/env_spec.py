@@ -1,6 +1,5 @@
 """One object that makes an environment a training ground: what TRL's ``GRPOTrainer`` takes, slot by slot."""
 
-import difflib
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ from openenv.core.client.tools import TRAINER_COLUMNS, task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.reset_check import check_reset_parameters, without_unknown
+from openenv.core.reset_check import check_reset_parameters, nearest_name, without_unknown
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.vector_client import SyncVectorEnv
 from openenv.train.spec.environment_reward import ComponentReward, EnvironmentReward
@@ -502,8 +501,8 @@ def _check_known(unknown: Mapping[str, Any]) -> None:
         return
     name = next(iter(unknown))
     options = [option for option in signature(EnvSpec).parameters if option != "unknown"]
-    close = difflib.get_close_matches(name, options, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
+    close = nearest_name(name, options)
+    hint = f"; did you mean {close!r}?" if close else "."
     given = ", ".join(f"{option!r}: {value!r:.40}" for option, value in unknown.items())
     raise ConfigurationError(
         f"EnvSpec has no option {name!r}{hint} What every reset is passed goes into reset={{{given}}}."

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
 from openenv.core.env_server.traces.database import Values
-from openenv.core.env_server.traces.tables import VERSION, check, create_tables, pragma, upgrade_tables
+from openenv.core.env_server.traces.tables import VERSION, check, create_tables, upgrade_tables
 from openenv.core.exceptions import ConfigurationError
 
 BUSY_TIMEOUT_S = 5.0
@@ -44,19 +45,12 @@ class FileConnection(sqlite3.Connection):
     @contextmanager
     def changing(self, *, removes: bool = False) -> Iterator[None]:
         """See ``TraceConnection``. One process writes at a time."""
-        self.execute("BEGIN IMMEDIATE")
-        try:
+        with writing(self):
             yield
-            self.execute("COMMIT")
-        except BaseException:
-            if self.in_transaction:
-                self.execute("ROLLBACK")
-            raise
 
     def used_bytes(self) -> int:
         """See ``TraceConnection``. The file itself keeps the space of removed episodes for new ones."""
-        pages, free, size = (pragma(self, name) for name in ("page_count", "freelist_count", "page_size"))
-        return (pages - free) * size
+        return used_bytes(self)
 
 
 class FileDatabase:

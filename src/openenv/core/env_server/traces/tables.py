@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from openenv.core.env_server.sqlite_writing import pragma
 from openenv.core.exceptions import ConfigurationError
 
 APPLICATION_ID = 0x4F455452  # "OETR"
@@ -115,12 +116,6 @@ def check(connection: sqlite3.Connection, path: Path) -> int:
             "of OpenEnv has written them. Read them with that release, or give another path."
         )
     return version
-
-
-def pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return a number that SQLite knows of the database."""
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
 
 
 def _upgrade(connection: sqlite3.Connection, version: int) -> None:

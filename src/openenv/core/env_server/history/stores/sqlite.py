@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from openenv.core.env_server.history.batch import Batch
 from openenv.core.env_server.history.clock import CLOCK_TABLES
+from openenv.core.env_server.sqlite_writing import pragma, used_bytes, writing
 from openenv.core.exceptions import ConfigurationError, JournalError
 
 ResultT = TypeVar("ResultT")
@@ -103,14 +104,8 @@ class SqliteConnection(sqlite3.Connection):
     @contextmanager
     def changing(self) -> Iterator[None]:
         """See ``Connection``. No other process writes meanwhile."""
-        self.execute("BEGIN IMMEDIATE")
-        try:
+        with writing(self):
             yield
-            self.execute("COMMIT")
-        except BaseException:
-            if self.in_transaction:
-                self.execute("ROLLBACK")
-            raise
 
     def lock_runs(self, runs: Iterable[int]) -> None:
         """See ``Connection``. Does nothing: ``changing`` blocks all other writers."""
@@ -121,10 +116,7 @@ class SqliteConnection(sqlite3.Connection):
 
     def used_bytes(self) -> int:
         """See ``Connection``."""
-        pages, free, size = (
-            self.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-        )
-        return int((pages - free) * size)
+        return used_bytes(self)
 
     def delete_batches(self, numbers: list[int]) -> None:
         """See ``Connection``."""
@@ -391,7 +383,7 @@ def open_journal(path: Path, check: Callable[[], None] = _accept) -> SqliteConne
 
 def _create_or_check(connection: SqliteConnection, path: Path) -> None:
     with connection.changing():  # several workers may create it at once
-        application = _pragma(connection, "application_id")
+        application = pragma(connection, "application_id")
         if application == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             for statement in _TABLES.split(";\n")[:-1]:
                 connection.execute(statement)
@@ -399,15 +391,10 @@ def _create_or_check(connection: SqliteConnection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         elif application != _APPLICATION_ID:
             raise ConfigurationError(f"Expected {path} to be a journal or not to exist, got another SQLite database.")
-        elif (version := _pragma(connection, "user_version")) != _VERSION:
+        elif (version := pragma(connection, "user_version")) != _VERSION:
             raise ConfigurationError(
                 f"Expected the journal {path} to have version {_VERSION}, got {version}: another release of OpenEnv "
                 "has written it. Give another path, or remove the file with the sessions that it holds."
             )
         for statement in CLOCK_TABLES:
             connection.execute(statement)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
-    return value
