@@ -1,6 +1,7 @@
 """An episode: a game as the client sees it, in which opponents move by themselves."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..models import History, TextArenaMessage, TextArenaObservation
 from .game import Game
@@ -69,22 +70,30 @@ class Episode:
         self._write(text)
         self._let_opponents_move()
 
-    def observe(self) -> tuple[TextArenaObservation, list[TextArenaMessage]]:
+    def observe(
+        self, reward: float | None = None, info: Mapping[str, Any] | None = None
+    ) -> tuple[TextArenaObservation, list[TextArenaMessage]]:
         """Take what the client's player has not seen yet.
 
+        Args:
+            reward: The observation's reward.
+            info: The observation's ``info``.
+
         Returns:
-            The observation, without reward and info, and the new messages, which a cumulative history hides in it.
+            The observation, and the new messages, which a cumulative history hides in it.
         """
         player = self.viewer
         first = player not in self._prompts
-        observation = self._observation(player)
+        observation = self._observation(player, reward, info)
         new = observation.messages
         if self._history == "cumulative":
             observation.messages = self.game.transcript(player, new)
             observation.prompt = observation.messages[0].content if first and observation.messages else self.game.env_id
         return observation, new
 
-    def _observation(self, player: int) -> TextArenaObservation:
+    def _observation(
+        self, player: int, reward: float | None = None, info: Mapping[str, Any] | None = None
+    ) -> TextArenaObservation:
         new = self.game.unread(player)
         rules = "\n".join(message.content for message in new if message.category == PROMPT)
         return TextArenaObservation(
@@ -93,6 +102,9 @@ class Episode:
             current_player_id=player,
             legal_players=[] if self.over else [player],
             text="\n".join(f"[{self.game.speaker(message.sender_id)}] {message.content}" for message in new),
+            done=self.over,
+            reward=reward,
+            info=dict(info or {}),
             metadata={"env_id": self.game.env_id, "turn": self.game.turn},
         )
 

@@ -34,6 +34,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         super().__init__()
         self._settings = settings or Settings.from_variables()
         self._episode: Episode | None = None
+        self._last: TextArenaObservation | None = None
         self._state = TextArenaState(env_id=self._settings.env_id, num_players=self._settings.num_players)
 
     def reset(
@@ -101,7 +102,20 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
     @property
     def state(self) -> TextArenaState:
         """The game and how far it has got; nothing that it keeps secret."""
-        return self._state
+        episode, last = self._episode, self._last
+        if episode is None or last is None:
+            return self._state
+        game = episode.game
+        facts = {"current_player_id": game.player, "done": game.over, "max_turns": game.own_max_turns}
+        return self._state.model_copy(
+            update={
+                "step_count": episode.messages,
+                "turn": game.turn,
+                "last_reward": float(last.reward or 0.0),
+                "last_info": last.info,
+                "raw_state": facts,
+            }
+        )
 
     @staticmethod
     def _seats(kind: Opponents, game: Game, player_id: int, seed: int | str) -> tuple[int | None, dict[int, Opponent]]:
@@ -112,33 +126,21 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         return player_id, seat_opponents(kind, game, player_id, seed)
 
     def _observation(self, episode: Episode, action: TextArenaAction | None = None) -> TextArenaObservation:
-        observation, new = episode.observe()
-        observation.done = episode.over
-        if action is not None or episode.over:
-            observation.reward = _reward(episode)
-        if episode.over:
-            observation.info = _ending(episode)
-            observation.text += f"\n[GAME] {observation.info['reason']}"
+        reward = None if action is None and not episode.over else _reward(episode)
+        info = _ending(episode) if episode.over else {}
+        observation, new = episode.observe(reward, info)
+        if info:
+            observation.text += f"\n[GAME] {info['reason']}"
         if action is not None and self.rubric is not None:
             self._score(observation, new, action)
-        self._note(episode, observation)
+        self._last = observation
         return observation
 
     def _score(self, observation: TextArenaObservation, new: list[TextArenaMessage], action: TextArenaAction) -> None:
         assert isinstance(self.rubric, WordleReward)
-        answer = observation.model_copy(update={"messages": new})
+        answer = observation if observation.messages is new else observation.model_copy(update={"messages": new})
         observation.reward = self._apply_rubric(action, answer)
         observation.info["reward_signals"] = self.rubric.component_scores()
-
-    def _note(self, episode: Episode, observation: TextArenaObservation) -> None:
-        state = self._state
-        state.step_count, state.turn = episode.messages, episode.game.turn
-        state.last_reward, state.last_info = float(observation.reward or 0.0), observation.info
-        state.raw_state = {
-            "current_player_id": episode.game.player,
-            "done": episode.game.over,
-            "max_turns": episode.game.own_max_turns,
-        }
 
 
 def _reward(episode: Episode) -> float:
