@@ -44,6 +44,7 @@ KNOWN = {
     "WebSocketsSansIOProtocol.keepalive_timeout": "8e1ceb6ec446",
     "WebSocketsSansIOProtocol.receive": "1dc0e7153900",
     "WebSocketsSansIOProtocol.resume_writing": "ef79384e5fff",
+    "WebSocketsSansIOProtocol.send": "d4919ed760ce",
     "WebSocketsSansIOProtocol.shutdown": "e8ace796ada6",
 }
 

@@ -2,7 +2,7 @@
 
 The ``websockets`` library makes the connection, with proxies, TLS, pings and the closing handshake. Messages bypass it,
 since its own ``recv`` costs a queue and a task switch for each message, and its parser a few generators: see
-``frames.py``.
+``openenv/core/websocket_frames.py``.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ from websockets.typing import Subprotocol
 
 from openenv.core.addresses import is_on_this_machine
 from openenv.core.client.transport.deadlines import Deadlines
-from openenv.core.client.transport.frames import BINARY_FRAME, FrameSplitter, text_frame
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -39,6 +38,7 @@ from openenv.core.exceptions import (
     OpenEnvError,
     ServerUnauthorizedError,
 )
+from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, client_frame, payload_of
 from openenv.core.wire.names import ARRAYS, COLUMNS, FEATURES_HEADER, SESSION_HEADER, SESSIONS_HEADER, V1, features_in
 from openenv.core.wire.redaction import HiddenCredentials
 
@@ -150,7 +150,7 @@ class Connection(ClientConnection):
         # What comes before there is a receiver: a server may speak first, to say why it is about to close.
         self._early: list[tuple[bytes, bool]] = []
         self.deadlines = Deadlines(self.loop)
-        self._frames = FrameSplitter()
+        self._frames = FrameSplitter(masked=False)
         self._handshake_end = b""
         self._fragments: list[bytes] = []
         self._is_binary = False
@@ -202,7 +202,7 @@ class Connection(ClientConnection):
         if self.protocol.state is not State.OPEN:
             raise self.lost_error()
         try:
-            self.transport.write(text_frame(message))
+            self.transport.write(client_frame(message))
         except (OSError, RuntimeError):  # the last one is uvloop's for a transport that is closed
             raise self.lost_error() from None
 
@@ -240,7 +240,7 @@ class Connection(ClientConnection):
             data = self._read_handshake(data)
         for head, frame in self._frames.split(data, self.protocol.max_message_size):
             if head and self.protocol.state is State.OPEN and not self._fragments:
-                self._pass_on(frame[head:], binary=frame[0] == BINARY_FRAME)
+                self._pass_on(payload_of(frame, head), binary=frame[0] == BINARY_FRAME)
             else:
                 super().data_received(frame)
 

@@ -1,5 +1,7 @@
 """WebSocket protocol of uvicorn, with bounds on what one client may cost the others.
 
+- Frames that are a whole message, nearly all, bypass the parser of ``websockets``, see
+  ``openenv/core/websocket_frames.py``. They are what a client sends and is sent in each step.
 - Sockets of clients that stop reading, or disconnect during shutdown, are aborted.
 - Received data is parsed in slices of some milliseconds, between which other tasks run.
 - A message may be fragmented, but not into very many tiny fragments; a client that pings without reading gets one pong.
@@ -9,7 +11,7 @@ import asyncio
 import time
 from typing import Any, Final
 
-from uvicorn._types import ASGIReceiveEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
@@ -17,6 +19,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
 from openenv.core.env_server.websocket.connection import SOCKET_LOST
+from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, payload_of, server_frame
 
 SOCKETS: Final = f"{__name__}:DecisiveSockets"
 """Value for uvicorn's setting ``ws``."""
@@ -60,6 +63,8 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         loop = _loop or asyncio.get_event_loop()
         self._lost: asyncio.Future[None] = loop.create_future()
         super().__init__(config, server_state, {**app_state, SOCKET_LOST: self._lost}, loop)
+        self._handshake_is_read = False
+        self._frames_in = FrameSplitter(masked=True)
         self._unread = bytearray()
         self._slice_bytes = _SMALLEST_SLICE
         self._next_turn: asyncio.Handle | None = None
@@ -70,8 +75,12 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse received data, or queue it for the next turn."""
-        if not self._unread and len(data) <= _SMALLEST_SLICE:
+        if not self._handshake_is_read:  # uvicorn hands the client's request over in one piece
+            self._handshake_is_read = True
             super().data_received(data)
+            return
+        if not self._unread and len(data) <= _SMALLEST_SLICE:
+            self._parse(data)
             return
         self._unread += data
         if self._next_turn is None:
@@ -162,6 +171,45 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
             await asyncio.sleep(0)
         return message
 
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a message of the application; a whole message at once, unless the client does not read."""
+        if message["type"] == "websocket.send" and self.writable.is_set() and self._is_plain():
+            data, text = message.get("bytes"), message.get("text")
+            if data is not None:
+                self.transport.write(server_frame(data, binary=True))
+                return
+            if text is not None:
+                self.transport.write(server_frame(text.encode()))
+                return
+        await super().send(message)
+
+    def _is_plain(self) -> bool:
+        """Whether a frame of a whole message needs nothing of ``websockets``: it is neither compressed nor logged."""
+        conn = self.conn
+        return conn.state is State.OPEN and not (self.disconnected or conn.extensions or conn.debug)
+
+    def _parse(self, data: bytes) -> None:
+        """Hand whole messages to the application, and what is between them to ``websockets``."""
+        for head, frame in self._frames_in.split(data, self.config.ws_max_size):
+            # Between the fragments of a message, a whole message breaks the rules.
+            if head and not self.frames and self._is_plain():
+                self._message_received(payload_of(frame, head), binary=frame[0] == BINARY_FRAME)
+            elif not self.transport.is_closing():
+                super().data_received(frame)
+
+    def _message_received(self, message: bytes, *, binary: bool) -> None:
+        """Queue a message; pause reading unless the application will receive it next."""
+        try:
+            event = _received(message, binary=binary)
+        except UnicodeDecodeError:
+            self.curr_msg_data_type, self.frames = "text", [message]
+            self.send_receive_event_to_app()  # closes the socket
+            return
+        self.queue.put_nowait(event)
+        if not self.read_paused and (self.queue.qsize() > 1 or len(message) > _LARGEST_SLICE):
+            self.read_paused = True
+            self.transport.pause_reading()
+
     def _read_in_turn(self) -> None:
         """Parse slices of received data for at most ``_IN_A_ROW_S``, and schedule the next turn."""
         self._next_turn = None
@@ -171,7 +219,7 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         while self._unread and elapsed_s < _IN_A_ROW_S and not self.transport.is_closing():
             data = bytes(self._unread[: self._slice_bytes])
             del self._unread[: self._slice_bytes]
-            super().data_received(data)
+            self._parse(data)
             before_s, elapsed_s = elapsed_s, time.monotonic() - began
             self._adapt_slice(elapsed_s - before_s)
         if self.transport.is_closing():
@@ -204,3 +252,9 @@ class DecisiveSockets(WebSocketsSansIOProtocol):
         """Abort the closing socket unless the client reads the remaining data within ``_TIME_TO_READ_S``."""
         if self.transport.is_closing() and self.transport.get_write_buffer_size() > 0:
             self.loop.call_later(_TIME_TO_READ_S, self.transport.abort)
+
+
+def _received(message: bytes, *, binary: bool) -> ASGIReceiveEvent:
+    if binary:
+        return {"type": "websocket.receive", "bytes": message}
+    return {"type": "websocket.receive", "text": message.decode()}
