@@ -23,7 +23,8 @@ from benchmarks.measurements.latency import bare_round_trip, bare_round_trip_v1
 from benchmarks.processes import ServerProcess, pinned, split_cores
 from benchmarks.public_package import ROOT
 
-MODES = ("async", "sync")
+MODES = ("async", "uvloop", "sync")
+"""The async client on asyncio's own loop and on uvloop, and the sync client."""
 
 _Step = Callable[[ServerProcess, int], Coroutine[Any, Any, float]]
 

@@ -9,6 +9,8 @@ import json
 import statistics
 import time
 
+import uvloop
+
 from benchmarks.programs.drive_client import HELLO, EchoClient
 
 WARM_UP_STEPS = 100
@@ -46,11 +48,13 @@ def time_sync(url: str, steps: int) -> tuple[float, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=("async", "sync"))
+    parser.add_argument("mode", choices=("async", "uvloop", "sync"))
     parser.add_argument("--url", required=True)
     parser.add_argument("--steps", type=int, required=True)
     arguments = parser.parse_args()
     if arguments.mode == "async":
         print(json.dumps(asyncio.run(time_async(arguments.url, arguments.steps))))
+    elif arguments.mode == "uvloop":
+        print(json.dumps(uvloop.run(time_async(arguments.url, arguments.steps))))
     else:
         print(json.dumps(time_sync(arguments.url, arguments.steps)))
