@@ -24,7 +24,7 @@ from openenv.core.env_server.access.guard import protect
 from openenv.core.env_server.access.policy import AccessPolicy, needs_new_token, new_token
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.history import Journal
-from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, refusals
+from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, guarded, refusals
 from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
 from openenv.core.env_server.live.routes import LiveRoutes
@@ -256,12 +256,12 @@ class HTTPEnvServer:
         app.router.routes.append(Route("/mcp", self._agents))
         # The route above answers, as the first that matches; these are for the OpenAPI document, which has FastAPI's
         # own routes alone.
-        described: dict[str, Any] = {"tags": ["Agents"], "response_class": Response}
-        failing = refusals(400, 401, 403, 404, 413, 429, 500, 503, 504)
-        add, agents = app.add_api_route, self._agents
-        add("/mcp", agents.call, methods=["POST"], responses=ANSWERS | failing, openapi_extra=CALL, **described)
-        ending = refusals(401, 403, 429) | NO_SESSION
-        add("/mcp", agents.end, methods=["DELETE"], responses=ending, openapi_extra=END, **described)
+        router = guarded(tags=["Agents"], default_response_class=Response)
+        add, agents = router.add_api_route, self._agents
+        failing = refusals(400, 404, 413, 429, 500, 503, 504)
+        add("/mcp", agents.call, methods=["POST"], responses=ANSWERS | failing, openapi_extra=CALL)
+        add("/mcp", agents.end, methods=["DELETE"], responses=refusals(429) | NO_SESSION, openapi_extra=END)
+        app.router.routes += router.routes
         app.router.routes.append(
             WebSocketRoute("/mcp", McpSocketTransport(self._sessions, self.config.max_message_bytes))
         )

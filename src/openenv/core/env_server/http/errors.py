@@ -1,13 +1,15 @@
 """Errors over HTTP: the status and the body of each, and the limit of a request's body."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from math import ceil
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -54,9 +56,43 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorResponse, "description": _MEANINGS[status]} for status in statuses}
 
 
+class DescribedRoute(APIRoute):
+    """Route whose error responses share the fields that describe them in the OpenAPI document.
+
+    FastAPI makes a validator for each response of each route, though it validates the answer to a success alone. A
+    server has more than a hundred errors to describe, of two models.
+
+    Args:
+        path: Path of the route.
+        endpoint: Answers its requests.
+        responses: Descriptions of further responses, by status.
+        **settings: As for ``APIRoute``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        responses: dict[int | str, dict[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(path, endpoint, **settings)
+        self.responses = responses or {}
+        described = {status: each["model"] for status, each in self.responses.items() if "model" in each}
+        self.response_fields = {status: _response_field(model) for status, model in described.items()}
+
+
+@cache
+def _response_field(model: type[BaseModel]) -> Any:
+    """Have FastAPI make the field of a model."""
+    return APIRoute("/", lambda: None, responses={500: {"model": model}}).response_fields[500]
+
+
 def guarded(**settings: Any) -> APIRouter:
     """Return a router for routes behind the server's guard, which denies requests before they reach a route."""
-    return APIRouter(**{**settings, "responses": refusals(401, 403) | settings.get("responses", {})})
+    responses = refusals(401, 403) | settings.get("responses", {})
+    return APIRouter(**{**settings, "responses": responses, "route_class": DescribedRoute})
 
 
 async def answer_request_error(request: Request, error: Exception, *, debug: bool = False) -> Response:

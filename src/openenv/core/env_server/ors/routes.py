@@ -6,16 +6,16 @@ A client gets a session id (``/create_session``), with which it creates an episo
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Request, params
+from fastapi import Depends, Header, HTTPException, Request, params
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, JsonValue
 from starlette.datastructures import Headers
-from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Receive, Scope, Send
 
 from openenv._version import __version__
 from openenv.core.env_server.access.peer import peer_address
@@ -67,12 +67,26 @@ class OrsTask(BaseModel):
     env_name: str
 
 
-class _OrsRoute(APIRoute):
+class _OrsRoute(Route):
     """Route with the lowest priority among those of its path, unless the request names a session of ORS.
 
     The other routes are the author's own, and the public server's for tasks. Clients of ORS send the header with all
     requests but ``/create_session``, even where a request concerns no session.
+
+    FastAPI's own route, which validates and documents, is made at the first request: most servers never have a client
+    of ORS, and it takes a millisecond for each route.
     """
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], method: str, dependencies: Sequence[params.Depends]
+    ) -> None:
+        super().__init__(path, endpoint, include_in_schema=False)
+        self.methods = {method}  # without HEAD, which Starlette adds to GET, and FastAPI does not
+        self._dependencies = dependencies
+
+    @cached_property
+    def _route(self) -> APIRoute:
+        return APIRoute(self.path, self.endpoint, methods=self.methods, dependencies=self._dependencies)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match a request without the header in part, which Starlette uses where no route matches in full."""
@@ -80,6 +94,10 @@ class _OrsRoute(APIRoute):
         if match is Match.FULL and ORS_HEADER not in Headers(scope=scope):
             return Match.PARTIAL, child_scope
         return match, child_scope
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that matches."""
+        await self._route.handle(scope, receive, send)
 
 
 class OrsTransport:
@@ -104,35 +122,32 @@ class OrsTransport:
         Args:
             dependencies: FastAPI dependencies of each route.
         """
-        shared: dict[str, Any] = {"include_in_schema": False, "route_class": _OrsRoute}
-        router = APIRouter(dependencies=dependencies, **shared)
-        add = router.add_api_route
-        add("/version", self.version)
-        add("/create_session", self.create_session, methods=["POST"])
-        add("/create", self.create, methods=["POST"])
-        add("/ping", self.ping, methods=["POST"])
-        add("/delete", self.delete, methods=["POST"])
-        add("/delete_session", self.delete_session, methods=["POST"])
-        self._add_task_routes(add)
-        self._add_episode_routes(add)
-        named = APIRouter(prefix="/{env:path}", dependencies=[*dependencies, Depends(self._check_name)], **shared)
-        self._add_task_routes(named.add_api_route)
-        self._add_episode_routes(named.add_api_route)
-        return [*router.routes, *named.routes]
+        add = partial(_OrsRoute, dependencies=dependencies)
+        return [
+            add("/version", self.version, "GET"),
+            add("/create_session", self.create_session, "POST"),
+            add("/create", self.create, "POST"),
+            add("/ping", self.ping, "POST"),
+            add("/delete", self.delete, "POST"),
+            add("/delete_session", self.delete_session, "POST"),
+            *self._routes_below("", dependencies),
+            *self._routes_below("/{env:path}", [*dependencies, Depends(self._check_name)]),
+        ]
 
-    def _add_task_routes(self, add: Callable[..., None]) -> None:
-        add("/splits", self.splits)
-        add("/tasks", self.tasks, methods=["POST"])
-        add("/num_tasks", self.count, methods=["POST"])
-        add("/task", self.task, methods=["POST"])
-        add("/task_range", self.range, methods=["POST"])
-
-    def _add_episode_routes(self, add: Callable[..., None]) -> None:
-        add("/tools", self.tools)
-        add("/task_tools", self.task_tools)
-        add("/prompt", self.prompt)
-        add("/messages", self.messages)
-        add("/call", self.call, methods=["POST"])
+    def _routes_below(self, prefix: str, dependencies: list[params.Depends]) -> list[BaseRoute]:
+        add = partial(_OrsRoute, dependencies=dependencies)
+        return [
+            add(f"{prefix}/splits", self.splits, "GET"),
+            add(f"{prefix}/tasks", self.tasks, "POST"),
+            add(f"{prefix}/num_tasks", self.count, "POST"),
+            add(f"{prefix}/task", self.task, "POST"),
+            add(f"{prefix}/task_range", self.range, "POST"),
+            add(f"{prefix}/tools", self.tools, "GET"),
+            add(f"{prefix}/task_tools", self.task_tools, "GET"),
+            add(f"{prefix}/prompt", self.prompt, "GET"),
+            add(f"{prefix}/messages", self.messages, "GET"),
+            add(f"{prefix}/call", self.call, "POST"),
+        ]
 
     # --- Tasks and tools, of no session --------------------------------------------------------------------------
 
