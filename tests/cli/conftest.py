@@ -1,5 +1,6 @@
 """The command line, run as its users run it."""
 
+import io
 import os
 import subprocess
 import sys
@@ -51,9 +52,11 @@ def openenv_here(
 ) -> Callable[..., Ended]:
     """Run the command in this process, which spares it the start: ``openenv_here("push", folder)``."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
 
-    def run(*arguments: object) -> Ended:
+    def run(*arguments: object, typed: str = "") -> Ended:
         monkeypatch.setattr(sys, "argv", ["openenv", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()

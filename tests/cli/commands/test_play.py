@@ -156,8 +156,8 @@ def test_an_episode_of_catch(openenv: Any) -> None:
     assert played.stdout.rstrip().endswith("Bye.")
 
 
-def test_a_game_of_wordle(openenv: Any) -> None:
-    played = openenv("play", "wordle", "--seed", 5, typed=lines("zzzzz", "stare", "stare"))
+def test_a_game_of_wordle(openenv_here: Any) -> None:
+    played = openenv_here("play", "wordle", "--seed", 5, typed=lines("zzzzz", "stare", "stare"))
     assert played.returncode == 0
     assert "'zzzzz' is not in the word list" in played.stdout
     assert re.search(r"S. T. A. R. E.", played.stdout)
@@ -165,41 +165,41 @@ def test_a_game_of_wordle(openenv: Any) -> None:
     assert "4 guesses left." not in played.stdout
 
 
-def test_what_a_person_has_no_use_for_is_not_asked(openenv: Any) -> None:
-    played = openenv("play", "openspiel", "--seed", 1, typed=lines("?", "1", "0", "q"))
+def test_what_a_person_has_no_use_for_is_not_asked(openenv_here: Any) -> None:
+    played = openenv_here("play", "openspiel", "--seed", 1, typed=lines("?", "1", "0", "q"))
     assert (played.returncode, played.stderr) == (0, "")
     assert "step 2" in played.stdout
     assert "game_name" not in played.stdout
     assert "game_params" not in played.stdout
 
 
-def test_a_picture_that_repeats_the_text_is_shown_once(openenv: Any) -> None:
-    played = openenv("play", "openspiel", "--seed", 1, typed=lines("q"))
+def test_a_picture_that_repeats_the_text_is_shown_once(openenv_here: Any) -> None:
+    played = openenv_here("play", "openspiel", "--seed", 1, typed=lines("q"))
     assert played.stdout.count("You are player 0 of catch.") == 1
     assert played.stdout.count("Legal actions:") == 1
-    played = openenv("play", "sudoku", "--seed", 1, typed=lines("q"))
+    played = openenv_here("play", "sudoku", "--seed", 1, typed=lines("q"))
     assert played.stdout.count("C1 C2 C3") == 1
     assert "Hints: R1C2" in played.stdout  # which only the text has
 
 
-def test_what_came_of_a_move_is_said_beside_the_picture(openenv: Any) -> None:
-    played = openenv("play", "sudoku", "--seed", 1, typed=lines("1", "2", "9", "1", "2", "3", "q"))
+def test_what_came_of_a_move_is_said_beside_the_picture(openenv_here: Any) -> None:
+    played = openenv_here("play", "sudoku", "--seed", 1, typed=lines("1", "2", "9", "1", "2", "3", "q"))
     assert "row (1 to 9) > 1\n" in played.stdout
     assert "Wrong: 9 cannot stand in row 1, column 2" in played.stdout
     assert "Right: 3 stands in row 1, column 2." in played.stdout
 
 
-def test_actions_go_by_the_names_that_agents_have_for_them(openenv: Any) -> None:
-    played = openenv("play", "echo", typed=lines("echo", "hello", "echo_message", "hi", "q"))
+def test_actions_go_by_the_names_that_agents_have_for_them(openenv_here: Any) -> None:
+    played = openenv_here("play", "echo", typed=lines("echo", "hello", "echo_message", "hi", "q"))
     assert (played.returncode, played.stderr) == (0, "")
     assert "action (echo, echo_message, echo_with_length) > echo\n" in played.stdout
     assert re.search(r"echoed_message +hello +│", played.stdout)
     assert re.search(r"│ +hi +│", played.stdout)
 
 
-def test_a_reset_takes_parameters(openenv: Any) -> None:
+def test_a_reset_takes_parameters(openenv_here: Any) -> None:
     options = ("--seed", 2, "--reset", "env_id=TicTacToe-v0", "--reset", "opponents=random", "--reset", "max_turns=4")
-    played = openenv("play", "textarena", *options, typed=lines("4", "q"))
+    played = openenv_here("play", "textarena", *options, typed=lines("4", "q"))
     assert (played.returncode, played.stderr) == (0, "")
     assert "3 | O | 5" in played.stdout
     assert "Player 1 placed their symbol (X)" in played.stdout
@@ -220,8 +220,8 @@ def test_what_is_no_parameter_is_refused(openenv_here: Any, parameter: str, said
     assert len(played.stderr.splitlines()) == 1
 
 
-def test_a_parameter_that_the_environment_refuses_is_one_line(openenv: Any) -> None:
-    played = openenv("play", "sudoku", "--reset", "difficulty=[1]")
+def test_a_parameter_that_the_environment_refuses_is_one_line(openenv_here: Any) -> None:
+    played = openenv_here("play", "sudoku", "--reset", "difficulty=[1]")
     assert played.returncode == 1
     assert "difficulty: Input should be 'very-easy', 'easy', 'medium' or 'hard', got [1]" in played.stderr
     assert len(played.stderr.splitlines()) == 1
@@ -298,9 +298,9 @@ def test_help_is_shown_on_demand_and_the_end_of_the_input_ends_the_game(openenv:
     assert re.search(r"echoed_message +q +│", played.stdout)
 
 
-def test_a_running_server_is_played_by_its_address(openenv: Any, counter_server: RunningServer) -> None:
+def test_a_running_server_is_played_by_its_address(openenv_here: Any, counter_server: RunningServer) -> None:
     for arguments in ((counter_server.url,), (f"127.0.0.1:{counter_server.port}",), ("--url", counter_server.url)):
-        played = openenv("play", *arguments, "--seed", 1, typed=lines("q"))
+        played = openenv_here("play", *arguments, "--seed", 1, typed=lines("q"))
         assert played.returncode == 0, played.stderr
         assert "new episode" in played.stdout
 
@@ -310,8 +310,8 @@ def test_public_folders_are_played(openenv: Any, tmp_path: Path) -> None:
     assert re.search(r"step 2 · reward -1 · total 3", played.stdout)
 
 
-def test_no_server_is_told(openenv: Any) -> None:
-    played = openenv("play", "http://127.0.0.1:9")
+def test_no_server_is_told(openenv_here: Any) -> None:
+    played = openenv_here("play", "http://127.0.0.1:9")
     assert played.returncode == 1
     assert played.stderr.startswith("Error: Failed to connect to ws://127.0.0.1:9/ws")
 
@@ -371,8 +371,8 @@ def test_in_a_terminal_ctrl_c_ends_with_130(tmp_path: Path) -> None:
         terminal.close()
 
 
-def test_another_worlds_environment_is_played(openenv: Any) -> None:
-    ended = openenv("play", "gymnasium:CliffWalking-v1", "--seed", 1, typed="0\n9\nq\n")
+def test_another_worlds_environment_is_played(openenv_here: Any) -> None:
+    ended = openenv_here("play", "gymnasium:CliffWalking-v1", "--seed", 1, typed="0\n9\nq\n")
     assert ended.returncode == 0, ended.stderr
     assert "observation 36" in " ".join(ended.stdout.split())
     assert "observation 24" in " ".join(ended.stdout.split())
@@ -397,8 +397,7 @@ def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_the_page_has_fields_for_seed_and_parameters() -> None:
-    command = [sys.executable, "-m", "openenv.cli", "play", "echo", "--web", "--seed", "1"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def test_the_page_has_fields_for_seed_and_parameters(openenv_here: Any) -> None:
+    finished = openenv_here("play", "echo", "--web", "--seed", 1)
     assert finished.returncode == 2
     assert "leave them out" in finished.stderr
