@@ -260,7 +260,7 @@ class TestCode:
     def test_code_does_not_run_in_the_server_unless_that_is_asked_for(self) -> None:
         environment = Calculator()
         assert not environment.supports_code_mode
-        with pytest.raises(ConfigurationError, match="in the server's own process, with all its rights"):
+        with pytest.raises(ConfigurationError, match="in this process, which is not confined, with all its rights"):
             environment.execute_code("result = 1")
 
     def test_where_the_machine_is_the_sandbox(self) -> None:

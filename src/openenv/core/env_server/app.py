@@ -27,6 +27,7 @@ from openenv.core.env_server.history import Journal
 from openenv.core.env_server.http.errors import BodyLimit, add_error_handlers, guarded, refusals
 from openenv.core.env_server.http.routes import HTTPTransport
 from openenv.core.env_server.http.tasks import TaskRoutes
+from openenv.core.env_server.isolation.agent_code import isolating_code
 from openenv.core.env_server.live.routes import LiveRoutes
 from openenv.core.env_server.logs import LogFormat
 from openenv.core.env_server.mcp.agent import Served
@@ -156,9 +157,10 @@ class HTTPEnvServer:
         self.env_name = env_name or factory.name
         if max_concurrent_envs is None and concurrency_config is None:
             max_concurrent_envs = default_sessions(factory)
-        self.config = config = ServerConfig.of_concurrency(max_concurrent_envs, concurrency_config, settings)
-        self.concurrency_config = config.concurrency
+        config = ServerConfig.of_concurrency(max_concurrent_envs, concurrency_config, settings)
         types = _types_of(factory, config, action_cls, observation_cls, state_cls)
+        self.config = config = isolating_code(config, factory, types.action, settings)
+        self.concurrency_config = config.concurrency
         self._reset_observation = reset_observation_cls
         self._access = AccessPolicy.of(config)
         self._telemetry = _load_telemetry() if config.telemetry else None

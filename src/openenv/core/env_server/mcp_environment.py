@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from mcp import McpError
 
+from openenv.core.confinement import is_confined
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.tools import MethodTool, call_tool, class_tools
 from openenv.core.exceptions import ConfigurationError
@@ -46,6 +47,13 @@ MCP_TOOL_CALL_TIMEOUT = 30.0
 VALID_MODES = frozenset(mode.value for mode in ServerMode)
 """Modes that a tool can be limited to."""
 
+_UNCONFINED = (
+    "execute_code would run a model's code in this process, which is not confined, with all its rights. A server that "
+    "is open to its own machine alone (on 127.0.0.1, without OPENENV_TOKEN) confines each session of {name}, if it is "
+    "served as a class, or by a function that is annotated to return it; the server's log says why it did not. Or run "
+    "the code in a sandbox that you have, with get_callables() at its border; or, on a machine that is itself the "
+    'sandbox, as a container is, set {name}.CODE_SANDBOX = "none".'
+)
 _TIMED_OUT = 408  # code of the timeout error of MCP's client library
 
 
@@ -91,8 +99,9 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     OFFERS_TOOLS: ClassVar[bool] = True
 
     CODE_SANDBOX: ClassVar[str | None] = None
-    """Sandbox of ``execute_code``, which is disabled by default. ``"none"`` runs code in this process, with all its
-    rights: only for a machine that is itself the sandbox."""
+    """Where ``execute_code`` runs code. By default, in a confined process of the session's own, which a server starts
+    for classes whose methods call it; ``"process"`` says so for a class that calls it elsewhere. ``"none"`` is in any
+    process, with all its rights: only for a machine that is itself the sandbox."""
 
     def __init__(self, mcp_server: "FastMCP[Any]", transform: Transform[Any] | None = None) -> None:
         super().__init__(transform)
@@ -175,13 +184,14 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         """
         if self.mcp_client is None:
             raise RuntimeError("The environment is closed, and its tools with it.")
-        async with self.mcp_client as client:
+        # A client of its own: a tool that runs code calls tools in turn, perhaps on another event loop.
+        async with self.mcp_client.new() as client:
             yield client
 
     @property
     def supports_code_mode(self) -> bool:
         """Whether ``execute_code`` runs code."""
-        return self.CODE_SANDBOX == "none"
+        return self.CODE_SANDBOX == "none" or is_confined()
 
     def get_callables(self) -> dict[str, Callable[..., Any]]:
         """Return the tools as functions by name; each takes keyword arguments and returns the tool's value."""
@@ -195,17 +205,13 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
             code: The code. Its variable ``result`` becomes the metadata's ``result``, an exception the ``error``.
 
         Raises:
-            ConfigurationError: ``CODE_SANDBOX`` does not allow it.
+            ConfigurationError: This process is not confined, and ``CODE_SANDBOX`` is not ``"none"``.
         """
         if not self.supports_code_mode:
-            raise ConfigurationError(
-                "execute_code would run a model's code in the server's own process, with all its rights. Run it in a "
-                "sandbox that you have, with get_callables() at its border; or, on a machine that is itself the "
-                f'sandbox, set {type(self).__name__}.CODE_SANDBOX = "none".'
-            )
+            raise ConfigurationError(_UNCONFINED.format(name=type(self).__name__))
         names: dict[str, Any] = dict(self.get_callables())
         try:
-            exec(code, names)  # noqa: S102  # which the author has allowed in so many words
+            exec(code, names)  # noqa: S102  # in a confined process, or where the author has allowed it
         except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
             return Observation(metadata={"error": redact(message_of(error))})
         return Observation(metadata={"result": names.get("result")})

@@ -591,6 +591,11 @@ class ServerConfig:
         return self.auth == "token"
 
     @property
+    def admits_others(self) -> bool:
+        """Whether peers from other machines may use the server: all of them, or those that show its token."""
+        return self.token is not None or not self.requires_token
+
+    @property
     def concurrency(self) -> ConcurrencyConfig:
         """Settings of sessions in the public form."""
         return ConcurrencyConfig(max_concurrent_envs=self.max_sessions, session_timeout=self.idle_timeout_s)

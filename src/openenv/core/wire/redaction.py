@@ -155,6 +155,15 @@ def remember_secret(value: str | None) -> None:
         _remembered.add(value)
 
 
+def secret_variables() -> list[str]:
+    """List the names of this process's environment variables that are secret, or hold a URL with a password."""
+    return sorted(
+        os.fsdecode(name)
+        for name, value in os.environb.items()
+        if _SECRET_NAME.search(name) is not None or holds_password(value)
+    )
+
+
 def secret_values() -> list[str]:
     """List the secrets of this process, longest first: one may be part of another.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cache, partial
 from threading import Thread
+from types import CodeType
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
@@ -175,6 +176,32 @@ def has_snapshots(environment: type) -> bool:
         callable(method := getattr(environment, name, None)) and method is not getattr(Environment, name)
         for name in ("snapshot", "restore")
     )
+
+
+def runs_code(environment: type | None) -> bool:
+    """Return whether agents run code by ``MCPEnvironment.execute_code`` where the environment runs.
+
+    That holds of a class whose methods call it, and of one with ``CODE_SANDBOX = "process"``.
+
+    Args:
+        environment: The class; ``None`` where it is not known.
+    """
+    sandbox = getattr(environment, "CODE_SANDBOX", "none")
+    if environment is None or sandbox == "none":
+        return False
+    return sandbox == "process" or any(_calls_execute_code(cls) for cls in environment.__mro__)
+
+
+def _calls_execute_code(cls: type) -> bool:
+    members = (getattr(member, "fget", None) or member for member in vars(cls).values())
+    codes = (getattr(inspect.unwrap(getattr(member, "__func__", member)), "__code__", None) for member in members)
+    return any(_names(code, "execute_code") for code in codes if code is not None)
+
+
+def _names(code: CodeType, name: str) -> bool:
+    """Return whether a function, or one inside it, has an attribute or a global of this name."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return name in code.co_names or any(_names(each, name) for each in inner)
 
 
 def looks_like_environment(source: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import pickle
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.forkserver_main import FORK, kill_group
 from openenv.core.exceptions import ConfigurationError, EnvironmentFactoryError
+from openenv.core.wire.redaction import secret_variables
 
 _PROGRAM = """\
 import sys
@@ -157,6 +159,7 @@ def _start(config: ForkServerConfig) -> tuple[subprocess.Popen[bytes], socket.so
         process = subprocess.Popen(  # noqa: S603  # this interpreter, and a constant program
             [sys.executable, "-P", "-c", program],
             stdin=subprocess.DEVNULL,
+            env=_variables(config),
             pass_fds=(theirs.fileno(), file.fileno()),
             start_new_session=True,  # the server handles Ctrl-C, and ends the fork server in order
         )
@@ -169,6 +172,12 @@ def _start(config: ForkServerConfig) -> tuple[subprocess.Popen[bytes], socket.so
             f'isolation="process": a process for the environments could not import them: {answer["failed"]}'
         )
     return process, ours, int(answer["threads"])
+
+
+def _variables(config: ForkServerConfig) -> dict[str, str]:
+    """Return the environment variables of the fork server: without secrets, where agents run code."""
+    secrets = secret_variables() if config.confined else []
+    return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
 def _end(process: subprocess.Popen[bytes], connection: socket.socket) -> None:

@@ -21,19 +21,22 @@ class ForkServerConfig:
         classes: The environments' factory, and their action classes.
         preload: Whether the fork server imports ``classes`` itself, rather than each process after its fork.
         log_level: Lowest level of log records that the server receives.
+        confined: Whether the processes are confined, because agents run code there.
     """
 
     classes: ImportSpec
     preload: bool
     log_level: int
+    confined: bool = False
 
     @classmethod
-    def of(cls, factory: EnvironmentFactory, action_class: type[BaseModel]) -> Self:
+    def of(cls, factory: EnvironmentFactory, action_class: type[BaseModel], *, confined: bool = False) -> Self:
         """Return the configuration for a factory and an action class.
 
         Args:
             factory: Creates the environments.
             action_class: Class of the actions that are sent to the environments.
+            confined: Whether the processes are confined.
 
         Raises:
             ConfigurationError: Another process can't import one of the two.
@@ -49,7 +52,7 @@ class ForkServerConfig:
             needed_for='isolation="process"',
             instead='isolation="none"',
         )
-        return cls(classes, True, logging.getLogger().level)
+        return cls(classes, True, logging.getLogger().level, confined)
 
     def load(self, server: socket.socket | None = None) -> EnvironmentFactory:
         """Import the environments' factory.

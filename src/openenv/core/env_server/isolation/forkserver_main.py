@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from openenv.core.confinement import confine
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.process_main import serve_sessions
 
@@ -50,8 +51,10 @@ def main(control: int, config: int) -> None:
         connection = _ForkServerLoop(server).run()
     if connection is None:
         _end_soon()
-    else:
-        serve_sessions(connection, factory or loaded.load(), loaded.log_level)
+        return
+    if loaded.confined:
+        confine()
+    serve_sessions(connection, factory or loaded.load(), loaded.log_level)
 
 
 class _ForkServerLoop:

@@ -19,6 +19,7 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.execution.local_runner import LocalRunner
 from openenv.core.env_server.execution.reset_parameters import reset_parameters
 from openenv.core.env_server.execution.runner import Runner
+from openenv.core.env_server.isolation.agent_code import confines_code
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.pool import ProcessPool
 from openenv.core.env_server.isolation.runner import ProcessRunner
@@ -104,7 +105,7 @@ class SessionManager:
         self._closing: set[asyncio.Task[None]] = set()
         self._processes: ProcessPool | None = None
         if sessions_per_process is not None:
-            forks = ForkServerConfig.of(factory, types.action)
+            forks = ForkServerConfig.of(factory, types.action, confined=confines_code(factory, limits))
             self._processes = ProcessPool(forks, factory.name, sessions_per_process)
         self._single_requests = SingleRequestSlots(limits.max_sessions, limits.max_wait_s)
         self._metadata: asyncio.Task[Any] | None = None

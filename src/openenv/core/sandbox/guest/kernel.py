@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 _CAPABILITIES_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -23,6 +23,11 @@ def die_with_parent() -> None:
 def adopt_orphans() -> None:
     """Make this process the parent of every descendant whose own parent ends."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_new_privileges() -> None:
+    """Have no program that this process starts gain rights, as by set-user-ID."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
