@@ -49,8 +49,10 @@ def http(folder: RunFolder) -> TestClient:
     return TestClient(viewer_app(folder.traces, folder.path))
 
 
-def progress(http: TestClient, offset: int = 0) -> Any:
-    return http.get("/web/run/progress", params={"offset": offset}).json()
+def progress(http: TestClient, after: Any = None) -> Any:
+    """Return what came after another answer."""
+    query = {name: after[name] for name in ("offset", "mark")} if after else {}
+    return http.get("/web/run/progress", params=query).json()
 
 
 def test_metrics_are_read_as_the_file_grows(http: TestClient, folder: RunFolder) -> None:
@@ -61,18 +63,22 @@ def test_metrics_are_read_as_the_file_grows(http: TestClient, folder: RunFolder)
     ]
     assert (whole["name"], whole["start"], whole["settings"]["steps"]) == ("mine", 0, 5)
     assert [start["versions"].keys() >= {"python"} for start in whole["starts"]] == [True]
-    assert progress(http, whole["offset"])["rows"] == []
+    assert progress(http, whole)["rows"] == []
     with folder.metrics.open("a") as file:
         file.write('{"step": 3, "lo')
-    assert progress(http, whole["offset"])["rows"] == []
+    assert progress(http, whole)["rows"] == []
     with folder.metrics.open("a") as file:
         file.write('ss": 1}\n')
-    grown = progress(http, whole["offset"])
+    grown = progress(http, whole)
     assert (grown["start"], grown["rows"]) == (whole["offset"], [{"step": 3, "loss": 1}])
     folder.forget_after(None)
     folder.add_metrics({"step": 1})
-    again = progress(http, grown["offset"])
+    again = progress(http, grown)
     assert (again["start"], again["rows"]) == (0, [{"step": 1}]), "a resumed run: the file is shorter"
+    text = folder.metrics.read_text()
+    folder.metrics.write_text(text.replace("1", "7") + '{"step": 8}\n')
+    anew = progress(http, again)
+    assert (anew["start"], anew["rows"]) == (0, [{"step": 7}, {"step": 8}]), "a resumed run: the file is longer again"
 
 
 def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -> None:

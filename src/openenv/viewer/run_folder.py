@@ -4,7 +4,8 @@ import fcntl
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
+from zlib import crc32
 
 from openenv.core.documents import DocumentError, parse_json, read_json, read_yaml
 from openenv.core.exceptions import ConfigurationError
@@ -14,11 +15,29 @@ State = Literal["running", "ended", "interrupted"]
 
 # Bytes of metrics that one answer has.
 _MOST_BYTES = 4 * 1024 * 1024
+# Bytes before an offset that its mark is made from: a line, which has times of the step and so is that of no other run.
+_MARKED_BYTES = 1024
 
 
 def is_run(folder: Path) -> bool:
     """Return whether a path is the folder of a training run."""
     return (folder / "config.yaml").is_file() and (folder / "starts.jsonl").is_file()
+
+
+class MetricsPage(NamedTuple):
+    """Lines of metrics after an offset.
+
+    Attributes:
+        start: Offset in bytes that the lines begin at.
+        rows: The lines.
+        offset: Offset to read on from.
+        mark: Mark of what comes before that offset.
+    """
+
+    start: int
+    rows: list[dict[str, Any]]
+    offset: int
+    mark: str
 
 
 class TrainingRun:
@@ -65,23 +84,22 @@ class TrainingRun:
             name: {"mean_reward": score["mean_reward"], "episodes": score["episodes"]} for name, score in scores.items()
         }
 
-    def metrics(self, offset: int) -> tuple[int, list[dict[str, Any]], int]:
+    def metrics(self, offset: int, mark: str = "") -> MetricsPage:
         """Return the lines of metrics after an offset.
 
         Args:
-            offset: Bytes that were read before; from 0 on again where the file has fewer, as after a resumption.
-
-        Returns:
-            The offset that the lines begin at, the lines, and the offset to read on from.
+            offset: Bytes that were read before.
+            mark: Their mark. Where the file does not have them any more, as after a resumption, it is read anew.
         """
         if not self._metrics.is_file():
-            return 0, [], 0
-        start = offset if offset <= self._metrics.stat().st_size else 0
+            return MetricsPage(0, [], 0, "")
         with self._metrics.open("rb") as file:
+            start = offset if _mark(file, offset) == mark else 0
             file.seek(start)
             content = file.read(_MOST_BYTES)
-        whole = content[: content.rfind(b"\n") + 1]
-        return start, list(_objects(whole)), start + len(whole)
+            whole = content[: content.rfind(b"\n") + 1]
+            end = start + len(whole)
+            return MetricsPage(start, list(_objects(whole)), end, _mark(file, end))
 
     def rollouts(self, step: int | None) -> tuple[int | None, list[dict[str, Any]]]:
         """Return the episodes of an optimiser step.
@@ -105,6 +123,14 @@ class TrainingRun:
             except OSError:  # a file system without locks
                 return False
         return False
+
+
+def _mark(file: BinaryIO, offset: int) -> str:
+    """Return a short text that differs where the bytes before an offset do; no text at the file's beginning."""
+    start = max(0, offset - _MARKED_BYTES)
+    file.seek(start)
+    before = file.read(offset - start)
+    return f"{len(before)}-{crc32(before):x}" if before else ""
 
 
 def _objects(content: bytes) -> Iterator[dict[str, Any]]:

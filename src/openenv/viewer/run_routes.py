@@ -30,6 +30,7 @@ class _ProgressQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     offset: int = Field(default=0, ge=0)
+    mark: str = ""
 
 
 class _RolloutsQuery(BaseModel):
@@ -67,16 +68,14 @@ async def _answered(run: TrainingRun, answer: Any, request: Request) -> Response
 
 def _progress(run: TrainingRun, query: Mapping[str, str]) -> Any:
     state = run.state  # before the metrics, so that none comes after the end
-    start, rows, offset = run.metrics(_ProgressQuery.model_validate(query).offset)
+    asked = _ProgressQuery.model_validate(query)
     return {
         "name": run.folder.resolve().name,
         "state": state,
         "settings": run.settings(),
         "starts": run.starts(),
         "scores": run.scores(),
-        "start": start,
-        "rows": rows,
-        "offset": offset,
+        **run.metrics(asked.offset, asked.mark)._asdict(),
     }
 
 

@@ -1,6 +1,5 @@
 """The settings of a training run: typed, from a YAML file and the command line, saved beside the run."""
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.reset_check import nearest_name
 from openenv.train.settings.vllm_settings import VllmSettings
 
 __all__ = ["TINY", "CurriculumStage", "EnvironmentSettings", "LoraSettings", "TrainConfig", "load_config"]
@@ -408,8 +408,8 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "missing":
         return f"{name} is missing"
     if fault["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, _names_beside(fault["loc"]), n=1)
-        return f"there is no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+        near = nearest_name(name, _names_beside(fault["loc"]))
+        return f"there is no setting {name!r}" + (f"; did you mean {near!r}?" if near else "")
     message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{name}: {message}; got {fault['input']!r}" if name else message
 

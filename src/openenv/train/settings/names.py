@@ -1,10 +1,10 @@
 """Names that nothing has, refused before a training loads its libraries: environments, their tasks, models, runs."""
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from openenv.auto.making import is_adapted, is_url, make
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.reset_check import nearest_name
 from openenv.train.settings.config import TINY, TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.tasks.task_choice import named_tasks
@@ -71,7 +71,7 @@ def check_model(model: str) -> None:
     if folder.is_dir():
         raise ConfigurationError(f"Expected a folder with the files of a language model, got {model}: no config.json.")
     # An id has an owner; only a few of the oldest models have none.
-    hint = f" Did you mean {TINY!r}?" if get_close_matches(model, [TINY]) else ""
+    hint = f" Did you mean {TINY!r}?" if nearest_name(model, [TINY]) else ""
     if hint or model.startswith((".", "/", "~")) or not _is_on_the_hub(model):
         raise ConfigurationError(
             f"There is no model {model!r}. Expected {TINY!r}, the id of a causal language model on the Hugging Face "

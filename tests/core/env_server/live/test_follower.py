@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer, V1Wire, Wire, eventually
 
 from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.history.entries import History
+from openenv.core.env_server.history.record import JournalRecord
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.live.follower import Follower
 from openenv.core.env_server.sessions.following import FeedEntry, SessionFeed
@@ -311,6 +314,35 @@ def test_a_follower_that_comes_back_late_gets_nothing_twice(serve: Serve, tmp_pa
         assert again.missed == 0
         again.close()
         staying.close()
+
+
+@pytest.mark.parametrize("then", ["steps", "a reset"])
+def test_the_session_goes_on_while_its_record_is_read(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    reading, may_end, read = Event(), Event(), JournalRecord.history
+
+    async def slowly_read(record: JournalRecord) -> History:
+        reading.set()
+        await asyncio.to_thread(may_end.wait, 60)
+        return await read(record)
+
+    monkeypatch.setattr(JournalRecord, "history", slowly_read)
+    server = serve(SayEnvironment, Say, Said, journal=str(tmp_path / "journal.db"))
+    with server.v1() as wire:
+        session = wire.open()
+        wire.do("reset", session)
+        say_many(wire, session, ["a", "b"])
+        follower = Following(server, session)
+        assert reading.wait(60)
+        if then == "a reset":
+            wire.do("reset", session)
+        say_many(wire, session, ["c", "d"])
+        may_end.set()
+        follower.read_until(lambda: follower.answers[-1:] == ["d"])
+        whole = ["Go.", "a", "b", "c", "d"]
+        assert follower.answers == (["Go.", "c", "d"] if then == "a reset" else whole)
+        follower.close()
 
 
 def test_a_journal_that_can_not_be_read_leaves_what_comes(serve: Serve, tmp_path: Path) -> None:

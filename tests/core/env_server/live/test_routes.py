@@ -119,7 +119,7 @@ def test_sessions_that_can_not_be_forked(serve: Serve) -> None:
         legacy.reset()
         name = http.get("/web/live/sessions", params={"text": "legacy"}).json()["sessions"][0]["session"]
         spoken = fork(http, name)
-        assert (spoken.status_code, "its client speaks legacy" in spoken.json()["detail"]) == (500, True)
+        assert (spoken.status_code, "its client speaks legacy" in spoken.json()["detail"]) == (409, True)
         full = fork(http, session)
         assert (full.status_code, full.json()["code"]) == (503, "CAPACITY_REACHED")
         unknown = fork(http, "00000000-0000")
@@ -127,7 +127,8 @@ def test_sessions_that_can_not_be_forked(serve: Serve) -> None:
         assert http.post("/web/live/fork").status_code == 422
     server = serve(SingleSessionEnvironment(), max_concurrent_envs=1)
     with server.v1() as wire, server.http() as http:
-        assert "share one environment" in fork(http, wire.open()).json()["detail"]
+        shared = fork(http, wire.open())
+        assert (shared.status_code, "share one environment" in shared.json()["detail"]) == (409, True)
 
 
 def test_the_token_is_needed_from_elsewhere(serve: Serve) -> None:

@@ -38,6 +38,20 @@ from openenv.core.env_server.types import ConcurrencyConfig, EnvironmentMetadata
 
 
 class TestKilled:
+    def test_a_fork_for_another_client_is_on_record_when_it_is_answered(self, journal: Path) -> None:
+        with ServerProcess("journaled_server.py", "Walk", str(journal)) as server, connect(server) as wire:
+            walker = Walker.open(wire)
+            walker.reset(seed=3)
+            walker.step(2)
+            named = {"X-OpenEnv-Session": walker.session[:13]}
+            forked = httpx.post(f"{server.url}/web/live/fork", headers=named, timeout=60, trust_env=False).json()
+            server.kill()
+        with ServerProcess("journaled_server.py", "Walk", str(journal)) as server, connect(server) as wire:
+            child = Walker(wire, forked["session"], forked["terms"]["token"])
+            assert child.attach(wire) == 0
+            assert walker.attach(wire) == walker.last_id
+            assert child.step(2) == walker.step(2)
+
     @pytest.mark.parametrize("name", ["Walk", "ThreadedWalk", "MappedWalk"])
     def test_sessions_go_on_from_wherever_they_stood(self, journal: Path, name: str) -> None:
         with ServerProcess("journaled_server.py", name, str(journal)) as server, connect(server) as wire:

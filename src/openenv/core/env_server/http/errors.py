@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.exceptions import (
     ErrorCode,
+    ForkError,
     InvalidRequestError,
     MessageTooLargeError,
     RateLimitedError,
@@ -32,7 +33,11 @@ from openenv.core.wire.types import ErrorResponse
 
 _STATUS_BY_CODE = {code.value: code.http_status for code in ErrorCode}
 # Errors that share their code with others.
-_STATUS_BY_CLASS: Mapping[type[RequestError], int] = {SessionNotFoundError: 404, ResetNeededError: 409}
+_STATUS_BY_CLASS: Mapping[type[RequestError], int] = {
+    SessionNotFoundError: 404,
+    ResetNeededError: 409,
+    ForkError: 409,
+}
 
 _MEANINGS = {
     400: "The body is no text.",

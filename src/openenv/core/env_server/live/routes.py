@@ -112,7 +112,7 @@ class LiveRoutes:
         if resumable is None:
             return []
         try:
-            return await resumable.between_requests(partial(recorded_entries, resumable, before))
+            return await recorded_entries(resumable, before)
         except RequestError:
             return []
 

@@ -136,7 +136,10 @@ class ResumableSessions:
             SessionCapacityError: No slot is free.
             ForkError: The environment can't be forked.
         """
-        return await original.between_requests(partial(self._fork_now, original, client))
+        forked, last_answer = await original.between_requests(partial(self._fork_now, original, client))
+        if self.journal is not None:  # as before every answer on v1: what a client knows of is on record
+            await self.journal.commit()
+        return forked, last_answer
 
     async def _fork_now(self, original: ResumableSession, client: str | None) -> tuple[ResumableSession, Answer | None]:
         (session,) = await Fork(self._sessions, original.session, original.record.history, client).open(1)

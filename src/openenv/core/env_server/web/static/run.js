@@ -46,7 +46,7 @@ export function Run({ onLoadError }) {
   </main>`;
 }
 
-/** The run so far; metrics are read from where the last answer ended, and anew where the file has become shorter. */
+/** The run so far; metrics are read from where the last answer ended, and anew where the file was rewritten. */
 function useProgress(onLoadError) {
   const [run, setRun] = useState(null);
   const [problem, setProblem] = useState(null); // before the first answer
@@ -55,14 +55,15 @@ function useProgress(onLoadError) {
     let timer = null;
     let answered = false;
     let offset = 0;
+    let mark = "";
     let rows = [];
     const poll = async () => {
       let next = POLL_MS.running;
       try {
-        const news = await getJson(`web/run/progress?offset=${offset}`, undefined, {}, shown.signal);
+        const news = await getJson(`web/run/progress?${new URLSearchParams({ offset, mark })}`, undefined, {}, shown.signal);
         answered = true;
         rows = joined(news.start < offset ? [] : rows, news.rows);
-        offset = news.offset;
+        ({ offset, mark } = news);
         setRun({ ...news, rows });
         next = news.rows.length > 0 && news.state !== "running" ? 0 : POLL_MS[news.state];
       } catch (error) {
