@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from pydantic import ValidationError
 from tests.support.environments.common import Add, CounterEnvironment, SingleSessionEnvironment, Total
 from tests.support.servers import RunningServer, eventually
@@ -218,9 +219,16 @@ def test_an_application_is_described() -> None:
     assert titled.title == "Adding"
 
 
-def test_gradio_is_answered_by_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_of_gradio_is_asked_for_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    monkeypatch.delenv("ENABLE_WEB_INTERFACE", raising=False)
     create_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
-    assert "gradio_builder is not used" in caplog.text
+    assert not caplog.records, "as in the public package, it is built where the web interface is on"
+    app = create_web_interface_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
+    assert 'needs Gradio: pip install "openenv-core[gradio]". The page at /web/ is there' in caplog.text
+    assert TestClient(app).get("/", follow_redirects=False).headers["location"] == "/web/"
 
 
 class TestServer:

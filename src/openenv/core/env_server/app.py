@@ -37,6 +37,7 @@ from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
 from openenv.core.env_server.pages import docs
 from openenv.core.env_server.pages.start import StartPage, enables_web
+from openenv.core.env_server.quick_start import get_quick_start_markdown
 from openenv.core.env_server.serving import DEFAULT_PORT, RunOptions
 from openenv.core.env_server.serving import listen as listen
 from openenv.core.env_server.serving import run_app as run_app
@@ -48,6 +49,8 @@ from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, Serv
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.env_server.web import page
+from openenv.core.env_server.web.custom_tab import PATH as CUSTOM_TAB
+from openenv.core.env_server.web.custom_tab import CustomTab, mount_custom_tab
 from openenv.core.env_server.web.interface import WebInterfaceManager
 from openenv.core.env_server.web.interface_routes import WebInterfaceRoutes
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
@@ -177,6 +180,8 @@ class HTTPEnvServer:
         self._mode: ServerMode | None = None
         self._limited: list[Depends] = []
         self._web_manager: WebInterfaceManager | None = None
+        self._page: page.PageConfig | None = None
+        self._custom_tab: CustomTab | None = None
 
     def register_routes(self, app: FastAPI, mode: ServerMode | str = ServerMode.SIMULATION) -> None:
         """Add the transports to an application, and a guard before all its routes.
@@ -227,8 +232,8 @@ class HTTPEnvServer:
         """
         traces = self.config.traces if plays else None
         tools = plays and self._sessions.may_have_tools
-        config = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
-        app.router.routes.extend(page.page_routes(config))
+        self._page = page.PageConfig(self.env_name, play=plays, tools=tools, live=plays, traces=traces is not None)
+        app.router.routes.extend(page.page_routes(self._page))
         if traces is not None:
             # What reads traces builds on the server, so that it is imported by name where it is needed.
             app.router.routes.extend(import_module("openenv.viewer.routes").trace_routes(traces))
@@ -249,6 +254,34 @@ class HTTPEnvServer:
         routes = WebInterfaceRoutes(self._web_manager, self.about, self.env_name)
         failing = refusals(401, 403, 409, 429, 500, 503, 504)
         app.router.routes += routes.router(self._limited, failing).routes
+        self._mount_custom_tab(app)
+
+    def add_custom_tab(self, app: FastAPI, tab: CustomTab) -> None:
+        """Add the page that a ``gradio_builder`` makes to an application, as soon as that has the web interface.
+
+        Args:
+            app: The application.
+            tab: The builder, and what to call the page.
+
+        Raises:
+            TypeError: The builder returns something other than ``gradio.Blocks``.
+        """
+        self._custom_tab = tab
+        self._mount_custom_tab(app)
+
+    def _mount_custom_tab(self, app: FastAPI) -> None:
+        tab, manager = self._custom_tab, self._web_manager
+        if tab is None or manager is None or self._page is None:
+            return
+        quick_start = get_quick_start_markdown(manager.metadata, manager.action_cls, manager.observation_cls)
+        try:
+            mount_custom_tab(app, tab, manager, quick_start)
+        except ConfigurationError as error:
+            logger.warning("%s The page at /web/ is there all the same.", error)
+            return
+        self._page.custom = tab.name
+        if tab.is_first:
+            app.state.start_page.web = f"{CUSTOM_TAB}/"
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
         allows_state = mode is ServerMode.SIMULATION
@@ -411,18 +444,17 @@ def create_app(
         env_name: Name of the environment.
         max_concurrent_envs: Sessions open at once.
         concurrency_config: Sessions and idle timeout together.
-        gradio_builder: Accepted for environments written for the public web page; a warning says that it is not used.
-        custom_tab_name: As ``gradio_builder``.
-        custom_tab_primary: As ``gradio_builder``.
-        show_default_tab: As ``gradio_builder``.
+        gradio_builder: Makes a page with Gradio, at ``/web/custom/``, where Gradio is installed and the web interface
+            is on: ``builder(web_manager, action_fields, metadata, is_chat_env, title, quick_start_md)``.
+        custom_tab_name: Name of that page.
+        custom_tab_primary: Whether the server's address leads to that page.
+        show_default_tab: ``False`` does the same; the page at ``/web/`` stays.
         title_override: Title of the start page and of the API's description; by default the environment's name.
         state_cls: Class of the state.
         mode: ``simulation`` or ``production``; by default the value of ``OPENENV_MODE``, else simulation.
         reset_observation_cls: Class of the observation after a reset, where it differs.
         **settings: See ``ServerSettings``.
     """
-    if gradio_builder is not None:
-        logger.warning("gradio_builder is not used: this server has no Gradio page. The API is served all the same.")
     app = create_fastapi_app(
         env,
         action_cls,
@@ -437,6 +469,9 @@ def create_app(
     )
     if title_override:
         app.title = app.state.start_page.title = title_override
+    if gradio_builder is not None:
+        is_first = custom_tab_primary or not show_default_tab
+        app.state.server.add_custom_tab(app, CustomTab(gradio_builder, custom_tab_name, title_override, is_first))
     return app
 
 

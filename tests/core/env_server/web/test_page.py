@@ -97,6 +97,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "live": True,
         "traces": False,
         "run": False,
+        "custom": None,
     }
     production = TestClient(create_app(CounterEnvironment, Add, Total, "counter", mode="production"))
     assert production.get("/web/config").json() == {
@@ -106,6 +107,7 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "live": False,
         "traces": False,
         "run": False,
+        "custom": None,
     }
 
 

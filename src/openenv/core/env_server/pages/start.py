@@ -93,11 +93,13 @@ class StartPage:
     Attributes:
         title: Title of the page; by default the environment's name.
         leads_to_web: Whether ``/`` leads to the page at ``/web/``, as it does with ``ENABLE_WEB_INTERFACE=true``.
+        web: Path of that page.
     """
 
     def __init__(self, about: About, otherwise: ASGIApp) -> None:
         self.title: str | None = None
         self.leads_to_web = False
+        self.web = _WEB
         self._about = about
         self._otherwise = otherwise
 
@@ -105,7 +107,7 @@ class StartPage:
         """Answer one request."""
         response: ASGIApp = self._otherwise
         if _is_read_of_root(scope) and (enables_web() or (self.leads_to_web and shows_pages())):
-            response = RedirectResponse(f"{scope.get('root_path', '')}{_WEB}", 307)
+            response = RedirectResponse(f"{scope.get('root_path', '')}{self.web}", 307)
         elif wants_page(scope):
             response = await self._page(Request(scope))
         await response(scope, receive, send)

@@ -84,7 +84,7 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class PageConfig:
     """What a server has for the page.
 
@@ -95,6 +95,7 @@ class PageConfig:
         live: Whether its sessions may be watched.
         traces: Whether episodes are on record.
         run: Whether there is the folder of a training run.
+        custom: Name of the page that the environment's ``gradio_builder`` makes; ``None`` without one.
     """
 
     name: str | None = None
@@ -103,13 +104,14 @@ class PageConfig:
     live: bool = False
     traces: bool = False
     run: bool = False
+    custom: str | None = None
 
 
 def page_routes(config: PageConfig) -> list[BaseRoute]:
     """Return the routes of the page.
 
     Args:
-        config: What the server has for the page.
+        config: What the server has for the page, at the time of each request.
     """
     page = Route(PAGE, _redirect, include_in_schema=False)
     views = [Route(f"{PAGE}/{view}", _page, include_in_schema=False) for view in VIEWS]
@@ -121,11 +123,11 @@ class _Config:
     """ASGI application that answers with what the server has for the page."""
 
     def __init__(self, config: PageConfig) -> None:
-        self._answer = JSONResponse(asdict(config))
+        self._config = config
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await self._answer(scope, receive, send)
+        await JSONResponse(asdict(self._config))(scope, receive, send)
 
 
 async def _redirect(request: Request) -> Response:

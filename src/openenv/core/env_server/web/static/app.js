@@ -97,6 +97,7 @@ function Header({ config }) {
       ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
       ${config?.run && html`<a href="run" aria-current=${current(!isAt("traces"))}>Run</a>`}
       ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
+      ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
       ${name && html`<a href="../docs">API</a>`}
     </nav>
     <button type="button" class="quiet" onClick=${() => setTheme(THEMES[theme])} aria-label=${`Colours: ${theme}`} title=${`Colours: ${theme}`}>
