@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -111,13 +112,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/hangs":
             self.released.wait(60)
             return
+        if self.path.startswith("/drips"):
+            self._drip(b"HTTP/1.1 200 OK\r\nX-Drip: " if self.path == "/drips/head" else b"HTTP/1.1 200 OK\r\n\r\n")
+            return
         status, text = self.answers[self.path]
         self.send_response(status)
         if status == 302:
             self.send_header("Location", "/number")
-        self.send_header("Content-Length", str(len(text)))
+        self.send_header("Content-Length", str(len(text) + (self.path == "/cut")))
         self.end_headers()
         self.wfile.write(text)
+
+    def _drip(self, beginning: bytes) -> None:
+        """Send byte by byte until the client closes the connection."""
+        self.wfile.write(beginning)
+        with suppress(ConnectionError):
+            while not self.released.wait(0.02):
+                self.wfile.write(b"0")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass
@@ -131,6 +142,7 @@ def endpoint() -> Iterator[tuple[str, type[_Handler]]]:
         "/text": (200, b"very good"),
         "/none": (200, b'{"rating": 1}'),
         "/nan": (200, b"NaN"),
+        "/cut": (200, b"0.5"),
         "/busy": (429, b"later"),
         "/moved": (302, b""),
     }
@@ -166,6 +178,7 @@ class TestEndpoints:
             ("/nan", "Expected a finite number"),
             ("/busy", "status 429: later"),
             ("/moved", "status 302"),
+            ("/cut", "of 4 bytes only 3 were read"),
             ("/hangs", r"within 0\.2 s"),
         ],
     )
@@ -173,6 +186,16 @@ class TestEndpoints:
         reward = EndpointReward(endpoint[0] + path, timeout_s=0.2 if path == "/hangs" else 60)
         with pytest.raises((ConnectionError, ValueError), match=message):
             await reward(Say(answer="4"), asked())
+
+    @pytest.mark.parametrize("part", ["head", "body"])
+    async def test_an_answer_byte_by_byte(self, endpoint: tuple[str, type[_Handler]], part: str) -> None:
+        """The time bounds the whole call, and its thread is free afterwards: one more drips than there are threads."""
+        url, _ = endpoint
+        drips = [EndpointReward(f"{url}/drips/{part}", timeout_s=0.3)(Say(answer="4"), asked()) for _ in range(33)]
+        for outcome in await asyncio.gather(*drips, return_exceptions=True):
+            assert isinstance(outcome, ConnectionError)
+            assert "within 0.3 s" in str(outcome)
+        assert await EndpointReward(f"{url}/number")(Say(answer="4"), asked()) == 0.5
 
     async def test_an_endpoint_that_is_not_there(self) -> None:
         with pytest.raises(ConnectionError, match=r"Expected an answer of http://127\.0\.0\.1:9/"):
@@ -225,18 +248,26 @@ class TestCommands:
 class _VerifiersRubric:
     """Follows the protocol of verifiers' rubrics: weighted functions of the state, written into it."""
 
+    def right(self) -> None: ...
+
+    funcs = (right, right)
+    weights = (0.5, 0.5)
+
     async def score_rollout(self, state: dict[str, Any]) -> None:
         right = float(state["completion"][-1]["content"] == state["answer"])
         if state["info"].get("reward", True):
-            state["metrics"], state["reward"] = {"right": right}, 0.5 * right
+            state["metrics"], state["reward"] = {"right": right, **state["info"].get("more", {})}, 0.5 * right
 
 
 async def test_a_rubric_of_verifiers() -> None:
     reward = VerifiersReward(_VerifiersRubric())
     assert await reward(Say(answer="4"), asked(target="4")) == 0.5
-    assert reward.evidence() == {"right": 1.0}
+    assert reward.component_scores() == {"right": 1.0}
+    assert reward.total_weights() == {"right": 0.5}
     with pytest.raises(ValueError, match="to write a reward, got none"):
         await reward(Say(answer="4"), asked(reward=False))
+    with pytest.raises(TypeError, match="Expected a number from forward, got 'high'"):
+        await reward(Say(answer="4"), asked(more={"level": "high"}))
 
 
 def _reward_model(vocabulary: int, outputs: int) -> Any:
