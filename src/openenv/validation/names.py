@@ -97,7 +97,7 @@ class Names:
         tree = self._source.tree(path)
         if tree is None or hops == 0:
             return None
-        for node in _statements(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
                 return Definition(path, node)
             if isinstance(node, ast.Assign | ast.AnnAssign) and name in _targets(node):
@@ -136,16 +136,34 @@ class Names:
         candidates = (f"{module}.py", normpath(join(module, "__init__.py")))
         return next((path for path in candidates if self._source.tree(path) is not None), None)
 
+    def _dotted(self, path: str, written: str) -> str:
+        """A dotted name with the module that its first part stands for, as in ``vf.Environment``."""
+        head, _, rest = written.partition(".")
+        tree = self._source.tree(path)
+        imported = (_imported_module(node, head) for node in (() if tree is None else statements(tree)))
+        module = next((module for module in imported if module is not None), head)
+        return f"{module}.{rest}"
+
     def _expression(self, path: str, node: ast.expr) -> Meaning:
         if isinstance(node, ast.Subscript):
             return self._expression(path, node.value)
         if isinstance(node, ast.Attribute):
-            return External(ast.unparse(node))
+            return External(self._dotted(path, ast.unparse(node)))
         return self._find_in(path, node.id, MAX_HOPS) if isinstance(node, ast.Name) else None
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of a module, with those inside ``if`` and ``try``."""
+def _imported_module(node: ast.stmt, name: str) -> str | None:
+    """The module that a statement imports under a name."""
+    if isinstance(node, ast.Import):
+        return next((alias.name for alias in node.names if alias.asname == name), None)
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        found = (alias.name for alias in node.names if (alias.asname or alias.name) == name)
+        return next((f"{node.module}.{each}" for each in found), None)
+    return None
+
+
+def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, with those inside ``if`` and ``try``."""
     waiting: list[ast.stmt] = list(tree.body)
     while waiting:
         node = waiting.pop(0)

@@ -84,6 +84,18 @@ def read_source(folder: Path) -> Source:
     folder = folder.expanduser().resolve()
     if not (folder / MANIFEST_FILE).is_file():
         raise EnvironmentNotFoundError(f"{folder} holds no {MANIFEST_FILE}; `openenv init NAME` makes an environment.")
+    return read_files(folder)
+
+
+def read_files(folder: Path) -> Source:
+    """Read a folder that need not hold an environment.
+
+    Args:
+        folder: The folder, absolute.
+
+    Returns:
+        Its files, as of ``read_source``; the manifest may be an error.
+    """
     texts = dict(_texts(folder))
     trees = {path: _parse(text, path) for path, text in texts.items() if path.endswith(".py")}
     module, top_folder = _module(folder)
