@@ -30,6 +30,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "init": Command("init:init", "Make the folder of a new environment."),
+    "import": Command("import_project:import_project", "Make an environment from a project of ORS or verifiers."),
     "serve": Command("serve:serve", "Serve an environment on this machine."),
     "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP."),
     "play": Command("play:play", "Play an environment yourself, in the terminal or a browser."),

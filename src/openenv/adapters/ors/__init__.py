@@ -1,4 +1,4 @@
-"""Environments of the Open Reward Standard (ORS), played as ours through the OpenReward SDK.
+"""Environments of the Open Reward Standard (ORS), played as ours: those of a server, and classes of a project.
 
 The other direction needs nothing of this: every server of ours answers the clients of ORS.
 """
@@ -8,7 +8,8 @@ try:
 except ImportError as error:
     raise ImportError('This needs the OpenReward SDK: pip install "openenv-core[ors]"') from error
 
-from openenv.adapters.ors.environment import OrsEnvironment, OrsObservation
+from openenv.adapters.ors.environment import OrsEnvironment
 from openenv.adapters.ors.made import environment_for
+from openenv.adapters.ors.results import OrsObservation
 
 __all__ = ["OrsEnvironment", "OrsObservation", "environment_for"]

@@ -3,33 +3,38 @@
 import os
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from openreward import AsyncEnvironmentsAPI, AsyncOpenReward, AsyncSession
 from openreward.api.environments.client import AsyncEnvironment
-from openreward.api.environments.types import ImageBlock, Task, TerminalToolSpec, TextBlock, ToolOutput
+from openreward.api.environments.types import Task
 from openreward.api.errors import SessionTerminatedError, ToolCallError, ToolFailed
-from pydantic import Field
 
 from openenv.adapters.ids import short_name
 from openenv.adapters.ors.errors import as_ours, what_is_said
+from openenv.adapters.ors.results import (
+    OrsObservation,
+    images_of,
+    observation_of,
+    offered_terminal_tool,
+    offered_tool,
+    refusal,
+    text_of,
+)
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import (
-    RESERVED_TOOL_NAMES,
     CallToolAction,
     CallToolObservation,
     ListToolsAction,
     ListToolsObservation,
     Tool,
-    ToolError,
-    ToolErrorType,
 )
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, ResetNeededError, TaskNotFoundError
 from openenv.core.wire.redaction import remember_secret
 
-__all__ = ["OrsEnvironment", "OrsObservation"]
+__all__ = ["OrsEnvironment"]
 
 KEY_VARIABLE = "OPENREWARD_API_KEY"
 # A server at an address of its own does not look at the name.
@@ -37,28 +42,6 @@ _ANY_NAME = "environment"
 _TARGET = re.compile(r"https?://[^/\s]\S*|[\w.-]+(/[\w.-]+)?")
 
 Secrets = Mapping[str, str | tuple[str, list[str]]]
-
-_ERROR_TYPES = {
-    "not_found": ToolErrorType.TOOL_NOT_FOUND,
-    "input_validation": ToolErrorType.INVALID_ARGS,
-    "bad_input_shape": ToolErrorType.INVALID_ARGS,
-}
-_NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
-
-
-class OrsObservation(CallToolObservation):
-    """What an ORS environment shows: the prompt after a reset, and what a tool gave after a call.
-
-    Attributes:
-        tool_name: The tool; empty after a reset.
-        result: The texts that the tool gave, as one; with pictures among them, a result as MCP has it.
-        prompt: The texts of the prompt, as one; empty after a call.
-        images: Pictures of the prompt, as ``data:`` URLs.
-    """
-
-    tool_name: str = ""
-    prompt: str = ""
-    images: list[str] = Field(default_factory=list)
 
 
 class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
@@ -144,7 +127,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
             self._session = session
             blocks = await session.get_prompt()
         self._state = State(episode_id=episode_id or session.sid)
-        return OrsObservation(prompt=_text_of(blocks), images=_images_of(blocks))
+        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks))
 
     async def step(self, action: CallToolAction | ListToolsAction) -> CallToolObservation | ListToolsObservation:
         """List the tools, or call one.
@@ -242,18 +225,20 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
     async def _tools(self) -> list[Tool]:
         with as_ours(self.target):
             offered = self._remote if self._session is None else self._session
-            tools = [_tool(spec.name, spec.description, spec.input_schema) for spec in await offered.list_tools()]
+            tools = [
+                offered_tool(spec.name, spec.description, spec.input_schema) for spec in await offered.list_tools()
+            ]
             terminal = await offered.terminal_tool()
         if terminal is not None:
-            tools.append(_terminal_tool(terminal))
+            tools.append(offered_terminal_tool(terminal.name, terminal.description, terminal.arg))
         return tools
 
     async def _call(self, session: AsyncSession, action: CallToolAction) -> OrsObservation:
         with as_ours(self.target):
             try:
-                return _observation(action, await session.call_tool(action.tool_name, action.arguments))
+                return observation_of(action, await session.call_tool(action.tool_name, action.arguments))
             except ToolCallError as error:
-                return _refusal(action, error)
+                return refusal(action, error.reason, error.detail)
             except (ToolFailed, SessionTerminatedError) as error:
                 await self._end_session()
                 raise EnvironmentFailedError(
@@ -291,62 +276,3 @@ async def _enter(session: AsyncSession) -> None:
     except BaseException:
         await session.__aexit__(None, None, None)
         raise
-
-
-def _tool(name: str, description: str, schema: Mapping[str, Any] | None) -> Tool:
-    if name in RESERVED_TOOL_NAMES:
-        raise EnvironmentFailedError(
-            f"This ORS environment has a tool named {name!r}, which no agent may have: it would look like what only a "
-            "trainer may do."
-        )
-    return Tool(name=name, description=description, input_schema=dict(schema or _NO_ARGUMENTS))
-
-
-def _terminal_tool(terminal: TerminalToolSpec) -> Tool:
-    """Offer the tool that takes a model's plain message as one like any other."""
-    if terminal.arg is None:
-        return _tool(terminal.name, terminal.description, None)
-    schema = {"type": "object", "properties": {terminal.arg: {"type": "string"}}, "required": [terminal.arg]}
-    return _tool(terminal.name, terminal.description, schema)
-
-
-def _observation(action: CallToolAction, output: ToolOutput) -> OrsObservation:
-    return OrsObservation(
-        tool_name=action.tool_name,
-        result=_result_of(output.blocks),
-        reward=output.reward,
-        done=output.finished,
-        metadata=dict(output.metadata or {}),
-    )
-
-
-def _refusal(action: CallToolAction, error: ToolCallError) -> OrsObservation:
-    """Say why the server did not carry out a call.
-
-    Raises:
-        ResetNeededError: The episode has ended.
-    """
-    if error.reason == "episode_finished":
-        raise ResetNeededError(f"Expected a reset: {error.detail}") from error
-    kind = _ERROR_TYPES.get(error.reason, ToolErrorType.EXECUTION_ERROR)
-    return OrsObservation(tool_name=action.tool_name, error=ToolError(error_type=kind, message=error.detail))
-
-
-def _text_of(blocks: Sequence[TextBlock | ImageBlock]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-
-
-def _result_of(blocks: Sequence[TextBlock | ImageBlock]) -> Any:
-    if all(isinstance(block, TextBlock) for block in blocks):
-        return _text_of(blocks)
-    content = [
-        {"type": "text", "text": block.text}
-        if isinstance(block, TextBlock)
-        else {"type": "image", "data": block.data, "mimeType": block.mimeType}
-        for block in blocks
-    ]
-    return {"content": content, "structured_content": None, "meta": None, "data": None, "is_error": False}
-
-
-def _images_of(blocks: Sequence[TextBlock | ImageBlock]) -> list[str]:
-    return [f"data:{block.mimeType};base64,{block.data}" for block in blocks if isinstance(block, ImageBlock)]

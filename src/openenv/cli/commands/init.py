@@ -1,27 +1,14 @@
 """``openenv init``: the folder of a new environment, from the files under ``templates/environment``."""
 
-import keyword
-import re
 import shutil
-import sys
-from importlib.metadata import packages_distributions
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from string import Template
 from typing import Annotated
 
 import typer
 
-from openenv._version import __version__
-from openenv.auto.names import class_prefix, environment_key
+from openenv.cli.scaffold import TEMPLATES, check_name, common_values, new_folder, write_files
 
-SUFFIX = ".tmpl"
-NAME_IN_PATHS = "__name__"
 EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
-# As the name of a package these would hide modules that the environment itself imports, or be hidden by them. Python
-# leaves its own tests out of the list of its modules.
-TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
 
 EnvName = Annotated[
     str, typer.Argument(metavar="ENV_NAME", help="Name of the environment and of its folder, such as my_env.")
@@ -31,10 +18,8 @@ OutputDir = Annotated[Path, typer.Option("--output-dir", "-o", help="Where to ma
 
 def init(env_name: EnvName, output_dir: OutputDir = Path()) -> None:
     """Make the folder of a new environment that can be served, played and trained as it is."""
-    _check_name(env_name)
-    folder = output_dir / env_name
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise typer.BadParameter(f"{folder} is there already; choose another name or --output-dir.")
+    check_name(env_name)
+    folder = new_folder(output_dir, env_name)
     try:
         write_scaffold(env_name, folder)
     except OSError:
@@ -50,40 +35,9 @@ def write_scaffold(env_name: str, folder: Path) -> None:
         env_name: Its name, a Python identifier.
         folder: The folder to fill; made if it is not there.
     """
-    values = {
-        "name": env_name,
-        "key": environment_key(env_name),
-        "prefix": class_prefix(env_name),
-        "title": env_name.replace("_", " ").strip().title(),
-        "image": env_name.replace("_", "-"),
-        "openenv_version": __version__,
-    }
-    _write_files(files("openenv.cli") / "templates" / "environment", folder, values)
+    write_files(TEMPLATES / "environment", folder, common_values(env_name))
     for name in EMPTY_FOLDERS:
         (folder / name).mkdir(parents=True)
-
-
-def _write_files(source: Traversable, target: Path, values: dict[str, str]) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for entry in source.iterdir():
-        if entry.is_dir():
-            _write_files(entry, target / entry.name, values)
-        elif entry.name.endswith(SUFFIX):
-            name = entry.name.removesuffix(SUFFIX).replace(NAME_IN_PATHS, values["name"])
-            content = Template(entry.read_text(encoding="utf-8")).substitute(values)
-            (target / name).write_text(content, encoding="utf-8")
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
-        raise typer.BadParameter(f"{name!r} can't be a package's name: use letters, digits and _, such as my_env.")
-    other = name if name.endswith("_env") else f"{name}_env"
-    if name in TAKEN_NAMES:
-        raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
-    owners = packages_distributions().get(name)
-    if owners:
-        another = f"my_{name}" if other == name else other
-        raise typer.BadParameter(f"{name!r} is a module of the installed package {owners[0]}; try {another}.")
 
 
 def _say_what_next(folder: Path) -> None:

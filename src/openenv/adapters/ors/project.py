@@ -1,0 +1,228 @@
+"""An environment class of an ORS project as one of ours: its own code, without a server of the OpenReward SDK."""
+
+import os
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from openreward.environments import Environment as OrsClass
+from openreward.environments.session import call_session_tool, list_session_tools
+from openreward.environments.utils import run_user_callable
+
+from openenv.adapters.ors.results import (
+    OrsObservation,
+    images_of,
+    observation_of,
+    offered_terminal_tool,
+    offered_tool,
+    refusal,
+    text_of,
+)
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, ListToolsObservation
+from openenv.core.env_server.types import State
+from openenv.core.exceptions import ConfigurationError, InvalidRequestError, ResetNeededError, TaskNotFoundError
+from openenv.core.rubrics import Rubric, RubricDict
+
+__all__ = ["OrsProjectEnvironment", "ToolRewards"]
+
+
+class _ToolReward(Rubric):
+    """Reward that a tool gave."""
+
+    def forward(self, action: Any, observation: Any) -> Any:
+        return observation.reward
+
+
+class ToolRewards(RubricDict):
+    """Reward that the called tool gave; each tool that gives rewards is a component by its name."""
+
+    def forward(self, action: Any, observation: Any) -> Any:
+        """Score a call."""
+        if action.tool_name not in self:
+            self[action.tool_name] = _ToolReward()
+        return self[action.tool_name](action, observation)
+
+    def component_weights(self) -> Mapping[str, float]:
+        """Return the weights, 1 for each tool."""
+        return dict.fromkeys(self, 1.0)
+
+
+class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
+    """Plays an environment class of the OpenReward SDK in this process; a subclass says which, in ``ors_class``.
+
+    A reset makes an instance for a task and returns its prompt; actions are calls of its tools. The tool that takes a
+    model's plain message is offered as a tool, too.
+
+    Attributes:
+        ors_class: The class.
+        SECRETS: Names of environment variables, by the names of the secrets that instances are passed from them.
+
+    Example::
+
+        class RiddleEnvironment(OrsProjectEnvironment):
+            SUPPORTS_CONCURRENT_SESSIONS = True
+            SECRETS = {"openai_api_key": "OPENAI_API_KEY"}
+            ors_class = Riddle
+    """
+
+    OFFERS_TOOLS: ClassVar[bool] = True
+    REQUIRES_RESET: ClassVar[bool] = True
+
+    ors_class: ClassVar[type[OrsClass]]
+    SECRETS: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check that the class is one of the SDK.
+
+        Raises:
+            ConfigurationError: It is none.
+        """
+        super().__init_subclass__(**kwargs)
+        named = getattr(cls, "ors_class", None)
+        if not (isinstance(named, type) and issubclass(named, OrsClass)):
+            raise ConfigurationError(
+                f"{cls.__name__}.ors_class: expected a class that extends openreward.environments.Environment, "
+                f"got {named!r:.100}."
+            )
+
+    def __init__(self) -> None:
+        super().__init__(rubric=ToolRewards())
+        self._instance: OrsClass | None = None
+        self._state = State()
+
+    async def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        task_spec: dict[str, Any] | None = None,
+    ) -> OrsObservation:
+        """Make an instance for a task, in place of the one before.
+
+        Args:
+            seed: Chooses the task where no index does: the same seed, the same task, and neighbouring seeds
+                neighbouring tasks. Without either it is any.
+            episode_id: Name of the episode; a new one is made up where there is none.
+            split: The split that the task is listed in; by default the first one.
+            index: Where it is listed there.
+            task_spec: The task itself, which need not be listed.
+
+        Returns:
+            The prompt.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+        """
+        await self.close()
+        await self._reset_rubric_async()
+        place: dict[str, Any] = {}
+        if task_spec is None:
+            split = split or next(iter(await self.list_splits()), "train")
+            index = await self._choose(split, seed) if index is None else index
+            task_spec = dict(await self.get_task(split, index))
+            place = {"split": split, "index": index}
+        self._instance = await run_user_callable(self.ors_class, task_spec=task_spec, secrets=self._secrets())
+        await run_user_callable(self._instance.setup)
+        blocks = await run_user_callable(self._instance.get_prompt)
+        self._state = State(episode_id=episode_id or str(uuid4()), source_type="ors", task_spec=task_spec, **place)
+        return OrsObservation(prompt=text_of(blocks), images=images_of(blocks))
+
+    async def step(self, action: CallToolAction | ListToolsAction) -> OrsObservation | ListToolsObservation:
+        """List the tools, or call one.
+
+        Args:
+            action: The list's or the call's action.
+
+        Returns:
+            The tools, or what the tool gave with its reward; ``done`` once the tool says that it is finished.
+
+        Raises:
+            ResetNeededError: No episode is being played.
+        """
+        if isinstance(action, ListToolsAction):
+            return await self._tools()
+        if self._instance is None:
+            raise ResetNeededError("Expected a reset before the first call of a tool.")
+        self._state.step_count += 1
+        outcome = (await call_session_tool(self._instance, None, action.tool_name, action.arguments)).root
+        if not outcome.ok:
+            return refusal(action, outcome.reason, outcome.error)
+        observation = observation_of(action, outcome.output)
+        if observation.reward is not None:
+            observation.reward = await self._apply_rubric_async(action, observation)
+        return observation
+
+    @property
+    def state(self) -> State:
+        """The episode's name, its steps so far and its task."""
+        return self._state
+
+    async def close(self) -> None:  # type: ignore[override]  # what returns something to await may stand for it
+        """Tear down the instance of the episode, if there is one."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            await run_user_callable(instance.teardown)
+
+    async def list_splits(self) -> list[str]:
+        """Name the splits."""
+        splits = await run_user_callable(self.ors_class.list_splits)
+        return [split if isinstance(split, str) else split.name for split in splits]
+
+    async def list_tasks(self, split: str) -> list[Mapping[str, Any]]:
+        """Return every task of a split."""
+        return list(await self._of_split(self.ors_class.list_tasks, split))
+
+    async def num_tasks(self, split: str) -> int:
+        """Return how many tasks a split has."""
+        return int(await self._of_split(self.ors_class.num_tasks, split))
+
+    async def get_task(self, split: str, index: int) -> Mapping[str, Any]:
+        """Return one task.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+        """
+        count = await self.num_tasks(split)
+        if type(index) is not int or not 0 <= index < count:
+            raise TaskNotFoundError(
+                f"Expected an index from 0 to {count - 1} in the split {split}, got {index!r:.100}."
+            )
+        task: Mapping[str, Any] = await self._of_split(self.ors_class.get_task, split, index)
+        return task
+
+    async def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[Mapping[str, Any]]:
+        """Return the tasks from ``start`` up to ``stop``."""
+        return list(await self._of_split(self.ors_class.get_task_range, split, start, stop))
+
+    async def _of_split(self, method: Callable[..., Any], split: str, *arguments: Any) -> Any:
+        known = await self.list_splits()
+        if split not in known:
+            raise TaskNotFoundError(f"Expected one of the splits {', '.join(known) or '(none)'}, got {split!r:.100}.")
+        return await run_user_callable(method, split, *arguments)
+
+    async def _choose(self, split: str, seed: int | None) -> int:
+        count = await self.num_tasks(split)
+        if count < 1:
+            raise TaskNotFoundError(f"The split {split!r} has no task.")
+        if seed is not None and type(seed) is not int:
+            raise InvalidRequestError(f"Expected the seed to be a whole number, got {seed!r:.100}.")
+        return random.randrange(count) if seed is None else seed % count  # noqa: S311  # nothing to be guarded
+
+    async def _tools(self) -> ListToolsObservation:
+        if self._instance is None:
+            listed = self.ors_class.list_tools()
+        else:
+            listed = await list_session_tools(self._instance, None)
+        tools = [offered_tool(spec.name, spec.description, spec.input_schema) for spec in listed.tools]
+        terminal = listed.terminal_tool
+        if terminal is not None:
+            tools.append(offered_terminal_tool(terminal.name, terminal.description, terminal.arg))
+        return ListToolsObservation(tools=tools)
+
+    def _secrets(self) -> dict[str, str]:
+        return {name: os.environ[variable] for name, variable in self.SECRETS.items() if variable in os.environ}

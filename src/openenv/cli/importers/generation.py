@@ -1,0 +1,104 @@
+"""The folder of an environment that plays an environment of another library's project."""
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from openenv.cli.importers.projects import Kind, ProjectEnvironment
+from openenv.cli.importers.requirements import ProjectRequirements
+from openenv.cli.scaffold import TEMPLATES, common_values, write_file, write_files
+
+__all__ = ["write_environment"]
+
+# Files that are the same for every environment.
+_COMMON = (".dockerignore", ".gitignore", "server/__init__.py", "server/app.py", "server/Dockerfile")
+
+
+@dataclass(frozen=True)
+class _Library:
+    """What depends on the library that a project is written for.
+
+    Attributes:
+        title: Its name for people.
+        requirement: What the environment needs beside the project.
+        page: Address of its page in our documentation, without the beginning.
+    """
+
+    title: str
+    requirement: str
+    page: str
+
+
+_LIBRARIES: dict[Kind, _Library] = {
+    "ors": _Library("the Open Reward Standard", "openenv-core[ors]", "ors.html"),
+    "verifiers": _Library("verifiers", "openenv-core", "from-verifiers.html"),
+}
+
+
+def write_environment(
+    name: str, folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements
+) -> None:
+    """Write the folder.
+
+    Args:
+        name: The name of the new environment, a Python identifier.
+        folder: The folder to fill; made if it is not there.
+        environment: The environment that is played.
+        requirements: What its project needs.
+    """
+    values = {**common_values(name), **_values(folder, environment, requirements)}
+    write_files(TEMPLATES / "imported", folder, values)
+    write_files(TEMPLATES / f"imported_{environment.kind}", folder, values)
+    for path in _COMMON:
+        target = folder / path
+        write_file(TEMPLATES / "environment" / f"{path}.tmpl", target.parent, values)
+
+
+def _values(folder: Path, environment: ProjectEnvironment, requirements: ProjectRequirements) -> dict[str, str]:
+    library = _LIBRARIES[environment.kind]
+    version = common_values("any")["openenv_version"]
+    needed = [f"{library.requirement}>={version}", *requirements.lines]
+    default = f"An environment of {library.title}: {environment.reference}."
+    description = environment.description if environment.description.isprintable() else ""
+    return {
+        "root": repr(os.path.relpath(environment.root, folder.resolve())),
+        "reference": repr(environment.reference),
+        "shown_reference": environment.reference,
+        "library": library.title,
+        "description": _quoted(description or default),
+        "plain_description": description or default,
+        "dependencies": _quoted(needed),
+        "requirements": "\n".join(needed),
+        "sources": _sources(folder, requirements),
+        "image_note": _image_note(folder, requirements),
+    }
+
+
+def _sources(folder: Path, requirements: ProjectRequirements) -> str:
+    """Return the part of ``pyproject.toml`` that tells uv where the project is."""
+    if requirements.distribution is None:
+        return ""
+    name, project = requirements.distribution
+    path = _quoted(os.path.relpath(project, folder.resolve()))
+    return f"\n[tool.uv.sources]\n{_quoted(name)} = {{ path = {path}, editable = true }}\n"
+
+
+def _image_note(folder: Path, requirements: ProjectRequirements) -> str:
+    if requirements.distribution is None:
+        return (
+            "The project has no `pyproject.toml`, so that it can't be installed: its folder has to stay where it is,\n"
+            "and an image of this environment would lack it. Give it one, and import it once more."
+        )
+    _, project = requirements.distribution
+    path = shlex.quote(os.path.relpath(project, folder.resolve()))
+    return (
+        "An image has no such folder beside it; it installs the project from a wheel:\n\n"
+        f"```bash\npip wheel --no-deps --wheel-dir wheels {path}\nopenenv build .\n```"
+    )
+
+
+def _quoted(value: object) -> str:
+    """Write a text or a list of texts as YAML, TOML and JSON all read it."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,80 @@
+"""What an imported project has to have installed, as its own files say."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from openenv.core.documents import read_toml
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.providers.venv.requirements import read_requirements
+
+__all__ = ["ProjectRequirements", "project_requirements"]
+
+
+@dataclass(frozen=True)
+class ProjectRequirements:
+    """What is to be installed for a project's code.
+
+    Attributes:
+        lines: Requirements, as pip takes them: the project itself where it can be installed, else what it needs.
+        distribution: The project's name and folder, where it can be installed.
+    """
+
+    lines: tuple[str, ...]
+    distribution: tuple[str, Path] | None = None
+
+
+def project_requirements(folder: Path, root: Path) -> ProjectRequirements:
+    """Read what a project needs.
+
+    Args:
+        folder: The project's folder.
+        root: The folder that the environment's module lies in; the file nearest to it counts.
+
+    Raises:
+        ConfigurationError: A ``pyproject.toml`` can't be read.
+    """
+    folders = [each for each in (root, *root.parents) if each.is_relative_to(folder)] or [folder]
+    for each in folders:
+        name = _distribution(each)
+        if name is not None:
+            return ProjectRequirements((name,), (name, each))
+    for each in folders:
+        lines = _listed(each)
+        if lines:
+            return ProjectRequirements(lines)
+    return ProjectRequirements(())
+
+
+def _distribution(folder: Path) -> str | None:
+    """Return the name of the distribution that a folder's ``pyproject.toml`` builds; ``None`` if it builds none."""
+    file = folder / "pyproject.toml"
+    if not file.is_file():
+        return None
+    document: dict[str, Any] = read_toml(file)
+    project = document.get("project")
+    name = project.get("name") if isinstance(project, dict) else None
+    if not isinstance(name, str):
+        return None
+    try:
+        requirement = Requirement(name)
+    except InvalidRequirement:
+        return None
+    return name if requirement.name == name else None
+
+
+def _listed(folder: Path) -> tuple[str, ...]:
+    """Return the requirements of a folder's list, without options of pip and what can't be read."""
+    try:
+        lines = read_requirements(folder).lines
+    except ConfigurationError:
+        return ()
+    found = []
+    for line in lines:
+        try:
+            found.append(str(Requirement(line)))
+        except InvalidRequirement:
+            continue
+    return tuple(found)

@@ -1,0 +1,88 @@
+"""Folders of new environments, written from the files under ``templates``."""
+
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from importlib.metadata import packages_distributions
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+
+import typer
+
+from openenv._version import __version__
+from openenv.auto.names import class_prefix, environment_key
+
+TEMPLATES: Traversable = files("openenv.cli") / "templates"
+SUFFIX = ".tmpl"
+NAME_IN_PATHS = "__name__"
+# As the name of a package these would hide modules that the environment itself imports, or be hidden by them. Python
+# leaves its own tests out of the list of its modules.
+TAKEN_NAMES = frozenset({"openenv", "server", "models", "client", "test", "tests"}) | sys.stdlib_module_names
+
+
+def check_name(name: str) -> None:
+    """Check the name of a new environment, which is its package's too.
+
+    Raises:
+        typer.BadParameter: It can't be a package's name, or another module has it.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
+        raise typer.BadParameter(f"{name!r} can't be a package's name: use letters, digits and _, such as my_env.")
+    other = name if name.endswith("_env") else f"{name}_env"
+    if name in TAKEN_NAMES:
+        raise typer.BadParameter(f"{name!r} is the name of another module; try {other}.")
+    owners = packages_distributions().get(name)
+    if owners:
+        another = f"my_{name}" if other == name else other
+        raise typer.BadParameter(f"{name!r} is a module of the installed package {owners[0]}; try {another}.")
+
+
+def new_folder(output_dir: Path, name: str) -> Path:
+    """Return the folder of a new environment, which is not there yet, or is empty.
+
+    Raises:
+        typer.BadParameter: Something is there.
+    """
+    folder = output_dir / name
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise typer.BadParameter(f"{folder} is there already; choose another name or --output-dir.")
+    return folder
+
+
+def common_values(name: str) -> dict[str, str]:
+    """Return what stands for ``$name`` and its like in the files of every environment."""
+    return {
+        "name": name,
+        "key": environment_key(name),
+        "prefix": class_prefix(name),
+        "title": name.replace("_", " ").strip().title(),
+        "image": name.replace("_", "-"),
+        "openenv_version": __version__,
+    }
+
+
+def write_files(source: Traversable, target: Path, values: Mapping[str, str]) -> None:
+    """Write the files of a folder of templates.
+
+    Args:
+        source: The folder of templates.
+        target: The folder to fill; made if it is not there.
+        values: What stands for the names in them.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            write_files(entry, target / entry.name, values)
+        elif entry.name.endswith(SUFFIX):
+            write_file(entry, target, values)
+
+
+def write_file(template: Traversable, folder: Path, values: Mapping[str, str]) -> None:
+    """Write the file of a template into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = template.name.removesuffix(SUFFIX).replace(NAME_IN_PATHS, values["name"])
+    content = Template(template.read_text(encoding="utf-8")).substitute(values)
+    (folder / name).write_text(content, encoding="utf-8")
