@@ -5,11 +5,11 @@ rubric in an attribute of another is its child. The children's names, joined by 
 components.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from inspect import isawaitable, iscoroutinefunction
 from itertools import count
+from math import isfinite
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 __all__ = ["Rubric"]
@@ -17,7 +17,7 @@ __all__ = ["Rubric"]
 PreHook: TypeAlias = Callable[["Rubric", Any, Any], Any]
 Hook: TypeAlias = Callable[["Rubric", Any, Any, Any], Any]
 
-# Orders the begins and ends of all calls, so that a score can be told from one of an earlier step.
+# Orders all calls, so that a score can be told from one of an earlier step.
 _next_tick = count(1).__next__
 # Counts changes of any rubric's children: a list of components is valid for as long as it does not change.
 _changes = 0
@@ -65,6 +65,10 @@ class Rubric(ABC):
 
     last_score: float | None
     _forward_is_async: ClassVar[bool] = False
+    _is_async: bool
+    # Whether a call is ``forward`` alone: no hook, nothing ``async``.
+    _is_direct: bool
+    _scored: int
     _rubric_children: dict[str, "Rubric"]
     _forward_hooks: list[Hook]
     _forward_pre_hooks: list[PreHook]
@@ -78,6 +82,7 @@ class Rubric(ABC):
             _forward_hooks=[],
             _forward_pre_hooks=[],
             _is_async=cls._forward_is_async,
+            _is_direct=not cls._forward_is_async,
             _begun=0,
             _scored=0,
             _components=None,
@@ -115,21 +120,36 @@ class Rubric(ABC):
             TypeError: ``forward`` returned no number.
             ValueError: ``forward`` returned NaN or infinity.
         """
-        attributes = self.__dict__
-        if attributes["_is_async"]:
-            return self._call_async(action, observation)
-        attributes["_begun"] = _next_tick()
+        if not self._is_direct:
+            return self._call_hooked(action, observation)
+        attributes = self.__dict__  # assigning to attributes looks for children
+        begun = attributes["_begun"] = _next_tick()
         try:
-            for pre_hook in attributes["_forward_pre_hooks"]:
+            score = self.forward(action, observation)
+            if type(score) is not float or not isfinite(score):
+                if not isinstance(score, float) and isawaitable(score):
+                    return self._finish_async(score, action, observation, begun)
+                score = _checked(score)
+        except Exception as error:
+            _mark(error, self)
+            raise
+        attributes["last_score"] = score
+        attributes["_scored"] = begun
+        return score
+
+    def _call_hooked(self, action: Any, observation: Any) -> Any:
+        """Score with hooks, or by a ``forward`` that is ``async``."""
+        if self._is_async:
+            return self._call_async(action, observation)
+        begun = self.__dict__["_begun"] = _next_tick()
+        try:
+            for pre_hook in self._forward_pre_hooks:
                 pre_hook(self, action, observation)
             score = self.forward(action, observation)
-            if type(score) is not float or not math.isfinite(score):
-                if not isinstance(score, float) and isawaitable(score):
-                    return self._finish_async(score, action, observation)
-                score = _checked(score)
-            attributes["last_score"] = score
-            attributes["_scored"] = _next_tick()
-            for hook in attributes["_forward_hooks"]:
+            if not isinstance(score, float) and isawaitable(score):
+                return self._finish_async(score, action, observation, begun)
+            score = self._keep(_checked(score), begun)
+            for hook in self._forward_hooks:
                 hook(self, action, observation, score)
         except Exception as error:
             _mark(error, self)
@@ -137,26 +157,28 @@ class Rubric(ABC):
         return score
 
     async def _call_async(self, action: Any, observation: Any) -> Any:
-        self.__dict__["_begun"] = _next_tick()
+        begun = self.__dict__["_begun"] = _next_tick()
         try:
-            for pre_hook in self.__dict__["_forward_pre_hooks"]:
+            for pre_hook in self._forward_pre_hooks:
                 await _resolved(pre_hook(self, action, observation))
             score = self.forward(action, observation)
         except Exception as error:
             _mark(error, self)
             raise
-        return await self._finish_async(score, action, observation)
+        return await self._finish_async(score, action, observation, begun)
 
-    async def _finish_async(self, returned: Any, action: Any, observation: Any) -> Any:
+    async def _finish_async(self, returned: Any, action: Any, observation: Any, begun: int) -> Any:
         try:
-            score = _checked(await _resolved(returned))
-            self.__dict__["last_score"] = score
-            self.__dict__["_scored"] = _next_tick()
-            for hook in self.__dict__["_forward_hooks"]:
+            score = self._keep(_checked(await _resolved(returned)), begun)
+            for hook in self._forward_hooks:
                 await _resolved(hook(self, action, observation, score))
         except Exception as error:
             _mark(error, self)
             raise
+        return score
+
+    def _keep(self, score: Any, begun: int) -> Any:
+        self.__dict__.update(last_score=score, _scored=begun)
         return score
 
     def register_forward_hook(self, hook: Hook) -> None:
@@ -179,6 +201,7 @@ class Rubric(ABC):
         self._note_hook(hook)
 
     def _note_hook(self, hook: Callable[..., Any]) -> None:
+        self.__dict__["_is_direct"] = False
         if iscoroutinefunction(hook) or iscoroutinefunction(getattr(hook, "__call__", None)):  # noqa: B004
             self.__dict__["_is_async"] = True
 
@@ -295,14 +318,18 @@ class Rubric(ABC):
                 behind the first 0 of a ``Sequential``, are of an earlier step.
         """
         return {
-            path: score if type(score := attributes["last_score"]) is float else float(score)
+            path: score if type(score := rubric.last_score) is float else float(score)
             for path, rubric in self._listing().rubrics.items()
-            if (attributes := rubric.__dict__)["_scored"] > since
+            if rubric._scored > since
         }
 
     def total_weights(self) -> Mapping[str, float]:
         """Return the weights in this rubric's score of the components that it is a weighted sum of, by path."""
         return self._listing().weights
+
+    def component_count(self) -> int:
+        """Return the number of rubrics below this one."""
+        return len(self._listing().rubrics)
 
     def component_evidence(self, since: int = 0) -> dict[str, Any]:
         """Return the ``evidence`` of this rubric and those below it that were called, by path.
@@ -391,7 +418,7 @@ def _checked(score: Any) -> Any:
         number = float(score)
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"Expected a number from forward, got {score!r:.100}.") from None
-    if not math.isfinite(number):
+    if not isfinite(number):
         raise ValueError(f"Expected a finite number from forward, got {number}.")
     return number
 

@@ -132,17 +132,14 @@ class WeightedSum(Rubric):
 
     def forward(self, action: Any, observation: Any) -> Any:
         """Add up the weighted scores."""
+        scores = [rubric(action, observation) for rubric in self._order]
         total = 0.0
-        scores: list[Any] = []
-        is_async = False
-        for rubric, weight in zip(self._order, self._weights, strict=True):
-            score = rubric(action, observation)
-            scores.append(score)
-            if type(score) is float or isinstance(score, float | int):  # the first is a tenth of the second
+        try:
+            for score, weight in zip(scores, self._weights, strict=True):
                 total += score * weight
-            else:
-                is_async = True
-        return self._gathered(scores) if is_async else total
+        except TypeError:  # an awaitable, since calls of rubrics return nothing else but numbers
+            return self._gathered(scores)
+        return total
 
     async def _gathered(self, scores: list[Any]) -> float:
         """Await scores together; the first error cancels the other calls."""

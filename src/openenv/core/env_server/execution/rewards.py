@@ -45,16 +45,20 @@ class ScoredStep:
             outcome = outcome_of(returned)
         except RequestError:
             return returned  # the session reports the wrong value
-        weights = rubric.total_weights()
-        if weights.keys() - scores.keys():  # a part of the sum was not scored
-            weights = {name: weight for name, weight in weights.items() if name in scores}
-        values = (
-            (REWARD_SIGNALS, scores),
-            (REWARD_WEIGHTS, weights),
-            (REWARD_EVIDENCE, evidence),
-            (STEP_REWARDS, credit),
-        )
-        metadata = {name: value for name, value in values if value} | outcome.metadata
+        metadata: dict[str, Any] = {}
+        if scores:
+            metadata[REWARD_SIGNALS] = scores
+            weights = rubric.total_weights()
+            if len(scores) < rubric.component_count():  # a part of the sum may not have been scored
+                weights = {name: weight for name, weight in weights.items() if name in scores}
+            if weights:
+                metadata[REWARD_WEIGHTS] = weights
+        if evidence:
+            metadata[REWARD_EVIDENCE] = evidence
+        if credit:
+            metadata[STEP_REWARDS] = credit
+        if outcome.metadata:
+            metadata |= outcome.metadata
         if isinstance(outcome.observation, Observation):
             # Not by assignment, which would validate the whole observation again.
             outcome.observation.__dict__["metadata"] = metadata
