@@ -70,6 +70,10 @@ class TestContainers:
         assert WeightedSum([Fixed(1.0), Fixed(0.0)], [0.25, 0.75])(None, None) == 0.25
         assert await WeightedSum([Fixed(1.0), FixedAsync(1.0)], [0.25, 0.75])(None, None) == 1.0
 
+    def test_weights_that_are_no_numbers(self) -> None:
+        with pytest.raises(TypeError, match=r"Expected a number as each weight, got \['1'\]"):
+            WeightedSum([Fixed(1.0)], ["1"])  # type: ignore[list-item]
+
     @pytest.mark.parametrize("weights", [[0.5], [0.5, 0.6], [float("nan"), 0.5]])
     def test_wrong_weights(self, weights: list[float]) -> None:
         with pytest.raises(ValueError, match=r"eights must sum|weight for each"):

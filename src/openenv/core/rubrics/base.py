@@ -318,7 +318,7 @@ class Rubric(ABC):
                 behind the first 0 of a ``Sequential``, are of an earlier step.
         """
         return {
-            path: score if type(score := rubric.last_score) is float else float(score)
+            path: score if type(score := rubric.last_score) is float else float(score)  # type: ignore[arg-type]
             for path, rubric in self._listing().rubrics.items()
             if rubric._scored > since
         }

@@ -105,7 +105,8 @@ class WeightedSum(Rubric):
         weights: A weight for each, in the same order or by the same keys; their sum is 1.
 
     Raises:
-        ValueError: There is no weight for each rubric, a weight is no finite number, or the sum is not 1.
+        ValueError: There is no weight for each rubric, a weight is not finite, or the sum is not 1.
+        TypeError: A weight is no number.
     """
 
     def __init__(
@@ -283,7 +284,10 @@ def _check_number(rubrics: int, weights: int) -> None:
 
 
 def _checked_weights(weights: list[float]) -> list[float]:
-    total = math.fsum(weights)
+    try:
+        total = math.fsum(weights)
+    except TypeError:
+        raise TypeError(f"Expected a number as each weight, got {weights!r:.200}.") from None
     if not abs(total - 1.0) <= _WEIGHT_TOLERANCE:  # also true of NaN
         raise ValueError(f"Weights must sum to 1.0, got {total}; divide each of {weights} by their sum.")
     return weights

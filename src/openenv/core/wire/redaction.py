@@ -24,7 +24,9 @@ _REDACTED = "[redacted]"
 # Secrets that this process was given in other ways than by variables.
 _remembered: set[str] = set()
 # Form of the text of origin_of.
-_ORIGIN = re.compile(r"(?P<name>\w+)(?:: (?P<message>.*?))?(?: \(.*, line \d+, in [^ ]+\))?", re.DOTALL)
+_LOCATION = r"(?: \(.*, line \d+, in [^ ]+\))?"
+_ORIGIN = re.compile(rf"(?P<name>\w+)(?:: (?P<message>.*?))?{_LOCATION}", re.DOTALL)
+_COMPONENT_ORIGIN = re.compile(rf"(?P<message>The reward component '.*?' raised .*?){_LOCATION}", re.DOTALL)
 
 # The quantifier of the scheme is bounded, so that a long word is not scanned again from each of its letters.
 _PATH = re.compile(
@@ -130,7 +132,12 @@ def without_origin(text: str) -> str:
     Example:
         >>> without_origin("ValueError: it fell (/envs/walk.py, line 8, in step)")
         'it fell'
+        >>> without_origin("The reward component 'speed' raised KeyError: 'left' (/envs/walk.py, line 8, in forward)")
+        "The reward component 'speed' raised KeyError: 'left'"
     """
+    found = _COMPONENT_ORIGIN.fullmatch(text)
+    if found is not None:
+        return found["message"]
     found = _ORIGIN.fullmatch(text)
     return text if found is None else found["message"] or found["name"]
 

@@ -67,6 +67,15 @@ class TestClients:
                 client.step({"length": length})
             assert client.step({"length": 4}).reward == 1.0
 
+    def test_a_server_for_its_author_adds_the_line_to_the_component(self) -> None:
+        """The line alone, as for other errors, would not say which component it was."""
+        with serve(GradedWalk, debug=True) as server, GenericEnvClient(server.url).sync() as client:
+            client.reset()
+            with pytest.raises(
+                OpenEnvError, match=r"component 'stride' raised ValueError: backwards \(.*, line \d+, in"
+            ):
+                client.step({"length": -1})
+
     def test_metadata_in_the_observation_is_read_too(self) -> None:
         shown = {"metadata": {"reward_signals": {"format": 1, "note": "none", "flag": True}}}
         assert StepResult(shown).reward_components == {"format": 1.0}

@@ -76,9 +76,10 @@ class ScoredStep:
         component = None if cause is None else failed_component(cause, self._rubric)
         if component is None or cause is None:
             return error
-        name = type(cause).__name__
-        message = f"The reward component {component!r} raised {name}: {message_of(cause)}"
-        return EnvironmentFailedError(message, origin=error.origin, component=component)
+        beginning = f"The reward component {component!r} raised "
+        message = f"{beginning}{type(cause).__name__}: {message_of(cause)}"
+        origin = None if error.origin is None else beginning + error.origin
+        return EnvironmentFailedError(message, origin=origin, component=component)
 
     def _step_rewards(self, returned: Any) -> list[float] | None:
         """Return the credit of the episode's steps, where the rubric has just scored the episode."""
