@@ -17,8 +17,8 @@ from openenv.core.env_server.types import ServerMode
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.background import BackgroundTasks
-from openenv.fleet.forwarding import Forwarding
-from openenv.fleet.gateway import Gateway
+from openenv.fleet.gateway.forwarding import Forwarding
+from openenv.fleet.gateway.gateway import Gateway
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
 from openenv.fleet.replicas import Replicas

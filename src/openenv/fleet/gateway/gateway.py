@@ -26,7 +26,7 @@ from openenv.core.env_server.operations.routes import OperatorRoutes, Report
 from openenv.core.env_server.types import ServerMode
 from openenv.core.env_server.workers.forwarding import named_session
 from openenv.core.wire.names import SESSIONS_HEADER, worker_of
-from openenv.fleet.forwarding import Forwarding, no_server
+from openenv.fleet.gateway.forwarding import Forwarding, no_server
 from openenv.fleet.replica import Replica
 from openenv.fleet.replicas import Placed, Replicas
 from openenv.fleet.status import FleetStatus, Phase

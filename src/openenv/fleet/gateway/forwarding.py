@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import SessionCapacityError
-from openenv.fleet.connections import SpreadTransport
+from openenv.fleet.gateway.connections import SpreadTransport
 from openenv.fleet.replica import Replica
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
-from openenv.fleet.connections import REQUESTS_OF_A_POOL, SpreadTransport
+from openenv.fleet.gateway.connections import REQUESTS_OF_A_POOL, SpreadTransport
 
 MANY = 3 * REQUESTS_OF_A_POOL
 HANGS_S = 60.0
