@@ -127,9 +127,6 @@ export function Follow({ name, config, onBack, onPlay }) {
       feed.close();
     };
   }, []);
-  useEffect(() => {
-    if (found === -1) document.querySelector(".index .windowed")?.scrollTo(0, 1e9);
-  }, [found, feed.last, entries.length]);
   const back = (event) => {
     event.preventDefault();
     onBack();
@@ -140,7 +137,7 @@ export function Follow({ name, config, onBack, onPlay }) {
     <section class="panel index" aria-label="Steps">
       <header class="stage-head"><a href="?" onClick=${back}>All sessions</a><span class="status" data-status=${feed.status} data-testid="status">${STATUS[feed.status]}</span></header>
       ${feed.missed > 0 && html`<p class="note">${feed.missed} earlier ${feed.missed === 1 ? "entry is" : "entries are"} not kept here.</p>`}
-      <${Windowed} count=${entries.length} selected=${found === -1 ? undefined : at} label="Steps"
+      <${Windowed} count=${entries.length} selected=${found === -1 ? undefined : at} follows=${found === -1} label="Steps"
         row=${(index) => html`<${StepRow} key=${index} step=${entries[index].step} entry=${entries[index]} current=${index === at} differs=${false} jump=${() => setPinned(index === entries.length - 1 ? null : entries[index])} />`} />
     </section>
     <section class="panel stage" aria-label="Session ${name}">
