@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from tests.support.servers import RunningServer
 from tests.support.services.axe import violations
 
 from openenv.core.env_server.toolbox.action_tools import tool_names
@@ -18,6 +18,24 @@ document.addEventListener('securitypolicyviolation', (event) => window.violation
 """
 
 
+class Served(Protocol):
+    """A server.
+
+    Attributes:
+        url: Its address.
+    """
+
+    @property
+    def url(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Address:
+    """Address of a server that runs elsewhere."""
+
+    url: str
+
+
 class PlayPage:
     """The page at ``/web``.
 
@@ -27,7 +45,7 @@ class PlayPage:
         addresses: What the page loaded.
     """
 
-    def __init__(self, browser: Any, server: RunningServer, path: str = "/web/", **context: Any) -> None:
+    def __init__(self, browser: Any, server: Served, path: str = "/web/", **context: Any) -> None:
         self._context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
         self._context.set_default_timeout(PATIENCE_MS)
         self.page = self._context.new_page()

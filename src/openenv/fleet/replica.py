@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _ON_THEIR_WAY_S = 8.0
 # How long a server may need for an answer about what goes on, and to end.
 _ANSWER_TIMEOUT_S = 2.0
+# A server that has not said for so long how full it is hangs, or nearly so, and is asked nothing else.
+_SILENT_S = 3.0
 _END_TIMEOUT_S = 11.0
 
 
@@ -41,7 +43,7 @@ class Replica:
         plan: What it is to be.
         phase: Where it stands.
         load: How full it was at its last report.
-        asked_at: When that was, by the monotonic clock.
+        asked_at: When the question for it was put, by the monotonic clock.
         started: Where it serves; ``None`` before.
         heir: The replica that takes its place, to which its clients are sent.
     """
@@ -108,6 +110,7 @@ class Replica:
         assert self.started is not None
         self._process = _descriptor_of(self.started)
         self.load = Load(0, self.started.capacity)
+        self.asked_at = time.monotonic()
         self.phase = Phase.SERVING
 
     async def look(self, timeout_s: float) -> bool:
@@ -128,8 +131,8 @@ class Replica:
         return True
 
     async def answer(self, question: Report) -> Report | None:
-        """Put a question to it; ``None`` where it gives no answer in time."""
-        if self._actor is None:
+        """Put a question to it; ``None`` where it gives no answer in time, or has given none for a while."""
+        if self._actor is None or time.monotonic() - self.asked_at > _SILENT_S:
             return None
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):

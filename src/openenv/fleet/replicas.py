@@ -2,17 +2,19 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ray.exceptions import RayError
 
 from openenv.core.env_server.operations.routes import Report
 from openenv.core.exceptions import ProviderError
+from openenv.core.wire.names import worker_of
 from openenv.fleet.background import BackgroundTasks
 from openenv.fleet.placement import granted, least_loaded
 from openenv.fleet.plan import ServerPlan
@@ -27,6 +29,7 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 # Replicas that have ended and are remembered for their heirs.
 _MOST_REMEMBERED = 10_000
+_NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _TAKES_CLIENTS_BACK = (Phase.SERVING, Phase.RETIRING, Phase.DRAINING)
 
 
@@ -291,3 +294,13 @@ class Replicas:
     def _tell_changed(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def holder_of(session_id: Any) -> int | None:
+    """Return the number of the replica that opened a session; ``None`` for what is no id of a fleet's session.
+
+    Args:
+        session_id: The session's id, or its public name.
+    """
+    number = worker_of(session_id) if isinstance(session_id, str) else None
+    return int(number) if number is not None and _NUMBER.fullmatch(number) else None

@@ -19,6 +19,7 @@ from openenv.fleet.autoscaling import Autoscaling
 from openenv.fleet.background import BackgroundTasks
 from openenv.fleet.gateway.forwarding import Forwarding
 from openenv.fleet.gateway.gateway import Gateway
+from openenv.fleet.gateway.sockets import SocketForwarding
 from openenv.fleet.plan import ServerPlan
 from openenv.fleet.replica import Replica
 from openenv.fleet.replicas import Replicas
@@ -68,8 +69,10 @@ class RunningFleet:
         self._plan = plan
         self._target = 0
         self._replicas = Replicas(plan.server, start_timeout_s=plan.start_timeout_s, hang_s=plan.hang_s, room=room)
-        self._forwarding = Forwarding(plan.access.token if plan.access.requires_token else None, plan.server.tls)
-        self._gateway = Gateway(self._replicas, self._forwarding, self.status)
+        token = plan.access.token if plan.access.requires_token else None
+        self._forwarding = Forwarding(token, plan.server.tls)
+        sockets = SocketForwarding(token, plan.server.tls)
+        self._gateway = Gateway(self._replicas, self._forwarding, sockets, self.status)
         self._changing = asyncio.Lock()
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None

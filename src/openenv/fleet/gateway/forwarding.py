@@ -1,7 +1,7 @@
 """HTTP requests that a fleet hands on to one of its servers, whose answer it hands back as it comes.
 
-Sessions over HTTP and agents' streams go this way, and questions about the environment. Those over WebSockets do
-not: their clients are sent to the server itself.
+Sessions over HTTP and agents' streams go this way, and questions about the environment. Of sockets, those of pages in a
+browser do (``sockets.py``); the clients of all others are sent to the server itself.
 """
 
 import logging
@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator
 
 import httpx
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -26,6 +27,9 @@ _OF_ONE_CONNECTION = frozenset(
 )
 # The guard of the fleet has looked at these; the fleet requests from the server with its own token.
 _FOR_THE_GUARD = frozenset({"host", "origin", "authorization", "x-api-key"})
+PATIENCE_S = 8.0
+"""Seconds to wait for a server: somewhat less than the 10 for which a client waits for a connection by default."""
+
 # Less than the servers keep an idle connection, which they then close without notice.
 _KEEP_ALIVE_S = 2.0
 
@@ -44,7 +48,7 @@ class Forwarding:
         # No limits: a step takes as long as it takes, and streams of agents stay open.
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=10.0),
-            transport=SpreadTransport(_trust_in(tls), _KEEP_ALIVE_S),
+            transport=SpreadTransport(trust_in(tls), _KEEP_ALIVE_S),
             trust_env=False,
         )
 
@@ -89,19 +93,28 @@ class Forwarding:
         await self._http.aclose()
 
     def _url(self, replica: Replica, scope: Scope) -> httpx.URL:
-        assert replica.started is not None
-        host = replica.started.node if replica.plan.host is None else reachable(replica.plan.host)
         query = scope["query_string"]
         target = scope["raw_path"] + (b"?" if query else b"") + query
-        return httpx.URL(url_of(host, replica.started.port, https=self._is_https), raw_path=target)
+        return httpx.URL(address_of(replica, https=self._is_https), raw_path=target)
 
     def _headers(self, request: Request) -> list[tuple[str, str]]:
-        given = [
-            (name, value)
-            for name, value in request.headers.items()
-            if name not in _OF_ONE_CONNECTION | _FOR_THE_GUARD and not name.startswith(("sec-fetch-", "x-forwarded-"))
-        ]
-        return given + self._own
+        return headers_for_server(request.headers) + self._own
+
+
+def address_of(replica: Replica, *, https: bool) -> str:
+    """Return the address of a server, as the fleet reaches it."""
+    assert replica.started is not None
+    host = replica.started.node if replica.plan.host is None else reachable(replica.plan.host)
+    return url_of(host, replica.started.port, https=https)
+
+
+def headers_for_server(headers: Headers) -> list[tuple[str, str]]:
+    """Return the headers of a client's request that its server gets."""
+    return [
+        (name, value)
+        for name, value in headers.items()
+        if name not in _OF_ONE_CONNECTION | _FOR_THE_GUARD and not name.startswith(("sec-fetch-", "x-forwarded-"))
+    ]
 
 
 def no_server() -> Response:
@@ -137,8 +150,8 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
         yield part
 
 
-def _trust_in(tls: TLS | None) -> ssl.SSLContext | bool:
-    """Trust the servers' own certificate, by whatever name they are reached."""
+def trust_in(tls: TLS | None) -> ssl.SSLContext | bool:
+    """Trust the servers' own certificate, by whatever name they are reached; ``False`` where they have none."""
     if tls is None:
         return False
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,13 +1,13 @@
 """The one address of a fleet: it chooses a server for each client and gets out of the way.
 
 A WebSocket's handshake is answered with a redirect to the server that is least loaded; all else goes straight between
-the client and that server. HTTP requests are handed on.
+the client and that server. HTTP requests are handed on, and so are the WebSockets of pages, which follow no redirect.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
 from fastapi import FastAPI
 from prometheus_client import Metric
@@ -23,16 +23,18 @@ from openenv.core.env_server.access.guard import answer_handshake, protect
 from openenv.core.env_server.access.policy import AccessPolicy
 from openenv.core.env_server.operations.exposition import to_report
 from openenv.core.env_server.operations.routes import OperatorRoutes, Report
+from openenv.core.env_server.pages import docs
 from openenv.core.env_server.types import ServerMode
+from openenv.core.env_server.web import page
 from openenv.core.env_server.workers.forwarding import named_session
-from openenv.core.wire.names import SESSIONS_HEADER, worker_of
-from openenv.fleet.gateway.forwarding import Forwarding, no_server
+from openenv.core.wire.names import SESSIONS_HEADER
+from openenv.fleet.gateway.forwarding import PATIENCE_S, Forwarding, no_server
+from openenv.fleet.gateway.live import FleetLive
+from openenv.fleet.gateway.sockets import SocketForwarding, is_of_page
 from openenv.fleet.replica import Replica
-from openenv.fleet.replicas import Placed, Replicas
+from openenv.fleet.replicas import Placed, Replicas, holder_of
 from openenv.fleet.status import FleetStatus, Phase
 
-# As long as a client waits for a connection, which is 10 seconds by default, less some.
-_PATIENCE_S = 8.0
 _COUNT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 # Longest body that is looked into for the session that an agent names there.
@@ -46,14 +48,22 @@ class Gateway:
     Args:
         replicas: The fleet's servers.
         forwarding: Hands HTTP requests on.
+        sockets: Hands the WebSockets of pages on.
         describe: Describes the fleet.
     """
 
-    def __init__(self, replicas: Replicas, forwarding: Forwarding, describe: Callable[[], FleetStatus]) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        forwarding: Forwarding,
+        sockets: SocketForwarding,
+        describe: Callable[[], FleetStatus],
+    ) -> None:
         self._replicas = replicas
         self._forwarding = forwarding
         self._describe = describe
-        self._placements = _Placements(replicas)
+        self._placements = _Placements(replicas, sockets)
+        self._live = FleetLive(replicas, forwarding, sockets, describe)
 
     def app(self, access: AccessPolicy, mode: ServerMode) -> FastAPI:
         """Build the application.
@@ -69,8 +79,11 @@ class Gateway:
         app.add_api_route("/fleet", self.fleet)
         for path in ("/ws", "/mcp"):
             app.router.routes.append(WebSocketRoute(path, self._placements))
+        app.router.routes += [*page.view_routes(), *docs.docs_routes()]
+        if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
+            app.router.routes += self._live.routes()
         app.router.default = self._hand_on
-        protect(app, access)
+        protect(app, replace(access, open_pages=page.PUBLIC_PATHS | docs.PUBLIC_PATHS))
         return app
 
     async def health(self) -> dict[str, str]:
@@ -116,10 +129,10 @@ class Gateway:
             return
         request = Request(scope, receive)
         try:
-            holder = await _holder_in_body(request) or _holder(scope)
+            holder = await _holder_in_body(request) or holder_of(named_session(scope))
         except ClientDisconnect:
             return
-        placed = await self._replicas.place(1, holder, _PATIENCE_S)
+        placed = await self._replicas.place(1, holder, PATIENCE_S)
         if placed is None:
             await no_server()(scope, receive, send)
         else:
@@ -127,19 +140,31 @@ class Gateway:
 
 
 class _Placements:
-    """Answers handshakes of WebSockets with the address of a server."""
+    """Answers handshakes of WebSockets with the address of a server, or hands the sockets of pages on.
 
-    def __init__(self, replicas: Replicas) -> None:
+    Args:
+        replicas: The fleet's servers.
+        sockets: Hands the sockets of pages on.
+
+    Attributes:
+        count: Handshakes that were answered so.
+    """
+
+    def __init__(self, replicas: Replicas, sockets: SocketForwarding) -> None:
         self.count = 0
         self._replicas = replicas
+        self._sockets = sockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        placed = await self._replicas.place(_wanted(scope), _holder(scope), _PATIENCE_S)
+        placed = await self._replicas.place(_wanted(scope), holder_of(named_session(scope)), PATIENCE_S)
         if placed is None:
             await answer_handshake(no_server(), scope, receive, send)
             return
         self.count += 1
-        await answer_handshake(_redirect(placed, scope), scope, receive, send)
+        if is_of_page(scope):
+            await self._sockets.hand_on(placed.replica, scope, receive, send)
+        else:
+            await answer_handshake(_redirect(placed, scope), scope, receive, send)
 
 
 def _redirect(placed: Placed, scope: Scope) -> Response:
@@ -165,16 +190,6 @@ def _wanted(scope: Scope) -> int:
     return int(sent) if _COUNT.fullmatch(sent) else 1
 
 
-def _holder(scope: Scope) -> int | None:
-    """Number of the replica that holds, or held, the session that a call names."""
-    return _number_in(named_session(scope))
-
-
-def _number_in(session_id: Any) -> int | None:
-    number = worker_of(session_id) if isinstance(session_id, str) else None
-    return int(number) if number is not None and _COUNT.fullmatch(number) else None
-
-
 async def _holder_in_body(request: Request) -> int | None:
     """The same for an agent's request, which may name its session in its body."""
     length = request.headers.get("content-length", "")
@@ -187,4 +202,4 @@ async def _holder_in_body(request: Request) -> int | None:
     except ValueError:
         return None
     parameters = document.get("params") if isinstance(document, dict) else None
-    return _number_in(parameters.get("session_id")) if isinstance(parameters, dict) else None
+    return holder_of(parameters.get("session_id")) if isinstance(parameters, dict) else None

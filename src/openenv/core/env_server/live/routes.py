@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 from openenv.core.env_server.access.peer import peer_address
 from openenv.core.env_server.live.follower import Follower
 from openenv.core.env_server.live.history import recorded_entries
-from openenv.core.env_server.live.table import LiveTable, TablePage, TableQuery
+from openenv.core.env_server.live.table import LiveSessions, LiveTable, TablePage, TableQuery
 from openenv.core.env_server.metrics import Transport
 from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.resumption.registry import ResumableSessions
@@ -52,7 +52,8 @@ class LiveRoutes:
         self._sessions = sessions
         self._registry = registry
         self._operations = operations
-        self._table = LiveTable(sessions, operations)
+        self._table = LiveTable(operations.of_all)
+        LiveSessions(sessions, operations)
         self._hidden = Hidden(sessions.limits.secrets)
 
     def router(self) -> APIRouter:
@@ -68,7 +69,7 @@ class LiveRoutes:
 
     async def table(self, query: Annotated[TableQuery, Query()]) -> TablePage:
         """List the sessions of all workers, by pages."""
-        return await self._table.page(query)
+        return await self._table.page(query, self._sessions.limits.max_sessions)
 
     async def fork(self, request: Request, name: Annotated[str, Header(alias=SESSION_HEADER)]) -> Response:
         """Open a session that continues where another one stands, for the client to attach to on v1."""

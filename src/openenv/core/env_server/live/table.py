@@ -1,15 +1,16 @@
 """Table of the sessions of all workers, by pages: as many rows as a person sees, whatever there is.
 
 A page takes two queries to the workers. The first one ranks, and returns no more than a key and a name of each session
-up to the page's end; the second one fetches the rows of the page.
+up to the page's end; the second one fetches the rows of the page. In a fleet, its servers are the workers.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from openenv.core.env_server.operations.routes import Operations, Report, SessionRow
+from openenv.core.env_server.operations.routes import Operations, QueryWorkers, Report, SessionRow
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 
@@ -22,13 +23,14 @@ Order: TypeAlias = Literal["newest", "active", "steps", "reward", "idle"]
 Shown: TypeAlias = Literal["all", "new", "playing", "done", "busy", "away"]
 """Sessions of the table: all of them, those in a phase of their episode, at work, or whose client is away."""
 
-# The smallest key comes first.
-_KEYS: Mapping[str, Callable[[Session], float]] = {
-    "newest": lambda session: -session.created_at,
-    "active": lambda session: -session.last_activity,
-    "steps": lambda session: -session.episode.total_steps,
-    "reward": lambda session: -session.episode.reward,
-    "idle": lambda session: session.last_activity,
+# The smallest key comes first. Times are those of the wall clock, which machines share: the second argument is by how
+# much it is ahead of the monotonic one.
+_KEYS: Mapping[str, Callable[[Session, float], float]] = {
+    "newest": lambda session, _: -session.created_at,
+    "active": lambda session, ahead_s: -(session.last_activity + ahead_s),
+    "steps": lambda session, _: -session.episode.total_steps,
+    "reward": lambda session, _: -session.episode.reward,
+    "idle": lambda session, ahead_s: session.last_activity + ahead_s,
 }
 
 
@@ -84,25 +86,22 @@ class LiveTable:
     """Table of the sessions of all workers.
 
     Args:
-        sessions: The sessions of this process.
-        operations: Queries the other workers, and answers theirs.
+        reports: Sends a query to every process that holds sessions, where ``LiveSessions`` answers it.
     """
 
-    def __init__(self, sessions: SessionManager, operations: Operations) -> None:
-        self._sessions = sessions
-        self._operations = operations
-        operations.add_answer(_RANKING, self._ranking)
-        operations.add_answer(_ROWS, self._rows)
+    def __init__(self, reports: QueryWorkers) -> None:
+        self._reports = reports
 
-    async def page(self, query: TableQuery) -> TablePage:
+    async def page(self, query: TableQuery, capacity: int) -> TablePage:
         """Return a page.
 
         Args:
             query: The query.
+            capacity: Sessions that may be open at once.
         """
         end = query.offset + query.limit
         ranking = {"about": _RANKING, "order": query.order, "shown": query.shown, "text": query.text, "end": end}
-        reports = await self._operations.of_all(ranking)
+        reports = await self._reports(ranking)
         answered = [report for report in reports.values() if report is not None]
         ranked = sorted((key, name) for report in answered for key, name in report["ranked"])
         errors: dict[str, int] = {}
@@ -114,30 +113,55 @@ class LiveTable:
             **sums,
             offset=query.offset,
             sessions=await self._rows_of([name for _, name in ranked[query.offset : end]]),
-            capacity=self._sessions.limits.max_sessions,
+            capacity=capacity,
             errors=errors,
             workers=len(reports),
             silent=[worker for worker, report in reports.items() if report is None],
         )
 
+    async def worker_of(self, name: str) -> str | None:
+        """Return the number of the worker that has a session; ``None`` where no worker has it, or says so in time.
+
+        Args:
+            name: Public name of the session.
+        """
+        reports = await self._reports({"about": _ROWS, "names": [name]})
+        return next((worker for worker, report in reports.items() if report is not None and report["rows"]), None)
+
     async def _rows_of(self, names: list[str]) -> list[SessionRow]:
         """Return rows in the order of their names, without those of sessions that have ended meanwhile."""
         if not names:
             return []
-        reports = await self._operations.of_all({"about": _ROWS, "names": names})
+        reports = await self._reports({"about": _ROWS, "names": names})
         found = {row["session"]: row for report in reports.values() if report is not None for row in report["rows"]}
         return [SessionRow(**found[name]) for name in names if name in found]
 
+
+class LiveSessions:
+    """What the sessions of this process contribute to the table.
+
+    Args:
+        sessions: The sessions of this process.
+        operations: Passes the queries of all workers on.
+    """
+
+    def __init__(self, sessions: SessionManager, operations: Operations) -> None:
+        self._sessions = sessions
+        self._operations = operations
+        operations.add_answer(_RANKING, self._ranking)
+        operations.add_answer(_ROWS, self._rows)
+
     def _ranking(self, query: Report) -> Report:
-        key, metrics = _KEYS[query["order"]], self._sessions.metrics
+        metrics, key = self._sessions.metrics, _KEYS[query["order"]]
         shown, text = query["shown"], query["text"].casefold()
         everything = list(self._sessions)
+        ahead_s = time.time() - time.monotonic()
         chosen = [session for session in everything if _is_shown(session, shown) and _has_text(session, text)]
-        chosen.sort(key=lambda session: (key(session), session.id))
+        chosen.sort(key=lambda session: (key(session, ahead_s), session.id))
         return {
             "total": len(everything),
             "matching": len(chosen),
-            "ranked": [(key(session), session.name) for session in chosen[: query["end"]]],
+            "ranked": [(key(session, ahead_s), session.name) for session in chosen[: query["end"]]],
             "waiting": metrics.waiting,
             "steps": metrics.steps,
             "errors": dict(metrics.errors),

@@ -113,10 +113,14 @@ def page_routes(config: PageConfig) -> list[BaseRoute]:
     Args:
         config: What the server has for the page, at the time of each request.
     """
+    return [*view_routes(), Route(f"{PAGE}/config", _Config(config), include_in_schema=False)]
+
+
+def view_routes() -> list[BaseRoute]:
+    """Return the routes of what is the same on every server: the page's HTML and the files that it loads."""
     page = Route(PAGE, _redirect, include_in_schema=False)
     views = [Route(f"{PAGE}/{view}", _page, include_in_schema=False) for view in VIEWS]
-    static = Route(f"{PAGE}/static/{{name:path}}", _static, include_in_schema=False)
-    return [page, *views, static, Route(f"{PAGE}/config", _Config(config), include_in_schema=False)]
+    return [page, *views, Route(f"{PAGE}/static/{{name:path}}", _static, include_in_schema=False)]
 
 
 class _Config:

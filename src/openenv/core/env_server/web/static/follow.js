@@ -13,6 +13,10 @@ const LONGEST_RETRY_MS = 5000;
 const MOST_ENTRIES = 5000;
 const MOST_CHARACTERS = 64e6;
 const ANNOUNCED_EVERY_MS = 5000;
+// Time for which a session that was followed may be away: another server has it once its client has come back.
+const AWAY_MS = 30000;
+// Why a session that a journal has ends at one server and goes on at another one.
+const MOVING = ["shutdown", "replaced"];
 const STATUS = { connecting: "Connecting", open: "Live", reconnecting: "Reconnecting", lost: "Ended" };
 
 /** The entries of a session as they come. A connection that breaks is made again, and goes on where it was. */
@@ -29,6 +33,7 @@ class Feed {
     this.last = 0;
     this.size = 0;
     this.pause = FIRST_RETRY_MS;
+    this.goneAt = 0;
     this.drawing = null;
     this.connect();
   }
@@ -44,6 +49,7 @@ class Feed {
 
   closed() {
     if (this.status === "lost") return;
+    if (this.status === "open") this.goneAt = Date.now();
     this.status = "reconnecting";
     this.changed();
     this.retry = setTimeout(() => this.connect(), this.pause);
@@ -61,11 +67,17 @@ class Feed {
     if (session !== undefined) this.row = session;
     if (feed !== undefined) this.begin(feed, resumed);
     if (entries !== undefined) this.add(entries, missed, size);
-    if (ended !== undefined) {
+    if (ended !== undefined && !this.mayReturn(ended)) {
       this.ending = ended;
       this.status = "lost";
     }
     this.changed();
+  }
+
+  /** Whether another server may have the session, or have it soon. */
+  mayReturn(ending) {
+    if (this.row === null || this.row.recoverable === null) return false; // no journal has it
+    return this.status === "open" ? MOVING.includes(ending) : Date.now() - this.goneAt < AWAY_MS;
   }
 
   begin(feed, resumed) {

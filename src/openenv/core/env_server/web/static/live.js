@@ -125,7 +125,7 @@ function Table({ config, go, onLoadError }) {
     </section>
     <section class="panel results" aria-label="Sessions">
       ${problem && html`<p class="problem banner" role="alert">${problem}</p>`}
-      ${page?.silent.length > 0 && html`<p class="banner" role="status">${silence(page.silent)}</p>`}
+      ${page?.silent.length > 0 && html`<p class="banner" role="status">${silence(page)}</p>`}
       <div class="session-head" aria-hidden="true"><span>Session</span><span>Task</span><span>Client</span><span>State</span><span class="figure">Step</span><span class="figure">Reward</span><span class="figure">Episode</span><span class="figure">Idle</span><span class="figure">Age</span></div>
       ${page !== null && (page.matching === 0
         ? html`<p class="note empty">${page.total === 0 ? "No session is open. Those of trainers, agents and people appear here as soon as they are." : "No session is like that."}</p>`
@@ -139,8 +139,8 @@ function options(named) {
   return Object.entries(named).map(([value, label]) => html`<option value=${value}>${label}</option>`);
 }
 
-function silence(workers) {
-  return `Worker ${workers.join(", ")} did not answer in time: ${workers.length === 1 ? "its" : "their"} sessions and figures are missing here.`;
+function silence({ silent, replicas }) {
+  return `${replicas ? "Replica" : "Worker"} ${silent.join(", ")} did not answer in time: ${silent.length === 1 ? "its" : "their"} sessions and figures are missing here.`;
 }
 
 function Figures({ page, rates }) {
@@ -152,8 +152,24 @@ function Figures({ page, rates }) {
     <div><dt>Free slots</dt><dd data-testid="free">${page ? Math.max(0, page.capacity - page.total) : ""}</dd><dd class="of">${page?.waiting ? `${page.waiting} waiting` : ""}</dd></div>
     <div class="rate"><dt>Steps per second</dt><dd data-testid="rate">${rate === undefined ? "" : Math.round(rate).toLocaleString()}</dd><dd><${Curve} values=${rates} /></dd></div>
     <div><dt>Errors</dt><dd class=${count > 0 ? "bad" : ""} data-testid="errors">${page ? count : ""}</dd><dd class="of clip">${errors.map(([code, times]) => `${code} ${times}`).join(", ")}</dd></div>
-    ${page?.workers > 1 && html`<div><dt>Workers</dt><dd>${page.workers - page.silent.length}</dd><dd class="of">of ${page.workers}</dd></div>`}
+    ${page?.replicas ? html`<${Replicas} page=${page} />`
+      : page?.workers > 1 && html`<div><dt>Workers</dt><dd>${page.workers - page.silent.length}</dd><dd class="of">of ${page.workers}</dd></div>`}
   </dl>`;
+}
+
+/** The servers of a fleet: how full each is, and which of them take no sessions or do not answer. */
+function Replicas({ page: { replicas, silent } }) {
+  const away = ({ number, phase }) => (silent.includes(String(number)) ? "silent" : phase === "serving" ? null : phase);
+  const serving = replicas.filter((replica) => away(replica) === null).length;
+  return html`<div class="replicas"><dt>Replicas</dt><dd data-testid="serving">${serving}</dd><dd class="of">${serving < replicas.length && `of ${replicas.length}`}</dd>
+    <dd><ul aria-label="Replicas" tabindex=${replicas.length > 12 ? 0 : undefined}>${replicas.map((replica) => html`<${Replica} key=${replica.number} replica=${replica} away=${away(replica)} />`)}</ul></dd></div>`;
+}
+
+function Replica({ replica: { number: name, sessions, capacity, address, node }, away }) {
+  const full = capacity > 0 ? Math.min(1, sessions / capacity) : 0;
+  return html`<li class=${away === null ? "" : "away"} data-testid="replica" title=${[address, node].filter(Boolean).join(" on ")}>
+    <span>${name}</span><meter min="0" max="1" value=${full} aria-label=${`Sessions of replica ${name}`}>${sessions}</meter>
+    <span class="of">${away ?? `${sessions} of ${capacity}`}</span></li>`;
 }
 
 /** A curve of the last minute, without scales. */

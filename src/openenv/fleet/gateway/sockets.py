@@ -1,0 +1,154 @@
+"""WebSockets that a fleet hands on to one of its servers, message by message: those of pages in a browser.
+
+Browsers follow no redirect of a WebSocket, so a page reaches no server by itself. All other clients do.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.typing import Subprotocol
+
+from openenv.core.env_server.access.guard import answer_handshake
+from openenv.core.env_server.tls import TLS
+from openenv.core.wire.names import TOKEN_PROTOCOL
+from openenv.fleet.gateway.forwarding import address_of, headers_for_server, no_server, trust_in
+from openenv.fleet.replica import Replica
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT_S = 10.0
+_SERVICE_RESTART = 1012
+
+
+def is_of_page(scope: Scope) -> bool:
+    """Whether a script of a page opens a WebSocket: browsers name the page's origin, and other clients need not."""
+    return "origin" in Headers(scope=scope)
+
+
+class SocketForwarding:
+    """Hands WebSockets on.
+
+    Args:
+        token: What the servers want to be shown; ``None`` for nothing.
+        tls: Their certificate; ``None`` where they have none.
+    """
+
+    def __init__(self, token: str | None, tls: TLS | None) -> None:
+        self._is_https = tls is not None
+        self._settings: dict[str, Any] = {"ssl": trust_in(tls)} if self._is_https else {}
+        self._own = [] if token is None else [("authorization", f"Bearer {token}")]
+
+    async def hand_on(self, replica: Replica, scope: Scope, receive: Receive, send: Send) -> None:
+        """Connect a client to a server, or answer its handshake with the reason why not.
+
+        Args:
+            replica: The server.
+            scope: ASGI's description of the client's handshake.
+            receive: The socket's ``receive``.
+            send: The socket's ``send``.
+        """
+        try:
+            server = await self._connect(replica, scope)
+        except InvalidStatus as error:
+            refusal = error.response
+            answer = Response(
+                bytes(refusal.body or b""), refusal.status_code, media_type=refusal.headers.get("content-type")
+            )
+            await answer_handshake(answer, scope, receive, send)
+        except InvalidURI as error:
+            await answer_handshake(Response(f"The address can't be handed on: {error}", 400), scope, receive, send)
+        except (OSError, InvalidHandshake) as error:
+            logger.info("%s could not be reached: %r", replica, error)
+            await answer_handshake(no_server(), scope, receive, send)
+        else:
+            await receive()  # websocket.connect
+            await _Relay(server, receive, send).run()
+
+    async def _connect(self, replica: Replica, scope: Scope) -> ClientConnection:
+        query = scope["query_string"].decode("latin-1")
+        address = address_of(replica, https=self._is_https).replace("http", "ws", 1)
+        offered = [Subprotocol(name) for name in scope["subprotocols"] if not name.startswith(TOKEN_PROTOCOL)]
+        headers = headers_for_server(Headers(scope=scope))
+        return await connect(
+            f"{address}{scope['path']}{'?' if query else ''}{query}",
+            subprotocols=offered or None,
+            additional_headers=[pair for pair in headers if not pair[0].startswith("sec-websocket-")] + self._own,
+            user_agent_header=None,
+            compression=None,
+            proxy=None,
+            open_timeout=_CONNECT_TIMEOUT_S,
+            max_size=None,  # the limits are the server's
+            **self._settings,
+        )
+
+
+class _Relay:
+    """Messages of a client to its server, and of the server to the client, until one of them closes its socket.
+
+    Args:
+        server: The connection to the server.
+        receive: Receives from the client.
+        send: Sends to the client.
+    """
+
+    def __init__(self, server: ClientConnection, receive: Receive, send: Send) -> None:
+        self._server = server
+        self._receive = receive
+        self._send = send
+
+    async def run(self) -> None:
+        """Accept the client's socket, and relay until either end has gone."""
+        upwards: asyncio.Task[None] | None = None
+        try:
+            await self._send({"type": "websocket.accept", "subprotocol": self._server.subprotocol})
+            upwards = asyncio.create_task(self._carry_up())
+            await self._carry_down()
+        except (OSError, RuntimeError) as error:  # which ASGI servers raise on a send to a client that has disconnected
+            logger.debug("a client has gone: %s", error)
+        finally:
+            if upwards is not None:
+                upwards.cancel()
+                await asyncio.gather(upwards, return_exceptions=True)
+            self._server.transport.abort()
+
+    async def _carry_up(self) -> None:
+        """Send what the client sends, until it closes its socket; then close the other one in the same way."""
+        with suppress(ConnectionClosed):  # of which _carry_down() tells the client
+            while (event := await self._receive())["type"] == "websocket.receive":
+                text = event.get("text")
+                await self._server.send(event["bytes"] if text is None else text)
+            await self._close_server(event["code"], event.get("reason") or "")
+
+    async def _close_server(self, code: int, reason: str) -> None:
+        """Close the socket to the server. A client that has not said goodbye may come back to its sessions."""
+        if _is_sendable(code):
+            await self._server.close(code, reason)
+        else:
+            self._server.transport.abort()
+
+    async def _carry_down(self) -> None:
+        """Send what the server sends, until it closes its socket; then close the client's in the same way."""
+        try:
+            while True:
+                message = await self._server.recv()
+                kind = "text" if isinstance(message, str) else "bytes"
+                await self._send({"type": "websocket.send", kind: message})
+        except ConnectionClosed:
+            code = self._server.close_code
+            is_said = code is not None and _is_sendable(code)
+            reason = self._server.close_reason or ""
+            await self._send(
+                {"type": "websocket.close", "code": code if is_said else _SERVICE_RESTART, "reason": reason}
+            )
+
+
+def _is_sendable(code: int) -> bool:
+    """Whether a close frame may have a code; the others stand for a socket that ended without one."""
+    return code not in (1004, 1005, 1006, 1015)
