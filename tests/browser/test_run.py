@@ -1,23 +1,33 @@
 """A training is watched on the page while it runs, and after it was killed."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.support.servers import RunningServer, eventually
 from tests.support.services.chromium import open_chromium
 from tests.support.trace_files import entries, episode, new_file
-from tests.support.web_pages import PlayPage, failing
+from tests.support.web_pages import Address, PlayPage, failing
 
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder, read_lines
 from openenv.train.settings.run_start import RunStart
 from openenv.viewer import viewer_app
 
-OPTIONS = "--steps 4000 --rollouts 8 --group-size 4 --eval-episodes 1 --traces-sample 1 --name live --device cpu"
+VECTOR = 64
+COUNTS = """
+() => {
+  const { entries, last, missed } = document.querySelector("main").dataset;
+  return [entries, last, missed].map(Number);
+}
+"""
+OPTIONS = (
+    f"--steps 4000 --rollouts {VECTOR} --group-size 4 --eval-episodes 1 --traces-sample 1 --name live --device cpu"
+)
 
 
 @pytest.fixture
@@ -26,15 +36,30 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+class Training(NamedTuple):
+    """A training.
+
+    Attributes:
+        process: Its process.
+        folder: Its folder.
+        server: Address of its environment's server, as its output has it.
+    """
+
+    process: subprocess.Popen[bytes]
+    folder: RunFolder
+    server: Address
+
+
 @pytest.fixture
-def training(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], RunFolder]]:
+def training(tmp_path: Path) -> Iterator[Training]:
     """A real training, which goes on for longer than the test."""
     command = [sys.executable, "-m", "openenv.cli", "train", "catch", *OPTIONS.split(), "--output-dir", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with (tmp_path / "output").open("wb") as output, subprocess.Popen(command, stdout=output) as process:
         try:
             folder = RunFolder(tmp_path / "live")
             eventually(lambda: len(folder.read_metrics()) > 2, "three steps were done", timeout_s=240)
-            yield process, folder
+            (found,) = re.findall(r"watch +(http://\S+)/web/live", (tmp_path / "output").read_text())
+            yield Training(process, folder, Address(found))
         finally:
             process.kill()
 
@@ -55,10 +80,25 @@ def step_of(visit: PlayPage) -> int:
     return int(visit.text("step").split(" of ")[0])
 
 
-def test_a_training_is_followed_and_looked_back_at(
-    browser: Any, training: tuple[subprocess.Popen[bytes], RunFolder]
-) -> None:
-    process, folder = training
+def follow_one_of_its_sessions(browser: Any, server: Address) -> None:
+    """Follow a session of the vector, in which an episode is a reset and nine steps, for some episodes."""
+    visit = PlayPage(browser, server, "/web/live")
+    page = visit.page
+    page.wait_for_selector(f"[data-testid=total]:text-is('{VECTOR}')")
+    visit.assert_accessible()
+    page.click("[data-testid=session] a")
+    page.wait_for_selector("main[data-entries] [data-testid=entry]")
+    entries, last, missed = page.evaluate(COUNTS)
+    page.wait_for_function("last => document.querySelector('main').dataset.last > last", arg=last + 50)
+    now, now_last, now_missed = page.evaluate(COUNTS)
+    assert (now - entries, missed, now_missed) == (now_last - last, 0, 0)
+    visit.assert_accessible()
+    visit.close()
+
+
+def test_a_training_is_followed_and_looked_back_at(browser: Any, training: Training) -> None:
+    process, folder, address = training
+    follow_one_of_its_sessions(browser, address)
     with RunningServer(viewer_app(folder.traces, folder.path)) as server:
         visit = PlayPage(browser, server, "/web/run")
         page = visit.page

@@ -14,6 +14,7 @@ from rich.console import Console
 from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from openenv.auto.making import is_url
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import Policy, load_policies, make_policies
 from openenv.train.dataset.rollout_traces import RolloutTraces
@@ -381,6 +382,9 @@ class _Run:
         if self._checkpoint is not None:
             self._say(f"resumed   from {self._checkpoint}")
         self._say(f"model     {self._config.model}, {parameters:,} parameters")
+        for name, part in self._parts.items():
+            if not is_url(part.environment):  # a server that was started for this run, and has the page
+                self._say(f"watch     {self._sessions[name].client.async_client.base_url}/web/live")
 
     def _train(self, trainer: GRPOTrainer, progress: TrainingProgress) -> float:
         """Train to the end of the schedule; return the seconds that it took."""
