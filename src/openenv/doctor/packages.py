@@ -16,6 +16,7 @@ OTHER_NAME = "openenv"
 _USED_FOR_OTHER_NAME = "packages that were written for the public OpenEnv"
 _USED_FOR = {
     "core": "environments that were written for the public OpenEnv",
+    "daytona": "sandboxes of Daytona as providers",
     "docker": "containers from Python",
     "eval": "openenv collect and eval",
     "fastmcp": "environments written with FastMCP",

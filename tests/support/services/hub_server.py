@@ -5,15 +5,16 @@ import hashlib
 import json
 import re
 import secrets
-import socket
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any
+from urllib.parse import unquote
+
+from tests.support.services.json_server import Answer as Answer
+from tests.support.services.json_server import Fault as Fault
+from tests.support.services.json_server import JsonServer, serving
+from tests.support.services.json_server import Request as Request
 
 TOKEN = "hf_ada"
 USER = "ada"
@@ -22,51 +23,6 @@ MAX_REGULAR_BYTES = 1_000_000
 MAX_LARGE_BYTES = 8_000_000
 
 Files = dict[str, bytes]
-
-
-class Request(NamedTuple):
-    """What came in."""
-
-    method: str
-    path: str
-    query: dict[str, list[str]]
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def line(self) -> str:
-        """Method and path."""
-        return f"{self.method} {self.path}"
-
-    @property
-    def json(self) -> Any:
-        """The body."""
-        return json.loads(self.body)
-
-
-class Answer(NamedTuple):
-    """What goes out."""
-
-    status: int
-    body: Any = None
-    headers: Mapping[str, str] = {}
-
-
-@dataclass
-class Fault:
-    """What goes wrong, and how often.
-
-    Attributes:
-        where: Method and path, as a regular expression.
-        answer: What is answered instead; ``None`` cuts the connection.
-        times: How often.
-        done: Whether it is done all the same, and only the answer is lost.
-    """
-
-    where: str
-    answer: Answer | None = None
-    times: int = 1
-    done: bool = False
 
 
 @dataclass
@@ -93,24 +49,17 @@ class Repo:
         return commit if commit in self.commits else None
 
 
-class HubServer:
-    """The Hub: its repositories by kind and id, what was asked of it, and what is to go wrong."""
+class HubServer(JsonServer):
+    """The Hub: its repositories by kind and id."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.repos: dict[tuple[str, str], Repo] = {}
-        self.requests: list[Request] = []
-        self.faults: list[Fault] = []
         self.large: dict[str, bytes] = {}
-        self.url = ""
-        self._lock = threading.RLock()
 
     def space(self, repo_id: str) -> Repo:
         """Return a Space."""
         return self.repos["space", repo_id]
-
-    def lines(self) -> list[str]:
-        """Method and path of each request, in order."""
-        return [request.line for request in self.requests]
 
     def add(self, repo_id: str, files: Files, kind: str = "space", **settings: Any) -> Repo:
         """Make a repository that holds some files."""
@@ -119,18 +68,6 @@ class HubServer:
         repo.commits[repo.head] = dict(files)
         self.repos[kind, repo_id] = repo
         return repo
-
-    def answer(self, request: Request) -> Answer | None:
-        """Answer a request; ``None`` cuts the connection."""
-        with self._lock:
-            self.requests.append(request)
-            for fault in self.faults:
-                if fault.times and re.fullmatch(fault.where, request.line):
-                    fault.times -= 1
-                    if fault.done:
-                        self._route(request)
-                    return fault.answer
-            return self._route(request)
 
     def _route(self, request: Request) -> Answer:
         for pattern, handle in ROUTES:
@@ -357,67 +294,8 @@ def _git_oid(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    hub: HubServer
-
-    def _answer(self) -> None:
-        address = urlsplit(self.path)
-        body = self._body()
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.hub.answer(Request(self.command, address.path, parse_qs(address.query), headers, body))
-        if answer is None:
-            self._cut()
-            return
-        content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        self.send_response(answer.status)
-        kind = "application/octet-stream" if isinstance(answer.body, bytes) else "application/json"
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **answer.headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815  # as they are looked for
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
-
-    def _cut(self) -> None:
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as it is called
-        """Say nothing: the tests look at ``requests``."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that went."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
 def hub_server() -> Iterator[HubServer]:
     """Run a Hub for a while."""
-    hub = HubServer()
-    handler = type("Handler", (_Handler,), {"hub": hub})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        hub.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(HubServer()) as hub:
+        yield hub

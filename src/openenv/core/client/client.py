@@ -597,8 +597,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         if self._base_url is None:
             assert self._provider is not None
             self._base_url = await start_in_thread(self._provider.launch, self._provider.shut_down)
-        if self._own_token is None and self._provider is not None and self._provider.token is not None:
-            self._headers = authorized_headers(self._own_headers, self._provider.token)
+        if self._provider is not None:
+            self._headers = self._headers_for(self._provider)
         return Endpoint(
             url=convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
@@ -609,6 +609,10 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             arrays=self._takes_arrays(),
             check_server=self._check_server,
         )
+
+    def _headers_for(self, provider: Provider) -> dict[str, str]:
+        token = provider.token if self._own_token is None else self._own_token
+        return authorized_headers({**provider.headers, **(self._own_headers or {})}, token)
 
 
 class FormattedClient(EnvClient[ActT, ObsT, StateT]):

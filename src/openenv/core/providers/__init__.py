@@ -7,6 +7,8 @@ from openenv._lazy import lazy_exports
 if TYPE_CHECKING:
     from openenv.core.providers.base import ContainerProvider as ContainerProvider
     from openenv.core.providers.base import RuntimeProvider as RuntimeProvider
+    from openenv.core.providers.cloud.daytona import DaytonaProvider as DaytonaProvider
+    from openenv.core.providers.cloud.hugging_face import HFSandboxProvider as HFSandboxProvider
     from openenv.core.providers.docker.pool import DockerPool as DockerPool
     from openenv.core.providers.docker.provider import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers.kubernetes.provider import KubernetesProvider as KubernetesProvider
@@ -19,6 +21,8 @@ else:
         __name__,
         {
             "openenv.core.providers.base": ("ContainerProvider", "RuntimeProvider"),
+            "openenv.core.providers.cloud.daytona": ("DaytonaProvider",),
+            "openenv.core.providers.cloud.hugging_face": ("HFSandboxProvider",),
             "openenv.core.providers.docker.pool": ("DockerPool",),
             "openenv.core.providers.docker.provider": ("LocalDockerProvider",),
             "openenv.core.providers.kubernetes.provider": ("KubernetesProvider",),

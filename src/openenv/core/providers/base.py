@@ -41,6 +41,11 @@ class Provider(ABC):
         """
         return None
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What requests to the server must send besides, as a cloud service's proxy may want; nothing for most."""
+        return {}
+
     @abstractmethod
     def launch(self) -> str:
         """Start a server, wait until it is ready, and return its address; on failure nothing is left running.
@@ -67,7 +72,7 @@ class Provider(ABC):
 
     def _wait_until_healthy(self, base_url: str, timeout_s: float) -> None:
         try:
-            wait_until_healthy(base_url, timeout_s, self.check_alive)
+            wait_until_healthy(base_url, timeout_s, self.check_alive, self.headers)
         except TimeoutError as error:
             raise ServerNotReadyError(str(error), self.logs() or None) from error
 

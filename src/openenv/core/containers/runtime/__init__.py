@@ -6,8 +6,10 @@ from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from openenv.core.providers import ContainerProvider as ContainerProvider
+    from openenv.core.providers import DaytonaProvider as DaytonaProvider
     from openenv.core.providers import DockerPool as DockerPool
     from openenv.core.providers import DockerSwarmProvider as DockerSwarmProvider
+    from openenv.core.providers import HFSandboxProvider as HFSandboxProvider
     from openenv.core.providers import KubernetesProvider as KubernetesProvider
     from openenv.core.providers import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers import LocalProcessProvider as LocalProcessProvider
@@ -20,8 +22,10 @@ else:
         {
             "openenv.core.providers": (
                 "ContainerProvider",
+                "DaytonaProvider",
                 "DockerPool",
                 "DockerSwarmProvider",
+                "HFSandboxProvider",
                 "KubernetesProvider",
                 "LocalDockerProvider",
                 "LocalProcessProvider",

@@ -1,0 +1,1 @@
+"""Servers in sandboxes of cloud services, one module a service."""

@@ -1,0 +1,207 @@
+"""``HFSandboxProvider``: a server in a sandbox of Hugging Face, by ``huggingface_hub``."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, retry_after
+from openenv.core.providers.cloud.provider import CloudProvider
+from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, JobInfo
+    from huggingface_hub import Sandbox as HubSandbox
+
+_ResultT = TypeVar("_ResultT")
+
+_SERVICE = Service(
+    name="Hugging Face",
+    credentials="HF_TOKEN or token= to one that may run jobs, from https://huggingface.co/settings/tokens",
+)
+_NAME_LABEL = "openenv"
+_COMMAND_TIMEOUT_S = 30
+_ENDED = frozenset({"COMPLETED", "ERROR", "DELETED", "CANCELED"})
+
+
+class HFSandboxProvider(CloudProvider):
+    """Starts a server in a sandbox of Hugging Face: a job of its own, billed as jobs are.
+
+    The server is reached through the job's proxy only, which wants the Hub's token and one of the sandbox.
+    ``EnvClient`` sends both by itself; other programs need ``provider.headers``.
+
+    The job is canceled by ``stop_container``, after a start that failed or was interrupted, and when the interpreter
+    ends; after a ``kill -9`` of this process it runs until the Hub ends it, after 24 hours. ``hf jobs ps`` lists it.
+
+    Args:
+        image: The image to start where ``start_container`` names none: of Docker's registry, or of a Space as
+            ``hf.co/spaces/OWNER/NAME``.
+        env_vars: Environment variables of the job, which the Hub's pages show.
+        secrets: Further ones, for the server's process alone.
+        flavor: The hardware, as ``cpu-basic`` or ``a10g-small``.
+        cmd: The shell command that starts the server, in place of the one that is found in the image.
+        token: The Hub's token; the one that ``hf auth login`` stored, or ``HF_TOKEN``, if ``None``.
+        namespace: The user or organization that the job is run and billed for; the token's user if ``None``.
+        create_timeout: Seconds that the sandbox may take until it runs.
+
+    Raises:
+        ConfigurationError: There is no token.
+        ImportError: ``huggingface_hub`` is not installed, or has no sandboxes yet.
+
+    Example::
+
+        provider = HFSandboxProvider(image="hf.co/spaces/openenv/echo_env")
+        with EchoEnv(provider=provider).sync() as env:
+            env.reset()
+    """
+
+    service_name: ClassVar[str] = "Hugging Face"
+    _host: ClassVar[str] = "127.0.0.1"  # the proxy is a process in the sandbox
+
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        env_vars: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        flavor: str = "cpu-basic",
+        cmd: str | None = None,
+        token: str | None = None,
+        namespace: str | None = None,
+        create_timeout: float = 300.0,
+    ) -> None:
+        super().__init__(image=image, env_vars=env_vars, secrets=secrets, cmd=cmd)
+        self._api = _connect(token)
+        self._settings: dict[str, Any] = {
+            "flavor": flavor,
+            "namespace": namespace,
+            "start_timeout": create_timeout,
+            "token": token,
+        }
+
+    def _secrets_of(self, variables: Mapping[str, str]) -> dict[str, str]:
+        # The proxy is the lock: it needs the header Authorization itself, and only it reaches the server.
+        return {**self.secrets, "OPENENV_AUTH": "none"}
+
+    def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
+        return HuggingFaceSandbox(self._api, name, {"image": image, "env": dict(env_vars), **self._settings})
+
+
+class HuggingFaceSandbox(ShellSandbox):
+    """A sandbox of Hugging Face.
+
+    Args:
+        api: The Hub.
+        name: Its name, which is a label of the job.
+        settings: What the SDK makes it of.
+    """
+
+    def __init__(self, api: "HfApi", name: str, settings: Mapping[str, Any]) -> None:
+        super().__init__(name)
+        self._api = api
+        self._settings = settings
+        self._may_be_there = False
+        self._made: HubSandbox | None = None
+
+    def create(self) -> None:
+        """Have it made, and wait until it runs."""
+        from huggingface_hub import Sandbox as HubSandbox
+
+        self._may_be_there = True
+        labels = {_NAME_LABEL: self.name}
+        # Without the SDK's end of an idle sandbox: an episode may think for longer.
+        make = partial(HubSandbox.create, labels=labels, idle_timeout=None, **self._settings)
+        try:
+            self._made = _called("the creation of a sandbox", make, harmless=False)
+        except ServiceError as error:
+            self._may_be_there = error.may_be_done
+            raise
+
+    def run(self, command: str) -> str:
+        """Run a short shell command and return what it printed."""
+        run = partial(self._running.run, command, check=False, timeout=_COMMAND_TIMEOUT_S)
+        return _called("a command", run).stdout
+
+    def start_server(self, script: str) -> None:
+        """Start the server in the background."""
+        self.run(self._write(script))
+        _called("the start of the server", partial(self._running.run, self._serve, background=True), harmless=False)
+
+    def address(self, port: int) -> Address:
+        """Return the address at the job's proxy, and the headers that it wants."""
+        scheme = "http://" if self._api.endpoint.startswith("http://") else "https://"
+        url = self._running.proxy_url_for(port, scheme=scheme)
+        return Address(url.rstrip("/"), self._running.proxy_headers)
+
+    def remove(self) -> None:
+        """Cancel its job."""
+        if not self._may_be_there:
+            return
+        if self._made is None:
+            self._remove_by_label()
+        else:
+            self._cancel(self._made.id)
+            self._made.close()
+        self._may_be_there = False
+
+    @property
+    def _running(self) -> "HubSandbox":
+        if self._made is None:
+            raise ProviderError(f"The sandbox {self.name} of Hugging Face does not run.")
+        return self._made
+
+    def _remove_by_label(self) -> None:
+        """Cancel the job whose creation failed half-way; the SDK does that too, but not after an interruption."""
+        namespace = self._settings["namespace"] or _called("whoami", self._api.whoami)["name"]
+        for job in _called("the list of jobs", partial(self._jobs, namespace)):
+            if job.status.stage not in _ENDED:
+                self._cancel(job.id, namespace)
+
+    def _jobs(self, namespace: str) -> "list[JobInfo]":
+        labels = {_NAME_LABEL: self.name}
+        return list(self._api.list_jobs(labels=labels, namespace=namespace, token=self._api.token))
+
+    def _cancel(self, job_id: str, namespace: str | None = None) -> None:
+        namespace = namespace or self._settings["namespace"]
+        try:
+            _called("the end of a job", partial(self._api.cancel_job, job_id=job_id, namespace=namespace))
+        except ServiceError as error:
+            if error.status != 404:
+                raise
+
+
+def _connect(token: str | None) -> "HfApi":
+    try:
+        from huggingface_hub import HfApi, get_token
+        from huggingface_hub import Sandbox as _  # noqa: F401  # which releases before 2 lack
+    except ImportError as error:
+        raise ImportError('HFSandboxProvider needs huggingface_hub: pip install "openenv-core[hub]"') from error
+    if not (token or get_token()):
+        raise ConfigurationError(
+            f"Expected a token of the Hub, got none. Set {_SERVICE.credentials}; or `hf auth login`."
+        )
+    return HfApi(token=token)
+
+
+def _called(what: str, call: Callable[[], _ResultT], *, harmless: bool = True) -> _ResultT:
+    """Make a call of the SDK, repeated as ``repeated`` has it."""
+    return repeated(partial(_tried, what, call), harmless=harmless)
+
+
+def _tried(what: str, call: Callable[[], _ResultT]) -> _ResultT:
+    """Make a call of the SDK, whose errors become ours."""
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError, SandboxError  # type: ignore[attr-defined]
+
+    try:
+        return call()
+    except HfHubHTTPError as error:
+        answer = error.response
+        detail = error.server_message or answer.reason_phrase
+        wait_s = retry_after(answer.headers.get("Retry-After", ""))
+        raise _SERVICE.refusal(what, answer.status_code, detail, wait_s) from error
+    except SandboxError as error:
+        if error.status_code is None:
+            raise ProviderError(f"Hugging Face: {error}") from error
+        raise _SERVICE.refusal(what, error.status_code, str(error)) from error
+    except HTTPError as error:
+        raise _SERVICE.silence(what, str(error) or type(error).__name__) from error

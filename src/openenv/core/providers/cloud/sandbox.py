@@ -1,0 +1,109 @@
+"""What a provider needs of a service's sandbox, and how a server runs in one that takes shell commands."""
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from openenv.core.exceptions import ProviderError
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a sandbox's server is reached.
+
+    Attributes:
+        url: Its address.
+        headers: What each request has to send.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Sandbox(ABC):
+    """A sandbox of a service, from before it is made until it is removed.
+
+    Args:
+        name: Its name, which no other has: so it can be removed even if the answer to its creation never came.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def create(self) -> None:
+        """Have it made, and wait until it runs.
+
+        Raises:
+            ProviderError: The service refuses, or the sandbox can't run.
+            ServerNotReadyError: It did not run in time.
+        """
+
+    @abstractmethod
+    def start_server(self, script: str) -> None:
+        """Start the server by a shell script, without waiting for it."""
+
+    @abstractmethod
+    def address(self, port: int) -> Address:
+        """Say where a port of it is reached."""
+
+    @abstractmethod
+    def why_ended(self) -> str | None:
+        """Return why the server can't answer any more; ``None`` while it may."""
+
+    @abstractmethod
+    def logs(self, size: int) -> str:
+        """Return the end of what the server has printed."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove it, whatever state it is in; one that is gone already is fine.
+
+        Raises:
+            ProviderError: The service can't; it may be there still.
+        """
+
+
+class ShellSandbox(Sandbox):
+    """A sandbox in which a server is started and watched by shell commands."""
+
+    @abstractmethod
+    def run(self, command: str) -> str:
+        """Run a short shell command, which does no harm if it runs twice, and return what it printed.
+
+        Raises:
+            ProviderError: The service can't.
+        """
+
+    def start_server(self, script: str) -> None:
+        """Start the server in the background."""
+        self.run(f"{self._write(script)}\nnohup sh -c {shlex.quote(self._serve)} > /dev/null 2>&1 < /dev/null &")
+
+    def why_ended(self) -> str | None:
+        """Look for the note of how the server ended."""
+        code = self.run(f"cat {self._folder}/ended 2>/dev/null || true").strip()
+        return f"its server ended with exit code {code}" if code else None
+
+    def logs(self, size: int) -> str:
+        """Read the end of the server's log; empty if the service can't."""
+        try:
+            return self.run(f"tail -c {size} {self._folder}/log 2>/dev/null || true").strip()[-size:]
+        except ProviderError:
+            return ""
+
+    def _write(self, script: str) -> str:
+        """Return the command that writes the script; one that comes again ends there."""
+        # Into a file, as everyone in the sandbox can read a command's arguments; it removes itself.
+        folder, script = self._folder, shlex.quote(f"rm -f {self._folder}/start\n{script}")
+        return f"umask 077; mkdir {folder} 2>/dev/null || exit 0; printf %s {script} > {folder}/start"
+
+    @property
+    def _serve(self) -> str:
+        """The command that runs the script until the server ends."""
+        # A process that has ended may be found as a zombie for ever, so its parent leaves a note of how it ended.
+        return f"sh {self._folder}/start > {self._folder}/log 2>&1 < /dev/null; echo $? > {self._folder}/ended"
+
+    @property
+    def _folder(self) -> str:
+        return f"/tmp/{self.name}"  # noqa: S108  # in the sandbox, which has no other users

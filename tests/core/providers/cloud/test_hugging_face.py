@@ -1,0 +1,142 @@
+"""Servers in sandboxes of Hugging Face, by the real SDK: the Hub is a fake on this machine, the server a real one."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+from huggingface_hub import constants
+from tests.support.services.hugging_face_jobs import BARE_IMAGE, GOOD_IMAGE, TOKEN, FakeJobs
+from tests.support.services.json_server import Answer, Fault, serving
+
+from openenv import GenericEnvClient
+from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
+from openenv.core.exceptions import ConfigurationError, ProviderError
+
+SERVER_ERROR = Answer(503, {"error": "no healthy upstream"})
+DYING_PROGRAM = f"""
+from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
+
+HFSandboxProvider(image="{BARE_IMAGE}", cmd="exec sleep 600").start_container()
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJobs]:
+    with serving(FakeJobs(tmp_path)) as service:
+        monkeypatch.setenv("HF_ENDPOINT", service.url)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / ".hf"))
+        # The library has read its variables already.
+        monkeypatch.setattr(constants, "ENDPOINT", service.url)
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        monkeypatch.setattr(constants, "AGENT_HARNESSES_PATH", str(tmp_path / "harnesses"))
+        yield service
+        service.end()
+        huggingface_hub.close_session()
+
+
+def idle(**settings: Any) -> HFSandboxProvider:
+    """A provider whose server is a process that serves nothing."""
+    return HFSandboxProvider(**{"image": BARE_IMAGE, "cmd": "exec sleep 600", **settings})
+
+
+def test_a_client_plays_in_a_sandbox_of_its_own(hub: FakeJobs) -> None:
+    provider = HFSandboxProvider(image=GOOD_IMAGE, env_vars={"GREETING": "hi"}, secrets={"API_PASSWORD": "it's secret"})
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        assert client.step({"message": "hello"}).reward == 0.5
+        (job,) = hub.running
+        assert (job.wanted["spaceId"], job.wanted["flavor"]) == ("ada/echo_env", "cpu-basic")
+        assert job.wanted["environment"]["GREETING"] == "hi"
+        assert job.wanted["labels"]["openenv"] == provider.sandbox_name
+        assert "it's secret" not in str(job.wanted)
+        assert provider.headers.keys() == {"Authorization", "X-Sandbox-Token"}
+    assert hub.running == []
+    assert provider.sandbox_name is None
+
+
+def test_a_server_that_ends_tells_why(hub: FakeJobs) -> None:
+    provider = idle(cmd="echo I have $KEY; exit 3", secrets={"KEY": "s3cr3t-value"})
+    with pytest.raises(ProviderError, match=r"(?s)exit code 3.*I have \[redacted\]"):
+        provider.launch()
+    assert hub.running == []
+
+
+def test_a_sandbox_that_does_not_run_in_time_is_removed(hub: FakeJobs) -> None:
+    hub.stage = "SCHEDULING"
+    with pytest.raises(ProviderError, match=r"did not become ready within 0s"):
+        idle(create_timeout=0.2).start_container()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
+def test_an_interrupted_start_leaves_nothing(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("huggingface_hub._sandbox._SandboxServer.wait_ready", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        idle().start_container()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
+def test_a_creation_whose_answer_is_lost_leaves_nothing(hub: FakeJobs) -> None:
+    hub.faults.append(Fault("POST /api/jobs/ada", None, done=True))
+    with pytest.raises(ProviderError, match=r"Hugging Face can't be reached"):
+        idle().start_container()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
+def test_a_program_that_ends_leaves_nothing(hub: FakeJobs) -> None:
+    done = subprocess.run([sys.executable, "-c", DYING_PROGRAM], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
+def test_limits_and_failures_that_pass_are_waited_out(hub: FakeJobs) -> None:
+    hub.faults += [
+        Fault("POST /api/jobs/ada", Answer(429, {"error": "slow down"}, {"Retry-After": "1"})),
+        Fault("POST .*/v1/exec", SERVER_ERROR),
+        Fault("POST .*/cancel", SERVER_ERROR),
+    ]
+    provider = idle()
+    provider.start_container()
+    provider.shut_down()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Answer(401, {"error": "Invalid credentials"}), r"401 \(Invalid credentials\).*Set HF_TOKEN or token="),
+        (Answer(403, {"error": "no credit"}), r"403 \(no credit.*the key is missing, wrong, or not allowed"),
+        (Answer(429, {}, {"Retry-After": "3600"}), r"429.*too many requests\. Try again in 3600 s"),
+        (SERVER_ERROR, r"503 \(no healthy upstream\): it fails at the moment"),
+    ],
+)
+def test_a_refusal_says_what_to_do(hub: FakeJobs, answer: Answer, message: str) -> None:
+    hub.faults.append(Fault("POST /api/jobs/ada", answer, times=9))
+    with pytest.raises(ProviderError, match=message):
+        idle().start_container()
+
+
+def test_a_removal_that_fails_can_be_repeated(hub: FakeJobs) -> None:
+    hub.faults.append(Fault("POST .*/cancel", SERVER_ERROR, times=4))
+    provider = idle()
+    provider.start_container()
+    with pytest.raises(ProviderError, match="503"):
+        provider.stop_container()
+    provider.stop_container()
+    assert hub.running == []
+
+
+def test_what_cannot_be_started_is_said_at_once(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="Expected an image"):
+        idle(image=None).start_container()
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(ConfigurationError, match="Set HF_TOKEN or token="):
+        HFSandboxProvider()
+    assert hub.requests == []
