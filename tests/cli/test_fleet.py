@@ -10,15 +10,15 @@ from openenv.fleet.autoscaling import Autoscaling
 
 
 @pytest.mark.parametrize("options", [("--replicas", 2), ("--max-replicas", 2), ("--replica-memory", "1g")])
-def test_what_is_said_of_replicas_needs_a_fleet(openenv: Any, options: tuple[object, ...]) -> None:
-    refused = openenv("serve", "catch", *options)
+def test_what_is_said_of_replicas_needs_a_fleet(openenv_here: Any, options: tuple[object, ...]) -> None:
+    refused = openenv_here("serve", "catch", *options)
     assert refused.returncode == 2
     assert "needs --fleet ray" in refused.stderr
 
 
 @pytest.mark.parametrize("options", [("--workers", 2), ("--fd", 3), ("--reload",)])
-def test_a_fleet_has_processes_of_its_own(openenv: Any, options: tuple[object, ...]) -> None:
-    refused = openenv("serve", "catch", "--fleet", "ray", *options)
+def test_a_fleet_has_processes_of_its_own(openenv_here: Any, options: tuple[object, ...]) -> None:
+    refused = openenv_here("serve", "catch", "--fleet", "ray", *options)
     assert refused.returncode == 2
     assert "A fleet's servers are processes already" in refused.stderr
 
@@ -39,7 +39,7 @@ def test_what_a_replica_needs() -> None:
     assert (resources.cpus, resources.memory_bytes) == (None, 2**30)
 
 
-def test_an_environment_that_is_not_there_is_told_before_ray_starts(openenv: Any) -> None:
-    refused = openenv("serve", "no_such_environment", "--fleet", "ray")
+def test_an_environment_that_is_not_there_is_told_before_ray_starts(openenv_here: Any) -> None:
+    refused = openenv_here("serve", "no_such_environment", "--fleet", "ray")
     assert refused.returncode == 1
     assert "no_such_environment" in refused.stderr

@@ -37,10 +37,10 @@ def test_it_builds_says_the_size_and_writes_a_compose_file(openenv: Any, tmp_pat
     ],
 )
 def test_what_can_t_be_built_is_refused(
-    openenv: Any, tmp_path: Path, options: list[str], status: int, said: str
+    openenv_here: Any, tmp_path: Path, options: list[str], status: int, said: str
 ) -> None:
     scaffold(tmp_path, "my_env")
     (scaffold(tmp_path, "without") / "server" / "Dockerfile").unlink()
-    ended = openenv("build", *options)
+    ended = openenv_here("build", *options)
     assert ended.returncode == status
     assert said in ended.stderr

@@ -38,8 +38,8 @@ def test_links_are_told_without_their_addresses(openenv_here: Any) -> None:
     assert "](" not in "".join(lines)
 
 
-def test_json_has_the_same(openenv: Any) -> None:
-    told = json.loads(openenv("info", "catch", "--json").stdout)
+def test_json_has_the_same(openenv_here: Any) -> None:
+    told = json.loads(openenv_here("info", "catch", "--json").stdout)
     assert told["name"] == "catch"
     assert told["actions"][0]["fields"][0]["values"] == "left, stay or right"
     assert [field["name"] for field in told["reset"]] == ["seed", "episode_id"]
@@ -54,11 +54,11 @@ def test_another_world_s_environment_has_an_example_that_works(openenv: Any) -> 
     exec(compile(example, "example", "exec"), {})
 
 
-def test_a_running_server_is_told_from_what_it_publishes(openenv: Any) -> None:
+def test_a_running_server_is_told_from_what_it_publishes(openenv_here: Any) -> None:
     with LocalProcessProvider("echo") as server:
         server.wait_for_ready()
         url = server.base_url
-        shown = openenv("info", url)
+        shown = openenv_here("info", url)
     assert "Action  EchoAction" in shown.stdout
     assert f'openenv.make("{url}")' in shown.stdout
     assert "env.step({'message': " in shown.stdout

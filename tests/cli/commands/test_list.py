@@ -23,8 +23,8 @@ def test_the_table_names_what_is_installed(openenv: Any) -> None:
     assert "openenv info NAME" in lines[-1]
 
 
-def test_json(openenv: Any) -> None:
-    environments = {each["name"]: each for each in json.loads(openenv("list", "--json").stdout)}
+def test_json(openenv_here: Any) -> None:
+    environments = {each["name"]: each for each in json.loads(openenv_here("list", "--json").stdout)}
     wordle = environments["wordle"]
     assert sorted(wordle) == ["description", "folder", "install", "module", "name", "status", "version"]
     assert (wordle["module"], wordle["status"], wordle["install"]) == ("wordle_env", "installed", None)

@@ -73,8 +73,8 @@ def test_once(openenv: Any, serve: Serve) -> None:
     assert "\x1b" not in shown.stdout
 
 
-def test_off_a_terminal_it_prints_once(openenv: Any, counter_server: RunningServer) -> None:
-    shown = openenv("top", counter_server.url)
+def test_off_a_terminal_it_prints_once(openenv_here: Any, counter_server: RunningServer) -> None:
+    shown = openenv_here("top", counter_server.url)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "0 of 64" in shown.stdout
     assert "No session is open." in shown.stdout
@@ -83,23 +83,23 @@ def test_off_a_terminal_it_prints_once(openenv: Any, counter_server: RunningServ
 @pytest.mark.parametrize(
     ("url", "message"), [("http://127.0.0.1:1", "No answer from http://127.0.0.1:1"), ("ftp://x", "http://host:port")]
 )
-def test_no_server(openenv: Any, url: str, message: str) -> None:
-    ended = openenv("top", url, "--once")
+def test_no_server(openenv_here: Any, url: str, message: str) -> None:
+    ended = openenv_here("top", url, "--once")
     assert ended.returncode == 1
     assert ended.stderr.startswith("Error: ")
     assert message in ended.stderr
 
 
-def test_the_token_of_the_server(openenv: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_the_server(openenv_here: Any, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(token="the-right-token-of-24-characters")
     monkeypatch.setenv("OPENENV_TOKEN", "the-right-token-of-24-characters")
-    assert openenv("top", server.url, "--once").returncode == 0
+    assert openenv_here("top", server.url, "--once").returncode == 0
     monkeypatch.setenv("OPENENV_TOKEN", "another-token-of-the-same-length")
-    refused = openenv("top", server.url, "--once")
+    refused = openenv_here("top", server.url, "--once")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "UNAUTHORIZED" in refused.stderr
     monkeypatch.setenv("OPENENV_TOKEN", "no\theader-value")
-    impossible = openenv("top", server.url, "--once")
+    impossible = openenv_here("top", server.url, "--once")
     assert impossible.returncode == 1
     assert impossible.stderr.startswith("Error: Expected the token")
     assert "header-value" not in refused.stderr + impossible.stderr
