@@ -142,6 +142,35 @@ async def test_spans_of_requests(
     assert [part["name"] for part in message["parts"][1:]] == ["add"]
 
 
+@pytest.mark.parametrize("client_class", [OpenAIClient, AnthropicClient])
+async def test_pictures_that_a_tool_gave_are_in_no_span(
+    client_class: type[OpenAIClient | AnthropicClient],
+    service: tuple[int, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENENV_TELEMETRY", "1")
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    exporter = span_exporter()
+    exporter.clear()
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJDREVG"}}
+    content = [{"type": "text", "text": "a cat"}, picture]
+    messages: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": "1", "content": content},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": content}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "3"}]},
+    ]
+    client = client_class("http://127.0.0.1", service[0], "m")
+    try:
+        await client.complete_with_tools(messages, TOOLS)
+    finally:
+        await client._client.close()
+    (span,) = named(exporter, "chat m")
+    assert "QUJDREVG" not in span.to_json()
+    said = json.loads(str(dict(span.attributes or {})["gen_ai.input.messages"]))
+    shown = [{"type": "text", "content": "a cat"}, {"type": "image"}]
+    assert [part["response"] for message in said for part in message["parts"]] == [shown, shown, []]
+
+
 async def test_the_span_of_a_request_that_fails_has_the_kind_of_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_TELEMETRY", "1")
     exporter = span_exporter()

@@ -200,7 +200,7 @@ def _parts(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the parts of a message of OpenAI's or Anthropic's form; of a picture, only that it was there."""
     content = message.get("content") or []
     if message["role"] == "tool":
-        yield {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}
+        yield _tool_response(message.get("tool_call_id"), content)
         return
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
         yield _part(block)
@@ -216,9 +216,14 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
         case "tool_use":
             return _call(block["id"], block["name"], block["input"])
         case "tool_result":
-            return {"type": "tool_call_response", "id": block["tool_use_id"], "response": block["content"]}
+            return _tool_response(block["tool_use_id"], block.get("content") or [])
         case other:
             return {"type": other}
+
+
+def _tool_response(number: str | None, content: Any) -> dict[str, Any]:
+    response = content if isinstance(content, str) else [_part(block) for block in content]
+    return {"type": "tool_call_response", "id": number, "response": response}
 
 
 def _call(number: str, name: str, arguments: Any) -> dict[str, Any]:
