@@ -1,12 +1,11 @@
 """What a file of traces is queried with: conditions of filters, and the values that episodes are grouped by."""
 
-import time
 from dataclasses import asdict
 from typing import Any, Self
 
 from pydantic_core import to_json
 
-from openenv.core.env_server.traces.store import ALIVE_S, COLUMNS
+from openenv.core.env_server.traces.store import COLUMNS
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import INTERRUPTED, RUNNING, Filter
 
@@ -82,17 +81,17 @@ class Query:
         where: Filter; ``None`` for all episodes.
 
     Attributes:
-        values: The values by their names in the SQL.
+        values: The values by their names in the SQL, but for ``alive``; see ``alive_since``.
         has_text: Whether a text is searched for.
     """
 
     def __init__(self, where: Filter | None = None) -> None:
-        given = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
+        given: dict[str, Any] = {name: value for name, value in asdict(where or Filter()).items() if value is not None}
         self._conditions = [_CONDITIONS[name] for name in given]
         self.has_text = "text" in given
         if self.has_text:
             given["text"] = to_json(given["text"])[1:-1]  # as it stands within JSON
-        self.values: dict[str, Any] = {**given, "alive": time.time() - ALIVE_S}
+        self.values = given
 
     def search_file(self) -> None:
         """Search the whole file for the text, instead of one listed episode after another."""

@@ -10,7 +10,15 @@ from typing import Any, Self
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
 from openenv.core.env_server.traces.database import STORE_ERRORS
-from openenv.core.env_server.traces.store import COLUMNS, database_at, name_of, number_of, prune, remove
+from openenv.core.env_server.traces.store import (
+    COLUMNS,
+    alive_since,
+    database_at,
+    name_of,
+    number_of,
+    prune,
+    remove,
+)
 from openenv.core.exceptions import ConfigurationError, IncompleteTraceError
 from openenv.traces.additions import (
     AddedEpisodes,
@@ -401,13 +409,16 @@ class TraceFile:
 
     def _rows(self, query: Query, sql: Callable[[], str]) -> Iterator[tuple[Any, ...]]:
         with self._usable():
+            written = sql()
+            values = {**query.values, "alive": alive_since(self._connection)}
             if query.has_text:
-                rows = self._connection.rows_within(sql(), query.values, _EACH_EPISODE_S)
+                rows = self._connection.rows_within(written, values, _EACH_EPISODE_S)
                 if rows is not None:
                     yield from rows
                     return
                 query.search_file()
-            yield from self._connection.stream(sql(), query.values)
+                written = sql()
+            yield from self._connection.stream(written, values)
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

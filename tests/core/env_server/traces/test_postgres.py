@@ -110,6 +110,24 @@ def test_servers_whose_tables_were_dropped_do_not_overwrite_each_other(
     assert seeds(address) == ["2", "3"]
 
 
+@pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
+def test_a_server_whose_clock_differs_counts_as_alive_while_it_writes(
+    serve: Serve, address: str, monkeypatch: pytest.MonkeyPatch, skew_s: float
+) -> None:
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + skew_s)
+    server = serve(traces=address)
+    with server.wire() as wire, traces.open(address, create=True) as file:
+        wire.reset(seed=1)
+        eventually(lambda: seeds(address) == ["1"], "the episode is on record")
+        monkeypatch.undo()  # the reader's clock is right
+        assert [found.ending for found in file.episodes()] == ["running"]
+        assert file.prune(max_bytes=0) == 0
+        monkeypatch.setattr("openenv.core.env_server.traces.store._ALIVE_S", 0.0)
+        assert [found.ending for found in file.episodes()] == ["interrupted"]
+    server.stop()
+
+
 def test_writers_and_removers_of_one_picture_leave_every_episode_whole(address: str) -> None:
     """Episodes of several processes share a value, which goes with the last of them."""
     shown = {"png": PICTURE, "pixels": [[0, 1.5]] * 1000}

@@ -59,6 +59,9 @@ class TraceConnection(Protocol):
     def used_bytes(self) -> int:
         """Return the size of what is stored."""
 
+    def now(self) -> float:
+        """Return the time in seconds since 1970, by the clock that is the same for all who write the tables."""
+
 
 class TraceDatabase(Protocol):
     """Where traces are kept."""

@@ -55,6 +55,7 @@ _ADD_UP = """
 WITH noted AS (DELETE FROM size_change RETURNING bytes)
 INSERT INTO size_change SELECT coalesce(sum(bytes), 0) FROM noted RETURNING bytes
 """
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision"
 _names = count(1)
 
 
@@ -114,6 +115,11 @@ class PostgresConnection:
         with self.changing(removes=True):
             ((size,),) = self.execute(_ADD_UP).fetchall()
         return int(size)
+
+    def now(self) -> float:
+        """See ``TraceConnection``. The clock is that of the database's machine."""
+        ((now,),) = self.execute(_NOW).fetchall()
+        return float(now)
 
 
 class PostgresDatabase:

@@ -52,6 +52,10 @@ class FileConnection(sqlite3.Connection):
         """See ``TraceConnection``. The file itself keeps the space of removed episodes for new ones."""
         return used_bytes(self)
 
+    def now(self) -> float:
+        """See ``TraceConnection``. Who writes the file shares its memory, and so runs on this machine."""
+        return time.time()
+
 
 class FileDatabase:
     """File of SQLite; see ``TraceDatabase``.

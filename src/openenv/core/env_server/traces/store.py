@@ -1,7 +1,6 @@
 """What traces store: a row for each episode, and the parts of its entries, in a file or a database."""
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -12,9 +11,8 @@ from openenv.core.env_server.traces.database import TraceConnection, TraceDataba
 from openenv.core.env_server.traces.sqlite import FileDatabase
 from openenv.core.exceptions import ConfigurationError
 
-ALIVE_S = 60.0
-"""Seconds since it last wrote after which a server that has not ended in order counts as dead."""
-
+# Seconds since it last wrote after which a server that has not ended in order counts as dead.
+_ALIVE_S = 60.0
 _RUN_BITS = 32
 # Episodes that one transaction removes, so that writers do not wait long.
 _PIECE = 500
@@ -134,8 +132,8 @@ class Run(NamedTuple):
 
 def add_run(connection: TraceConnection) -> Run:
     """Add a run of a process that records."""
-    now = time.time()
     with connection.changing():
+        now = connection.now()
         added = connection.execute("INSERT INTO run (started_at, seen_at) VALUES (?, ?) RETURNING number", (now, now))
         return Run(int(added.fetchone()[0]), now)
 
@@ -149,7 +147,13 @@ def has_run(connection: TraceConnection, run: Run) -> bool:
 def end_run(connection: TraceConnection, run: Run) -> None:
     """Record that a run has ended in order."""
     with connection.changing():
-        connection.execute("UPDATE run SET ended_at = ? WHERE number = ? AND started_at = ?", (time.time(), *run))
+        ended = "UPDATE run SET ended_at = ? WHERE number = ? AND started_at = ?"
+        connection.execute(ended, (connection.now(), *run))
+
+
+def alive_since(connection: TraceConnection) -> float:
+    """Return the time since which a server has written that counts as alive; clocks of servers may differ from it."""
+    return connection.now() - _ALIVE_S
 
 
 def write(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart]) -> None:
@@ -164,7 +168,8 @@ def write(connection: TraceConnection, run: Run, parts: Sequence[EncodedPart]) -
         TraceStoreError: The run is not in the tables any more, since they were made again.
     """
     with connection.changing():
-        seen = connection.execute("UPDATE run SET seen_at = ? WHERE number = ? AND started_at = ?", (time.time(), *run))
+        alive = "UPDATE run SET seen_at = ? WHERE number = ? AND started_at = ?"
+        seen = connection.execute(alive, (connection.now(), *run))
         if seen.rowcount != 1:
             raise TraceStoreError("its tables were made again meanwhile")
         write_parts(connection, run, parts)
@@ -256,7 +261,7 @@ def _oldest(connection: TraceConnection, before: float | None) -> list[int]:
             AND (episode.ending IS NOT NULL OR run.ended_at IS NOT NULL OR coalesce(run.seen_at, 0) < :alive)
         ORDER BY episode.started_at LIMIT {_PIECE}
         """,  # noqa: S608  # constants
-        {"before": math.inf if before is None else before, "alive": time.time() - ALIVE_S},
+        {"before": math.inf if before is None else before, "alive": alive_since(connection)},
     )
     return [number for (number,) in found]
 
