@@ -49,12 +49,25 @@ def test_a_run_learns_from_each_component_by_itself(walk_url: str, tmp_path: Pat
     assert "arrival" in result.folder.report.read_text()
 
 
-def test_a_component_that_is_misspelt_ends_the_run_before_its_training(walk_url: str, tmp_path: Path) -> None:
+def test_a_component_that_is_misspelt_ends_the_run_before_anything_is_scored(walk_url: str, tmp_path: Path) -> None:
     settings = TrainConfig(
-        environment=walk_url, output_dir=tmp_path, rollouts=8, eval_episodes=2, reward_components={"arival": 1.0}
+        environment=walk_url, output_dir=tmp_path / "runs", rollouts=8, reward_components={"arival": 1.0}
     )
+    shown = StringIO()
     with pytest.raises(ConfigurationError, match=r"a score of 'arival'\. Did you mean 'arrival'\? .*: stride, arrival"):
-        train(settings, Console(file=StringIO()))
+        train(settings, Console(file=shown))
+    assert shown.getvalue() == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_component_that_nothing_is_like_is_refused_after_the_evaluations(walk_url: str, tmp_path: Path) -> None:
+    settings = TrainConfig(
+        environment=walk_url, output_dir=tmp_path, rollouts=8, eval_episodes=2, reward_components={"luck": 1.0}
+    )
+    shown = StringIO()
+    with pytest.raises(ConfigurationError, match=r"a score of 'luck'\. Components with scores: stride, arrival"):
+        train(settings, Console(file=shown))
+    assert "before training" in shown.getvalue()
 
 
 def test_what_no_episode_has_is_refused() -> None:

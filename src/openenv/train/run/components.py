@@ -1,15 +1,27 @@
 """Learning from components of the reward: a reward function for each, which the trainer normalises by itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
+from openenv.train.agents.policy import Policy
 from openenv.train.episodes.scores import Score
+from openenv.train.evaluation.scoring import evaluate_random_player, evaluate_scripted_player
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.environment_reward import ComponentReward
+from openenv.train.spec.sessions import Sessions
 
-__all__ = ["check_components", "component_rewards", "illegal_actions", "weighted_rewards"]
+__all__ = [
+    "check_component_names",
+    "check_components",
+    "component_rewards",
+    "illegal_actions",
+    "weighted_rewards",
+]
+
+# Episodes of each player without a model in which a misspelt component is looked for.
+_FEW = 8
 
 
 def component_rewards(config: TrainConfig, episodes: Callable[..., Any]) -> tuple[list[Any], list[float]]:
@@ -66,6 +78,30 @@ def weighted_rewards(config: TrainConfig, fields: Mapping[str, Sequence[Any]]) -
     ]
 
 
+def check_component_names(config: TrainConfig, sessions: Sessions, policy: Policy) -> None:
+    """Refuse misspelt components after a few episodes of the random and the scripted player, before anything is scored.
+
+    Only a name that is like a component's is refused: another one may be of a component that few episodes score, of
+    which `check_components` knows after the evaluations.
+
+    Args:
+        config: The run's settings.
+        sessions: The environment.
+        policy: The model's side of the environment.
+
+    Raises:
+        ConfigurationError: A component is misspelt.
+    """
+    if not config.reward_components:
+        return
+    few = config.model_copy(update={"eval_episodes": min(_FEW, config.eval_episodes)})
+    scores = (evaluate_random_player(policy, sessions, few), evaluate_scripted_player(sessions, few))
+    known = _names_in(score for score in scores if score is not None)
+    for name in config.reward_components:
+        if name not in known and nearest_name(name, known):
+            raise _not_scored(name, known)
+
+
 def check_components(config: TrainConfig, scores: Mapping[str, Score]) -> None:
     """Check that the components to learn from were scored in the evaluations before the training.
 
@@ -76,13 +112,21 @@ def check_components(config: TrainConfig, scores: Mapping[str, Score]) -> None:
     Raises:
         ConfigurationError: One was not, in any episode: it is misspelt, or there is nothing to learn from it.
     """
-    known = list(dict.fromkeys(name for score in scores.values() for name in score.reward_components))
+    known = _names_in(scores.values())
     for name in config.reward_components:
         if name not in known:
-            near = nearest_name(name, known)
-            instead = f" Did you mean {near!r}?" if near else ""
-            found = ", ".join(known) or "none, so the environment may have no rubric"
-            raise ConfigurationError(
-                f"reward_components: no episode before the training has a score of {name!r}.{instead} "
-                f"Components with scores: {found}."
-            )
+            raise _not_scored(name, known)
+
+
+def _names_in(scores: Iterable[Score]) -> list[str]:
+    return list(dict.fromkeys(name for score in scores for name in score.reward_components))
+
+
+def _not_scored(name: str, known: list[str]) -> ConfigurationError:
+    near = nearest_name(name, known)
+    instead = f" Did you mean {near!r}?" if near else ""
+    found = ", ".join(known) or "none, so the environment may have no rubric"
+    return ConfigurationError(
+        f"reward_components: no episode before the training has a score of {name!r}.{instead} "
+        f"Components with scores: {found}."
+    )

@@ -31,7 +31,7 @@ from openenv.train.episodes.scores import (
 )
 from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
 from openenv.train.quiet import quiet_libraries
-from openenv.train.run.components import check_components
+from openenv.train.run.components import check_component_names, check_components
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
 from openenv.train.run.grpo import make_joint_trainer, takes_gpu
 from openenv.train.run.interruption import Interruption
@@ -108,6 +108,7 @@ def train(
         policies = make_policies(config, sessions, call_examples(config, sessions))
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
+            check_component_names(part, sessions[name], policies[name])
         return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole()
 
 
