@@ -56,7 +56,8 @@ def passwords_in(address: str) -> list[str]:
         parts = urlsplit(address)
     except ValueError:
         return []
-    given = [parts.password or "", *parse_qs(parts.query).get("password", [])]
+    query = parse_qs(parts.query)
+    given = [parts.password or "", *query.get("password", []), *query.get("sslpassword", [])]
     return list(dict.fromkeys(form for password in given for form in (password, unquote(password)) if form))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.servers import eventually
+from tests.support.services.postgres import Postgres
 from tests.support.stored_episodes import of_an_environment
 
 from openenv import find_environment, make, traces
@@ -77,6 +78,21 @@ def test_a_warm_up_learns_from_those_with_enough_reward(sessions: Sessions, file
     strict = config.model_copy(update={"sft_min_reward": 2.0})
     with pytest.raises(ConfigurationError, match="a reward of 2 or more, got 1 at best"):
         find_examples(strict, sessions, make_policy(config, sessions))
+
+
+def test_episodes_are_read_from_a_database(sessions: Sessions, file: Path, postgres: Postgres) -> None:
+    address = postgres.new_database()
+    with traces.open(file) as own, traces.open(address, create=True) as shared:
+        for record in own.records():
+            shared.add(record.episode, record.entries)
+    of_file, of_database = (TrainConfig(environment="catch", sft=place) for place in (str(file), address))
+    policy = make_policy(of_file, sessions)
+    found, expected = (
+        sorted(repr(episode.turns) for episode in find_examples(config, sessions, policy))
+        for config in (of_database, of_file)
+    )
+    assert found == expected
+    assert len(found) >= len(SEEDS)
 
 
 def test_episodes_of_another_environment_are_refused(sessions: Sessions, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ CATCH = {"environment": "catch"}
         ({"environments": {"a": CATCH}, "fallback": "up"}, "with environments, fallback belongs to each of them"),
         (
             {"environments": {"a": CATCH}, "sft": "data"},
-            "with environments, sft must be a number .* not the folder data",
+            "with environments, sft must be a number .* not data",
         ),
     ],
 )

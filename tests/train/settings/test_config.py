@@ -149,6 +149,10 @@ def test_what_is_learned_from_is_a_number_or_a_place() -> None:
     for sft in (0, "0", -1):
         with pytest.raises(ConfigurationError, match="sft: expected at least one episode to learn from"):
             load_config(environment="catch", sft=sft)
+    for address in ("postgresql://me:hidden-pass@db/traces", "postgresql://db/traces?user=me&password=hidden-pass"):
+        with pytest.raises(ConfigurationError, match="sft: expected the address of a database without its") as raised:
+            load_config(environment="catch", sft=address)
+        assert "hidden-pass" not in f"{raised.value} {raised.value.__cause__}"
     with pytest.raises(ConfigurationError, match="without grpo there has to be sft, or nothing is learned"):
         load_config(environment="catch", grpo=False)
     assert load_config(environment="catch", grpo=False, sft=1).grpo is False

@@ -47,8 +47,8 @@ EvalTasks = Annotated[
 Sft = Annotated[
     str | None,
     typer.Option(
-        metavar="N|FOLDER|FILE",
-        help="Learn first from N episodes of the scripted player, a folder of collected ones, or a file of traces.",
+        metavar="N|FOLDER|FILE|postgresql://...",
+        help="Learn first from N episodes of the scripted player, a folder of collected ones, or traces.",
     ),
 ]
 SftMinReward = Annotated[

@@ -88,13 +88,13 @@ def find_examples(config: TrainConfig, sessions: Sessions, policy: Policy | None
 
     Raises:
         ConfigurationError: There is no scripted player, the folder holds no episodes of this environment as texts, the
-            file is no file of traces, or no episode is left.
+            file or database has no traces, or no episode is left.
     """
     assert config.sft is not None
     if isinstance(config.sft, int):
         found = _played(config, sessions, config.sft)
-    elif Path(config.sft).is_file():
-        found = list(_recorded(Path(config.sft), sessions))
+    elif "://" in config.sft or Path(config.sft).is_file():
+        found = list(_recorded(config.sft, sessions))
     elif sessions.tools is not None:
         found = list(_collected_calls(Path(config.sft), sessions.name))
     else:
@@ -237,7 +237,7 @@ def _player_package(sessions: Sessions) -> "EnvironmentPackage":
     if package is None or package.manifest.player is None:
         raise ConfigurationError(
             f"{sessions.name} has no scripted player to learn from; give --sft a folder that openenv collect has made, "
-            "or a file of traces."
+            "or a file or database of traces."
         )
     return package
 
@@ -266,9 +266,9 @@ def _good(episodes: list[Episode], min_reward: float | None) -> list[Episode]:
     return good
 
 
-def _recorded(file: Path, sessions: Sessions) -> Iterator[Episode]:
+def _recorded(traces: str, sessions: Sessions) -> Iterator[Episode]:
     name = None if sessions.package is None else sessions.name
-    return recorded_episodes(file, name, form_of(sessions))
+    return recorded_episodes(traces, name, form_of(sessions))
 
 
 def _collected(folder: Path, instructions: str) -> Iterator[Episode]:

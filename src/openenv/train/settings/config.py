@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from openenv.core.addresses import passwords_in
 from openenv.core.documents import read_yaml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
@@ -119,7 +120,8 @@ class TrainConfig(BaseModel):
         32
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # What was given may hold the password of a database.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     environment: str = Field(description="name of an environment, its folder, or a server's URL")
     environments: dict[str, EnvironmentSettings] = Field(
@@ -145,8 +147,8 @@ class TrainConfig(BaseModel):
 
     sft: int | str | None = Field(
         default=None,
-        description="episodes of the scripted player to learn from first, or a folder of collected ones, or a file of "
-        "traces",
+        description="episodes of the scripted player to learn from first, or a folder of collected ones, or a file or "
+        "database of traces; the password of a database is not among the settings",
     )
     sft_min_reward: float | None = Field(
         default=None, description="reward that an episode must have to be learned from; default: any"
@@ -297,6 +299,11 @@ class TrainConfig(BaseModel):
     @field_validator("sft")
     @classmethod
     def _examples_are_some(cls, sft: int | str | None) -> int | str | None:
+        if isinstance(sft, str) and passwords_in(sft):
+            raise ValueError(
+                "expected the address of a database without its password, which the run's config.yaml would keep; set "
+                "PGPASSWORD, or write it into ~/.pgpass"
+            )
         return _number_in(sft, "expected at least one episode to learn from")
 
     @field_validator("reward_components")
@@ -324,7 +331,7 @@ class TrainConfig(BaseModel):
         if self.environments and shared:
             raise ValueError(f"with environments, {shared[0]} belongs to each of them; move it there")
         if self.environments and isinstance(self.sft, str):
-            raise ValueError(f"with environments, sft must be a number of episodes of each, not the folder {self.sft}")
+            raise ValueError(f"with environments, sft must be a number of episodes of each, not {self.sft}")
         return self
 
     @model_validator(mode="after")
@@ -411,7 +418,10 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
         near = nearest_name(name, _names_beside(fault["loc"]))
         return f"there is no setting {name!r}" + (f"; did you mean {near!r}?" if near else "")
     message = str(fault["msg"]).removeprefix("Value error, ")
-    return f"{name}: {message}; got {fault['input']!r}" if name else message
+    given = fault["input"]
+    if not name or (isinstance(given, str) and passwords_in(given)):
+        return f"{name}: {message}".removeprefix(": ")
+    return f"{name}: {message}; got {given!r}"
 
 
 def _names_beside(place: Sequence[str | int]) -> list[str]:

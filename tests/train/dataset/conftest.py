@@ -1,0 +1,5 @@
+"""Databases of traces."""
+
+from tests.support.trace_locations import postgres
+
+__all__ = ["postgres"]
