@@ -68,6 +68,10 @@ def test_clients_and_types_load_no_server(statement: str) -> None:
     assert not loaded_by(statement) & (SERVER | COMMAND_LINE | EXTRAS)
 
 
+def test_the_command_for_traces_loads_no_server() -> None:
+    assert not loaded_by("import openenv.traces.reading, openenv.cli.commands.traces") & (SERVER | EXTRAS)
+
+
 def test_types_load_no_socket_library() -> None:
     assert "websockets" not in loaded_by("from openenv import Action, Environment, Observation, State")
 
