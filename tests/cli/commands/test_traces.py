@@ -1,11 +1,13 @@
 """``openenv traces``: on episodes of an environment of the catalog."""
 
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.services.postgres import running_postgres
+from tests.support.stored_episodes import entries, episode
 
 from openenv import find_environment, make, traces
 
@@ -42,6 +44,17 @@ def test_show_has_every_request(openenv_here: Any, file: str) -> None:
     first, *entries = map(json.loads, openenv_here("traces", "show", file, "1-1", "--json").stdout.splitlines())
     assert first["steps"] == len(entries) - 1
     assert entries[-1]["answer"]["done"] is True
+
+
+def test_show_writes_pictures_to_a_folder(openenv_here: Any, tmp_path: Path) -> None:
+    picture = b"GIF89a" + bytes(40)
+    screen = {"screen": b64encode(picture).decode()}
+    with traces.open(tmp_path / "traces.db", create=True) as file:
+        name = file.add(episode(), entries(2, screen))
+    command = ("traces", "show", str(tmp_path / "traces.db"), name, "--pictures", str(tmp_path / "pictures"))
+    (kept,) = {line.split(": ")[1] for line in openenv_here(*command).stdout.splitlines() if ".screen:" in line}
+    assert Path(kept).read_bytes() == picture
+    assert openenv_here(*command, "--json").returncode == 2
 
 
 def test_replay_and_diff_say_what_is_the_same(openenv_here: Any, file: str) -> None:

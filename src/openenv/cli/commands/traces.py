@@ -2,8 +2,10 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +37,7 @@ from openenv.core.env_server.traces.omission import names_request
 from openenv.traces.by_task import TaskEpisodes, tasks
 from openenv.traces.comparing import Difference, differences
 from openenv.traces.episodes import Conversation, Entry, Episode, Filter, Score
+from openenv.traces.pictures import pictures_in
 from openenv.traces.reading import TraceFile
 from openenv.traces.replaying import replay as replay_entries
 
@@ -45,6 +48,9 @@ OtherId = Annotated[str, typer.Argument(metavar="OTHER", help="Id of another epi
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Environment = Annotated[str | None, typer.Option("--env", help="Environment to play on.  [default: the recorded one]")]
 OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
+Pictures = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Write the pictures of observations there, and name the files.")
+]
 WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
 
@@ -94,8 +100,10 @@ def list_episodes(
 
 
 @app.command()
-def show(file: File, episode: Id, as_json: AsJson = False) -> None:
+def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = False) -> None:
     """Show an episode, request by request."""
+    if pictures is not None and as_json:
+        raise typer.BadParameter("--json has the pictures within the observations; leave out --pictures.")
     with TraceFile(file) as traces:
         found = traces.episode(episode)
         typer.echo(json.dumps(_fields(found)) if as_json else _heading(found))
@@ -105,6 +113,8 @@ def show(file: File, episode: Id, as_json: AsJson = False) -> None:
             typer.echo(json.dumps({"conversation": _fields(conversation)}) if as_json else _summary(conversation))
         for number, entry in enumerate(traces.entries(episode)):
             typer.echo(json.dumps(_fields(entry)) if as_json else _shown(number, entry))
+            for line in _keep_pictures(entry, pictures):
+                typer.echo(line)
 
 
 @app.command()
@@ -155,6 +165,17 @@ def prune(file: File, older_than: OlderThan = None, max_size_mb: MaxSizeMb = Non
 app.command()(export)
 app.command("import")(import_)
 app.command()(rescore)
+
+
+def _keep_pictures(entry: Entry, folder: Path | None) -> Iterator[str]:
+    """Write the pictures of an observation, each under its hash, and say which files they are."""
+    if folder is None:
+        return
+    for picture in pictures_in(entry.observation):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{sha256(picture.content).hexdigest()[:16]}{picture.suffix}"
+        file.write_bytes(picture.content)
+        yield f"  {picture.path}: {file}"
 
 
 def _report(compared: list[Difference], first: str, second: str) -> None:
