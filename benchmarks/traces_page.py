@@ -49,7 +49,7 @@ def main(
     os.nice(5)
     folder.mkdir(parents=True, exist_ok=True)
     many, long = folder / "many.db", folder / "long.db"
-    fill(many, episodes)
+    fill(str(many), episodes)
     if not long.exists():
         with new_file(long) as traces:
             traces.add(episode(1, steps), entries(steps, _TEXT))
