@@ -1,8 +1,8 @@
 """``python -m benchmarks.trace_growth PLACE``: how long queries of traces take at a million episodes.
 
-A file, or a PostgreSQL database, is filled with small episodes, a reset and four steps each, or one with fewer is gone on with; then it is queried
-as a person would. Each query is timed twice, the first time with whatever the system has cached; the last figure is the
-CPU time of the second.
+A file, or a PostgreSQL database, is filled with small episodes, a reset and four steps each, or one with fewer is gone
+on with; then it is queried as a person would. Each query is timed twice, the first time with whatever the system has
+cached; the last figure is the CPU time of the second.
 """
 
 import os
