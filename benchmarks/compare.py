@@ -30,14 +30,14 @@ class Kind(NamedTuple):
         measure: Returns the seconds of CPU per step of a server, with so many sessions and steps.
         sessions: Number of sessions.
         environment: Name of the benchmark's environment.
-        journals: Whether the server keeps a journal.
+        record: What the server keeps of the steps: ``journal`` or ``traces``; empty for nothing.
     """
 
     name: str
     measure: Callable[[ServerProcess, int, int], Awaitable[float]]
     sessions: int = SESSIONS
     environment: str = "non-blocking"
-    journals: bool = False
+    record: str = ""
 
 
 KINDS = (
@@ -45,7 +45,8 @@ KINDS = (
     Kind("64 sockets, in threads", legacy_cpu_per_step, environment="threaded"),
     Kind("64 sessions on a socket (v1)", v1_cpu_per_step),
     Kind("1,024 sessions on a socket (v1)", v1_cpu_per_step, sessions=1024),
-    Kind("64 sessions on a socket (v1), with a journal", v1_cpu_per_step, journals=True),
+    Kind("64 sessions on a socket (v1), with a journal", v1_cpu_per_step, record="journal"),
+    Kind("64 sessions on a socket (v1), with traces", v1_cpu_per_step, record="traces"),
 )
 
 
@@ -53,10 +54,11 @@ def main(
     checkout: Annotated[Path, typer.Argument(help="Folder of the other checkout.", exists=True, file_okay=False)],
     turns: Annotated[int, typer.Option(help="Turns of each server.", min=1)] = 15,
     steps: Annotated[int, typer.Option(help="Steps in each turn, about.", min=1)] = 20_000,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Compare the rows with this in their name.")] = "",
 ) -> None:
     """Print the CPU of each server per step, in microseconds."""
     table = Table("CPU per step, µs", "other", "this", "this/other", "other, median", "this, median")
-    for kind in KINDS:
+    for kind in (kind for kind in KINDS if only in kind.name):
         other, this = (sorted(figures) for figures in _compare(kind, checkout.resolve(), turns, steps))
         medians = (f"{figures[len(figures) // 2] * 1e6:.2f}" for figures in (other, this))
         ratio = f"{this[0] / other[0]:.3f}"
@@ -88,10 +90,10 @@ async def _turn(kind: Kind, server: ServerProcess, steps: int) -> float:
 
 def _arguments(kind: Kind, stack: ExitStack) -> tuple[str, ...]:
     environment = ("--environment", kind.environment)
-    if not kind.journals:
+    if not kind.record:
         return environment
-    folder = stack.enter_context(TemporaryDirectory(prefix="openenv-journal-"))
-    return (*environment, f"--journal={Path(folder) / 'journal'}")
+    folder = stack.enter_context(TemporaryDirectory(prefix="openenv-record-"))
+    return (*environment, f"--{kind.record}={Path(folder) / 'record'}")
 
 
 if __name__ == "__main__":
