@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from openenv.core.env_server.metrics import Ending as SessionEnding
 from openenv.core.exceptions import ConfigurationError
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="File of traces, or postgresql://...")]
@@ -26,7 +27,22 @@ Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same f
 Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
 
+_ENDINGS = ("done", "truncated", "reset", *SessionEnding, "running", "interrupted", "imported")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def ending_of(ending: str | None) -> str | None:
+    """Return how episodes have ended that are looked for.
+
+    Args:
+        ending: What ``--ending`` was given; ``None`` for any.
+
+    Raises:
+        ConfigurationError: No episode ends so.
+    """
+    if ending is not None and ending not in _ENDINGS:
+        raise ConfigurationError(f"Expected --ending to be one of {', '.join(_ENDINGS)}, got {ending!r}.")
+    return ending
 
 
 def time_of(text: str | None, option: str) -> float | None:

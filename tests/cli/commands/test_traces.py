@@ -86,6 +86,7 @@ def test_replay_and_show_say_what_is_left_out(openenv_here: Any, file: str, tmp_
         (["show", "FILE", "x"], 1, "Expected the id of an episode"),
         (["replay", "FILE", "1-1", "--env", "no-such"], 1, "No environment is called 'no-such'"),
         (["list", "FILE", "--since", "soon"], 1, "Expected --since to be a time"),
+        (["list", "FILE", "--ending", "won"], 1, "Expected --ending to be one of done, truncated, reset, closed"),
         (["list", "no-such-file"], 1, "Expected a file of traces at no-such-file"),
         (["prune", "FILE"], 2, "--older-than or --max-size-mb"),
         (["export", "FILE", "FILE", "--to", "jsonl"], 1, "exists. Give another path, or remove it"),

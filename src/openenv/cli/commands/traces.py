@@ -30,6 +30,7 @@ from openenv.cli.trace_filters import (
     Split,
     Text,
     Until,
+    ending_of,
     time_of,
 )
 from openenv.core.env_server.settings import SETTINGS
@@ -91,7 +92,7 @@ def list_episodes(
         max_reward=max_reward,
         since=time_of(since, "--since"),
         until=time_of(until, "--until"),
-        ending=ending,
+        ending=ending_of(ending),
         text=text,
     )
     with TraceFile(file) as traces:

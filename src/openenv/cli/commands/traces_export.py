@@ -18,6 +18,7 @@ from openenv.cli.trace_filters import (
     Split,
     Text,
     Until,
+    ending_of,
     time_of,
 )
 from openenv.core.exceptions import ConfigurationError
@@ -67,7 +68,7 @@ def export(
         max_reward=max_reward,
         since=time_of(since, "--since"),
         until=time_of(until, "--until"),
-        ending=ending,
+        ending=ending_of(ending),
         text=text,
     )
     count = export_episodes(file, output, to, where, limit=limit or None)
