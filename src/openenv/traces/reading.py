@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
+from openenv.core.env_server.traces.columns import lines_in
 from openenv.core.env_server.traces.database import STORE_ERRORS
 from openenv.core.env_server.traces.store import (
     COLUMNS,
@@ -398,7 +399,7 @@ class TraceFile:
                 "SELECT content FROM part WHERE episode = ? AND number = ?", (number, part)
             ).fetchone()
             # An episode that is removed meanwhile ends here.
-            return [] if found is None else put_back(found[0], blob).splitlines()
+            return [] if found is None else lines_in(put_back(found[0], blob))
 
     def _blob(self, name: str) -> bytes:
         found = self._connection.execute("SELECT content FROM blob WHERE hash = ?", (name,)).fetchone()

@@ -107,7 +107,7 @@ def test_another_version_is_refused_with_both_versions(serve: Serve, file: Path)
     server.stop()
     with connected(file) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(ConfigurationError, match="version 2 or an earlier one, got 99"):
+    with pytest.raises(ConfigurationError, match="version 3 or an earlier one, got 99"):
         traces.open(file)
 
 

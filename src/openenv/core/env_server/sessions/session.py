@@ -27,6 +27,7 @@ from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.toolbox.toolbox import Toolbox
 from openenv.core.env_server.traces import SessionTrace
+from openenv.core.env_server.traces.encoding import copy_of
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,
@@ -233,6 +234,8 @@ class Session:
         """
         # The fields of a tool's action may fit the environment's own class of actions, too.
         fields = data if action is None or self._takes_tool_actions else action
+        if sent is None and self._trace is not None and kind in _EPISODE:  # a validated action has its defaults, too
+            sent = copy_of(data)
         if self._turn.locked() or not self._is_immediate or kind not in _EPISODE:
             is_plain_step = kind == _STEP and self._observer is None
             return self._step_in_turn(fields, sent) if is_plain_step else self._handle_in_turn(kind, fields, sent)

@@ -43,6 +43,16 @@ class TraceConnection(Protocol):
     def executemany(self, sql: str, values: Iterable[Values], /) -> Cursor:
         """Carry out a statement for each of several values."""
 
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Values], on_conflict: str) -> None:
+        """Insert rows.
+
+        Args:
+            table: Name of the table.
+            columns: Names of its columns.
+            rows: The values of each row, in their order.
+            on_conflict: What is done where a row is there: the clause ``ON CONFLICT`` of SQL.
+        """
+
     def stream(self, sql: str, values: Values) -> Iterator[Any]:
         """Iterate over rows without holding all of them; other statements may be carried out meanwhile."""
 

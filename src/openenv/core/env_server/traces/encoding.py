@@ -1,4 +1,4 @@
-"""Encoding of an episode's entries: a line of JSON each, without the secrets that the process knows."""
+"""Encoding of an episode's entries as a line of JSON each, without the secrets that the process knows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -32,8 +32,6 @@ def copy_of(data: Any) -> bytes:
 def line_of(kind: str, at: float, took: float, sent: Sent, answer: str, *, failed: bool = False) -> str:
     """Return an entry as a line ``[kind, time, duration, failed, request, answer]``, times in microseconds.
 
-    On the path of each step, where a text is cheaper to keep than the objects that it is made of.
-
     Args:
         kind: ``reset`` or ``step``.
         at: When the answer was ready, in seconds since 1970.
@@ -57,15 +55,22 @@ def encoded(lines: Iterable[str], secrets: Sequence[str], leave_out: Sequence[st
     content = "".join(lines).encode(errors="replace")
     if leave_out and holds_field(content, leave_out):
         content = b"".join(_without_fields(line, leave_out) for line in content.splitlines(keepends=True))
-    if not holds_password(content) and not any(_escaped(secret) in content for secret in secrets):
+    if is_clean(content, secrets):
         return content
     documents = (without_secrets(from_json(line), secrets) for line in content.splitlines())
     return b"".join(to_json(document, inf_nan_mode="constants") + b"\n" for document in documents)
 
 
+def is_clean(content: bytes, secrets: Sequence[str], leave_out: Sequence[str] = ()) -> bool:
+    """Return whether encoded entries have nothing to leave out; the arguments are those of ``encoded``."""
+    if leave_out and holds_field(content, leave_out):
+        return False
+    return not holds_password(content) and not any(_escaped(secret) in content for secret in secrets)
+
+
 def without_blobs(content: bytes) -> tuple[bytes, Blobs]:
-    """Return encoded lines with the long values replaced by their hashes, and these values."""
-    if len(content) < SHORTEST:
+    """Return encoded entries with the long values replaced by their hashes, and these values."""
+    if not _has_long_line(content):
         return content, {}
     blobs: Blobs = {}
     lines = content.splitlines(keepends=True)
@@ -74,6 +79,16 @@ def without_blobs(content: bytes) -> tuple[bytes, Blobs]:
             lines[number], found = take_out(line)
             blobs |= found
     return (b"".join(lines) if blobs else content), blobs
+
+
+def _has_long_line(content: bytes) -> bool:
+    """Return whether a line may hold a long value, from a look at one line break in so many bytes."""
+    start = 0
+    while len(content) - start >= SHORTEST:
+        start = content.rfind(b"\n", start, start + SHORTEST) + 1
+        if not start:
+            return True
+    return False
 
 
 def _without_fields(line: bytes, paths: Sequence[str]) -> bytes:

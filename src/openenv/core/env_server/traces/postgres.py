@@ -5,7 +5,7 @@ who removes episodes holds it alone, so that no value goes that an episode is ab
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
@@ -56,6 +56,8 @@ WITH noted AS (DELETE FROM size_change RETURNING bytes)
 INSERT INTO size_change SELECT coalesce(sum(bytes), 0) FROM noted RETURNING bytes
 """
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision"
+# Earliest version with the tables of this one.
+_SAME_TABLES = 2
 _names = count(1)
 
 
@@ -82,6 +84,11 @@ class PostgresConnection:
             cursor = self._connection.cursor()
             cursor.executemany(_translated(sql), [_fitted(each) for each in values])
             return cursor
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Values], on_conflict: str) -> None:
+        """See ``TraceConnection``."""
+        names, values = ", ".join(columns), ", ".join("?" * len(columns))
+        self.executemany(f"INSERT INTO {table} ({names}) VALUES ({values}) {on_conflict}", rows)  # noqa: S608
 
     def stream(self, sql: str, values: Values) -> Iterator[Any]:
         """See ``TraceConnection``."""
@@ -175,7 +182,10 @@ class PostgresDatabase:
 def _prepare_tables(connection: "psycopg.Connection[Any]", name: str) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (_LOCK, _MAKING))  # against a race
-        if _version_of(connection, name) is not None:
+        version = _version_of(connection, name)
+        if version is not None:
+            if version < VERSION:
+                connection.execute("UPDATE traces SET version = %s", (VERSION,))
             return
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         for statement in table_statements():
@@ -187,18 +197,19 @@ def _version_of(connection: "psycopg.Connection[Any]", name: str) -> int | None:
     """Return the version of the tables; ``None`` if there are none.
 
     Raises:
-        ConfigurationError: It is another one than this release's.
+        ConfigurationError: It is another one than this release's, and not an earlier one with the same tables.
     """
     found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.traces",)).fetchone()
     if found != (True,):
         return None
     (version,) = connection.execute("SELECT version FROM traces").fetchone() or (None,)
-    if version != VERSION:
+    if version is None or not _SAME_TABLES <= version <= VERSION:
         raise ConfigurationError(
-            f"Expected the traces {name} to have version {VERSION}, got {version}: another release of OpenEnv has made "
-            f"them. Use that release, give another database, or drop the schema {SCHEMA} with its episodes."
+            f"Expected the traces {name} to have version {_SAME_TABLES} or {VERSION}, got {version}: another release "
+            "of OpenEnv has made them. Use that release, give another database, or drop the schema "
+            f"{SCHEMA} with its episodes."
         )
-    return VERSION
+    return int(version)
 
 
 def _as_table(statement: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from random import Random
 from typing import Any
@@ -12,7 +12,16 @@ from pydantic import BaseModel
 
 from openenv.core.env_server.metrics import Metrics
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.env_server.traces.encoding import Sent, copy_of, line_of
+from openenv.core.env_server.traces.columns import (
+    ANSWER,
+    FAILED_RESET_CODE,
+    FAILED_STEP_CODE,
+    REQUEST,
+    RESET_CODE,
+    STEP_CODE,
+    VALUES,
+)
+from openenv.core.env_server.traces.encoding import Sent, copy_of
 from openenv.core.env_server.traces.store import EpisodeRow
 from openenv.core.env_server.traces.writer import Hidden, Part, Retention, TraceWriter
 from openenv.core.exceptions import InvalidRequestError, RequestError
@@ -20,6 +29,7 @@ from openenv.core.wire.answers import written_outcome
 from openenv.core.wire.arrays import ArrayWriter, Written, nested
 from openenv.core.wire.errors import error_data, error_json
 from openenv.core.wire.results import Outcome
+from openenv.core.wire.types import Scalar
 
 RESET, STEP = "reset", "step"
 
@@ -29,7 +39,7 @@ DONE, TRUNCATED, ABANDONED = "done", "truncated", "reset"
 _MEBIBYTE = 1024 * 1024
 # Each part of an episode costs the thread as much as ten entries do.
 _HAND_OVER_EVERY_S = 0.25
-# Size of an answer that counts as large, and of those that are handed over at once, in characters.
+# Size of an entry that counts as large, and of those that are handed over at once, in characters.
 _LARGE = 16 * 1024
 _MOST_COLLECTED = 8 * 1024 * 1024
 # An error for a request whose client left before the answer was ready.
@@ -44,37 +54,65 @@ class EpisodeTrace:
         offset: Seconds between ``time.monotonic`` and the time since 1970.
 
     Attributes:
-        row: As above.
+        row: As above; its steps and its reward are those of ``counted``.
         offset: As above.
-        entry_count: Number of entries so far.
     """
 
-    __slots__ = ("_lines", "_part", "entry_count", "offset", "row")
+    __slots__ = ("_entries", "_part", "_reward", "_steps", "_taken", "offset", "row")
 
     def __init__(self, row: EpisodeRow, offset: float) -> None:
         self.row = row
         self.offset = offset
-        self.entry_count = 0
-        self._lines: list[str] = []
+        # The values of all entries in one list: of a tuple for each, the garbage collector would count and visit all.
+        self._entries: list[Any] = []
+        self._taken = 0
         self._part = 0
+        self._steps = 0
+        self._reward: Scalar | None = None
 
-    def add(self, line: str) -> bool:
-        """Add the line of an entry; return whether it is the first one since the last ``take``."""
-        self.entry_count += 1
-        self._lines.append(line)
-        return len(self._lines) == 1
+    def add(self, kind: str, outcome: Outcome, now: float, began: float, request: bytes, answer: str) -> bool:
+        """Add an outcome, and end the episode if it says so.
 
-    def count(self, kind: str, outcome: Outcome) -> None:
-        """Count an outcome, and end the episode if it says so."""
-        row, reward = self.row, outcome.reward
-        if kind == STEP:
-            row.steps += 1
+        On the path of each step: nothing is written or copied, and what can be counted later is.
+
+        Args:
+            kind: ``reset`` or ``step``.
+            outcome: The outcome.
+            now: When it was ready, by ``time.monotonic``.
+            began: When the request's turn began, likewise.
+            request: The request's data as JSON.
+            answer: The outcome as JSON.
+
+        Returns:
+            Whether this is the first entry since the last ``take``.
+        """
+        entries, reward = self._entries, outcome.reward
+        is_first = not entries
+        entries += (STEP_CODE if kind == STEP else RESET_CODE, now, began, request, answer)
         if reward is not None:
-            row.reward = reward if row.reward is None else row.reward + reward
-        if outcome.done and row.ending not in (DONE, TRUNCATED):
-            ends = outcome.metadata
-            is_cut = ends.get("truncated") is True and ends.get("terminated") is not True
-            self.end(TRUNCATED if is_cut else DONE)
+            self._reward = reward if self._reward is None else self._reward + reward
+        if outcome.done:
+            self._end_with(outcome)
+        return is_first
+
+    def add_error(self, kind: str, request: bytes, answer: str) -> bool:
+        """Add an error; as ``add``."""
+        is_first = not self._entries
+        now = time.monotonic()
+        self._entries += (FAILED_STEP_CODE if kind == STEP else FAILED_RESET_CODE, now, now, request, answer)
+        return is_first
+
+    def counted(self) -> EpisodeRow:
+        """Return the row with the steps and the rewards so far."""
+        self.row.steps = self._steps + self._entries[::VALUES].count(STEP_CODE)
+        self.row.reward = self._reward
+        return self.row
+
+    def continue_from(self, original: "EpisodeTrace") -> None:
+        """Record that the episode continues another one, as a fork of it."""
+        row = self.row
+        row.fork_of(original.counted(), original._taken + len(original._entries) // VALUES)
+        self._steps, self._reward = row.steps, row.reward
 
     def end(self, ending: str) -> None:
         """Record how the episode ended."""
@@ -83,10 +121,19 @@ class EpisodeTrace:
 
     def take(self) -> Part:
         """Return what was collected, and collect anew."""
-        lines, self._lines = self._lines, []
-        if lines:
+        row = self.counted().copy()
+        entries, self._entries = self._entries, []
+        self._steps = row.steps
+        self._taken += len(entries) // VALUES
+        if entries:
             self._part += 1
-        return Part(self.row.copy(), self._part, lines)
+        return Part(row, self._part, entries, self.offset)
+
+    def _end_with(self, outcome: Outcome) -> None:
+        if self.row.ending not in (DONE, TRUNCATED):
+            ends = outcome.metadata
+            is_cut = ends.get("truncated") is True and ends.get("terminated") is not True
+            self.end(TRUNCATED if is_cut else DONE)
 
 
 class TraceRecorder:
@@ -108,7 +155,7 @@ class TraceRecorder:
         self._random = Random()  # noqa: S311  # no cryptography; and environments may seed the module's own
         self._numbers = count(1)
         self._changed: dict[int, EpisodeTrace] = {}
-        self._large = 0  # size of the large answers collected
+        self._large = 0  # size of the large entries collected
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -192,14 +239,11 @@ class TraceRecorder:
         )
         return EpisodeTrace(row, row.started_at - time.monotonic())
 
-    def add(self, trace: EpisodeTrace, line: str) -> None:
-        """Add the line of an entry to an episode's trace."""
-        if trace.add(line):
-            self.changed(trace)
-        if len(line) > _LARGE:
-            self._large += len(line)
-            if self._large > _MOST_COLLECTED:
-                self._hand_over()
+    def added_large(self, size: int) -> None:
+        """Count a large entry that was collected, of so many characters."""
+        self._large += size
+        if self._large > _MOST_COLLECTED:
+            self._hand_over()
 
     def changed(self, trace: EpisodeTrace) -> None:
         """Have a trace written soon."""
@@ -215,7 +259,7 @@ class TraceRecorder:
         self._large = 0
         if changed:
             parts = [trace.take() for trace in changed.values()]
-            self._writer.put(parts, sum(len(line) for part in parts for line in part.lines))
+            self._writer.put(parts, sum(_size_of(part.entries) for part in parts))
 
 
 class SessionTrace:
@@ -248,7 +292,7 @@ class SessionTrace:
         self._skips = False  # whether the current episode is not part of the share
         self._kind: str | None = None  # of the request under way
         self._request: Mapping[str, Any] | BaseModel = {}
-        self._sent: Sent = b"{}"
+        self._sent = b"{}"
         self._outcome: Outcome | None = None
         self._written: Written = ""
 
@@ -266,7 +310,7 @@ class SessionTrace:
             return
         self._kind = kind
         self._request = data
-        self._sent = copy_of(data) if sent is None else sent
+        self._sent = sent if isinstance(sent, bytes) else copy_of(data if sent is None else sent)
 
     def forget_request(self) -> None:
         """Leave out the request under way, which is no part of the episode."""
@@ -295,9 +339,12 @@ class SessionTrace:
             episode = self._begin(self._request if kind == RESET else {})
             if episode is None:
                 return
-        now = time.monotonic()
-        self._recorder.add(episode, line_of(kind, now + episode.offset, now - began, self._sent, nested(written)))
-        episode.count(kind, outcome)
+        sent, text = self._sent, nested(written)
+        if episode.add(kind, outcome, time.monotonic(), began, sent, text):
+            self._recorder.changed(episode)
+        size = len(sent) + len(text)
+        if size > _LARGE:
+            self._recorder.added_large(size)
 
     def failure(self, error: RequestError) -> None:
         """Record the error of the request, unless it is recorded already."""
@@ -322,7 +369,7 @@ class SessionTrace:
         self._skips = original is None
         if original is not None:
             self._episode = self._recorder.begin(self._session, self._transport, {})
-            self._episode.row.fork_of(original.row, original.entry_count)
+            self._episode.continue_from(original)
 
     def close(self, ending: str) -> None:
         """Record the end of the session.
@@ -356,9 +403,8 @@ class SessionTrace:
 
     def _fail(self, kind: str, answer: str) -> None:
         episode = self._episode
-        if episode is not None:
-            line = line_of(kind, time.monotonic() + episode.offset, 0.0, self._sent, answer, failed=True)
-            self._recorder.add(episode, line)
+        if episode is not None and episode.add_error(kind, self._sent, answer):
+            self._recorder.changed(episode)
 
 
 def is_in_share(episode_id: str, share: float) -> bool:
@@ -373,6 +419,10 @@ def is_in_share(episode_id: str, share: float) -> bool:
         (True, False)
     """
     return crc32(episode_id.encode(errors="replace")) < share * 2**32
+
+
+def _size_of(entries: Sequence[Any]) -> int:
+    return sum(map(len, entries[REQUEST::VALUES])) + sum(map(len, entries[ANSWER::VALUES]))
 
 
 def _text(value: Any) -> str | None:

@@ -2,8 +2,9 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,12 +19,22 @@ BUSY_TIMEOUT_S = 5.0
 
 # Size of the write-ahead log in bytes to which it is cut after a checkpoint.
 _MOST_IN_WAL = 32 * 1024 * 1024
+# SQLite is built for 999 parameters of a statement or more.
+_ROWS_IN_STATEMENT = 50
 # Operations of SQLite's machine, some twenty for each row, between two looks at the clock.
 _OPERATIONS_BETWEEN_LOOKS = 1000
 
 
 class FileConnection(sqlite3.Connection):
     """Connection to a file; see ``TraceConnection``."""
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Values], on_conflict: str) -> None:
+        """See ``TraceConnection``. A statement has many rows: after each, the thread waits for Python's lock."""
+        begin = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "  # noqa: S608  # constants
+        row = f"({', '.join('?' * len(columns))})"
+        for start in range(0, len(rows), _ROWS_IN_STATEMENT):
+            some = rows[start : start + _ROWS_IN_STATEMENT]
+            self.execute(f"{begin}{', '.join([row] * len(some))} {on_conflict}", [*chain.from_iterable(some)])
 
     def stream(self, sql: str, values: Values) -> Iterator[Any]:
         """See ``TraceConnection``."""

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +47,7 @@ class EpisodeRow:
 
     def copy(self) -> "EpisodeRow":
         """Return a copy, which does not change any more."""
-        return replace(self)
+        return EpisodeRow(*_values_of(self))
 
     def fork_of(self, original: "EpisodeRow", entry_count: int) -> None:
         """Record that the episode continues another one, after so many of its entries."""
@@ -59,12 +60,12 @@ class EpisodeRow:
 COLUMNS = tuple(each.name for each in fields(EpisodeRow))
 """Columns of the table ``episode``, in the order of ``EpisodeRow``."""
 
+_values_of = attrgetter(*COLUMNS)
+
 _CHANGING = ("steps", "reward", "ending", "ended_at", "error")
-_WRITE_EPISODE = f"""
-INSERT INTO episode ({", ".join(COLUMNS)}) VALUES ({", ".join("?" * len(COLUMNS))})
-ON CONFLICT (number) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _CHANGING)}
-"""  # noqa: S608  # constants
-_WRITE_PART = "INSERT INTO part (episode, number, entries, content) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ON_CHANGE = f"ON CONFLICT (number) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _CHANGING)}"
+_PART_COLUMNS = ("episode", "number", "entries", "content")
+_ON_REPETITION = "ON CONFLICT DO NOTHING"
 _WRITE_BLOB = "INSERT INTO blob (hash, content) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
 _WRITE_BLOB_USE = "INSERT INTO blob_use (episode, hash) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _REMOVE_CONVERSATION = """
@@ -183,11 +184,10 @@ def write_parts(connection: TraceConnection, run: Run, parts: Sequence[EncodedPa
         run: The run that recorded the parts.
         parts: The parts.
     """
-    connection.executemany(_WRITE_EPISODE, [_values(run.number, part.row) for part in parts])
+    connection.insert("episode", COLUMNS, [_values(run.number, part.row) for part in parts], _ON_CHANGE)
     filled = [(number_in(run.number, part.row.number), part) for part in parts if part.content]
-    connection.executemany(
-        _WRITE_PART, [(episode, part.number, part.entries, part.content) for episode, part in filled]
-    )
+    rows = [(episode, part.number, part.entries, part.content) for episode, part in filled]
+    connection.insert("part", _PART_COLUMNS, rows, _ON_REPETITION)
     blobs = {name: content for _, part in filled for name, content in part.blobs.items()}
     if blobs:
         # In one order, so that two writers can't wait for each other.

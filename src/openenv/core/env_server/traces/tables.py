@@ -8,7 +8,7 @@ from openenv.core.env_server.sqlite_writing import pragma
 from openenv.core.exceptions import ConfigurationError
 
 APPLICATION_ID = 0x4F455452  # "OETR"
-VERSION = 2
+VERSION = 3
 
 _TABLES = """
 CREATE TABLE run (
@@ -41,7 +41,7 @@ CREATE INDEX episode_episode_id ON episode (episode_id) WHERE episode_id IS NOT 
 CREATE TABLE part (
     episode INTEGER NOT NULL,
     number INTEGER NOT NULL,            -- from 1; a missing number is a part that could not be written
-    content BLOB NOT NULL               -- lines of JSON; see encoding.py
+    content BLOB NOT NULL               -- lines of JSON, or columns; see encoding.py and columns.py
 );
 CREATE INDEX part_episode ON part (episode);
 """
@@ -77,7 +77,8 @@ CREATE TABLE conversation (
     content BLOB NOT NULL               -- JSON: messages, tools, tokens and what they cost
 );
 CREATE INDEX conversation_episode_id ON conversation (episode_id);
-"""
+""",
+    3: "",  # the tables stay, and contents of parts may have columns; see columns.py
 }
 
 

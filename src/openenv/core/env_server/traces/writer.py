@@ -9,11 +9,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from sqlite3 import OperationalError
 from threading import Lock, Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from openenv.core.env_server.metrics import Metrics
+from openenv.core.env_server.traces.columns import VALUES, encoded_entries
 from openenv.core.env_server.traces.database import STORE_ERRORS, TraceConnection, TraceDatabase
-from openenv.core.env_server.traces.encoding import encoded, without_blobs
+from openenv.core.env_server.traces.encoding import without_blobs
 from openenv.core.env_server.traces.omission import columns_of
 from openenv.core.env_server.traces.store import (
     EncodedPart,
@@ -49,12 +50,14 @@ class Part(NamedTuple):
     Attributes:
         row: What is known of the episode.
         number: Number of the part, from 1.
-        lines: The entries, as of ``line_of``; empty where only the row has changed.
+        entries: The values of the entries, as for ``encoded_entries``; empty where only the row has changed.
+        offset: Seconds between ``time.monotonic`` and the time since 1970.
     """
 
     row: EpisodeRow
     number: int
-    lines: list[str]
+    entries: list[Any]
+    offset: float
 
 
 class _Batch(NamedTuple):
@@ -289,9 +292,12 @@ class _Writing:
 
 
 def _encoded_part(part: Part, hidden: Hidden) -> EncodedPart:
-    row, number, lines = part
-    content, blobs = without_blobs(encoded(lines, hidden.secrets, hidden.fields))
-    return EncodedPart(_redacted(row, hidden), number, content, len(lines), blobs)
+    row, number, entries, offset = part
+    row = _redacted(row, hidden)
+    if not entries:
+        return EncodedPart(row, number, b"", 0)
+    content, blobs = without_blobs(encoded_entries(entries, offset, hidden.secrets, hidden.fields))
+    return EncodedPart(row, number, content, len(entries) // VALUES, blobs)
 
 
 def _redacted(row: EpisodeRow, hidden: Hidden) -> EpisodeRow:
