@@ -41,6 +41,8 @@ class Kind(NamedTuple):
 
 
 KINDS = (
+    Kind("1 socket, BLOCKING = False", legacy_cpu_per_step, sessions=1),
+    Kind("1 session on a socket (v1)", v1_cpu_per_step, sessions=1),
     Kind("64 sockets, BLOCKING = False", legacy_cpu_per_step),
     Kind("64 sockets, in threads", legacy_cpu_per_step, environment="threaded"),
     Kind("64 sessions on a socket (v1)", v1_cpu_per_step),

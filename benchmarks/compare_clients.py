@@ -2,8 +2,12 @@
 
 The other checkout needs its own ``.venv``, as ``make install`` creates it. The clients of both step one session of this
 checkout's server in turns, with the bare client before them, so that other work on the machine meets all of them.
+
+Further bare clients show what any client pays for the wire, for asyncio's own loop in place of uvloop, and for awaiting
+each answer and reading its JSON.
 """
 
+import asyncio
 import json
 import statistics
 import subprocess
@@ -19,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench import OUR_PYTHON, PROGRAMS
-from benchmarks.measurements.latency import bare_round_trip, bare_round_trip_v1
+from benchmarks.measurements.latency import awaited_round_trip_v1, bare_round_trip, bare_round_trip_v1
 from benchmarks.processes import ServerProcess, pinned, split_cores
 from benchmarks.public_package import ROOT
 
@@ -27,6 +31,13 @@ MODES = ("async", "uvloop", "sync")
 """The async client on asyncio's own loop and on uvloop, and the sync client."""
 
 _Step = Callable[[ServerProcess, int], Coroutine[Any, Any, float]]
+_BARE: dict[str, tuple[_Step, Callable[[Coroutine[Any, Any, float]], float]]] = {
+    "bare": (bare_round_trip, uvloop.run),
+    "bare, v1": (bare_round_trip_v1, uvloop.run),
+    "bare, v1, asyncio": (bare_round_trip_v1, asyncio.run),
+    "awaited, v1, uvloop": (awaited_round_trip_v1, uvloop.run),
+    "awaited, v1, asyncio": (awaited_round_trip_v1, asyncio.run),
+}
 
 
 class Timing(NamedTuple):
@@ -67,19 +78,17 @@ def _compare(other: Path, turns: int, steps: int) -> dict[str, list[Timing]]:
         ServerProcess(OUR_PYTHON, f"{PROGRAMS}.serve_ours", environment, servers_core) as server,
     ):
         for _ in range(turns):
-            timings["bare"].append(_bare(bare_round_trip, server, steps))
-            timings["bare, v1"].append(_bare(bare_round_trip_v1, server, steps))
+            for name, (step, run) in _BARE.items():
+                timings[name].append(_bare(step, run, server, steps))
             for mode in MODES:
                 timings[f"{mode}, other"].append(_drive(other, mode, server, steps))
                 timings[f"{mode}, this"].append(_drive(ROOT, mode, server, steps))
     return timings
 
 
-def _bare(
-    step: Callable[[ServerProcess, int], Coroutine[Any, Any, float]], server: ServerProcess, steps: int
-) -> Timing:
+def _bare(step: _Step, run: Callable[[Coroutine[Any, Any, float]], float], server: ServerProcess, steps: int) -> Timing:
     cpu = time.process_time()
-    round_trip = uvloop.run(step(server, steps))
+    round_trip = run(step(server, steps))
     return Timing(round_trip, (time.process_time() - cpu) / steps)
 
 

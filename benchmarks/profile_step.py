@@ -134,13 +134,13 @@ async def stages() -> list[Stage]:
     handled = cpu_per_item(partial(session.handle, "step"), [STEP_DATA] * _STEPS)
     in_session = handled - validated.legacy - stepped - brought - written
     return [
-        Stage("read the frame", "protocol.decode, decode_v1", _reading()),
+        Stage("read the frame", "legacy.decode, decode_v1", _reading()),
         Stage("validate the action", "decode_action, ActionColumn.read", validated),
         Stage("find the turn, check the order", "Session.handle", _both(in_session)),
         Stage("the environment's step", "EchoEnvironment.step", _both(stepped)),
-        Stage("bring its outcome into one form", "outcomes.outcome_of", _both(brought)),
-        Stage("write the observation", "protocol.outcome_json", _both(written)),
-        Stage("write the message and the frame", "protocol.encode, frames_v1", _framing(outcomes[0])),
+        Stage("bring its outcome into one form", "results.outcome_of", _both(brought)),
+        Stage("write the observation", "answers.outcome_json", _both(written)),
+        Stage("write the message and the frame", "legacy.encode, frames_v1", _framing(outcomes[0])),
     ]
 
 

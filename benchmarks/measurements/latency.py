@@ -50,6 +50,19 @@ async def bare_round_trip_v1(server: ServerProcess, steps: int) -> float:
     return statistics.median(socket.latencies)
 
 
+async def awaited_round_trip_v1(server: ServerProcess, steps: int) -> float:
+    """Return the median seconds of a step that is awaited and whose answer is read, on v1: the least of any client."""
+    (socket,) = await connect_v1(server.port, 1, 1)
+    await socket.step(WARM_UP_STEPS)
+    latencies = []
+    for _ in range(steps):
+        started = time.perf_counter()
+        await socket.step(1)
+        latencies.append(time.perf_counter() - started)
+    socket.close()
+    return statistics.median(latencies)
+
+
 def round_trip_async(bench: Bench) -> None:
     """Step one session with each package's own async client."""
     _drive_both(bench, "round_trip_async", "async", bench.effort.round_trips)
