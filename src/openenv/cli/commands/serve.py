@@ -4,8 +4,6 @@ import os
 import signal
 import socket
 import sys
-import threading
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, NoReturn
@@ -18,6 +16,7 @@ from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import local_target
 from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.server_settings import with_settings
+from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.targets import find_mcp_server, find_target
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.env_server.access.policy import AccessPolicy, auth_requirement_of
@@ -28,7 +27,6 @@ from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.venv.environment import hold_environment
 
-STOP_GRACE_S = 10.0
 HERE = "."
 SERVED = "OPENENV_SERVED"
 """With ``--reload``: the environment to serve, for the processes that are started anew."""
@@ -190,7 +188,7 @@ def serve(
         _go_on_in_venv(Path(environment), given)
     signal.signal(signal.SIGINT, _interrupted)
     if stop_on_eof:
-        threading.Thread(target=_stop_on_eof, name="stop-on-eof", daemon=True).start()
+        watch_stdin()
     _set_variables(settings)
     if stop_on_eof:  # the program that started this server is its only client
         os.environ.setdefault(SETTINGS["drain_s"].variable, "0")
@@ -324,21 +322,3 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> NoReturn:
     # uvicorn ends in order on Ctrl-C and then passes the signal on to this.
     typer.echo()
     raise typer.Exit(130)
-
-
-def _stop_on_eof() -> None:
-    """Wait for the other end of standard input to go; then stop, with what was started, in order or by force."""
-    # Not sys.stdin: Python could not end while this thread holds its lock.
-    while os.read(0, 1024):
-        pass
-    _signal_all(signal.SIGTERM)
-    time.sleep(STOP_GRACE_S)
-    _signal_all(signal.SIGKILL)
-
-
-def _signal_all(number: int) -> None:
-    """Signal this process and, where it leads a process group, what it started."""
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpgrp(), number)
-    else:
-        os.kill(os.getpid(), number)

@@ -19,7 +19,7 @@ class Announcement:
     """What is told of a server.
 
     Attributes:
-        name: The environment's.
+        name: The environment's; empty for a page without an environment.
         host: The address that it listens on.
         port: The port.
         https: Whether it has a certificate.
@@ -50,10 +50,14 @@ class Announcement:
         typer.echo(f"  its API   {url}/docs")
         typer.echo("  stop it   Ctrl-C")
         if not is_loopback(self.host):
-            self._show_the_way(auth_requirement)
+            self.show_for_others(auth_requirement)
 
-    def _show_the_way(self, auth_requirement: AuthRequirement) -> None:
-        """Say how other machines reach it."""
+    def show_for_others(self, auth_requirement: AuthRequirement) -> None:
+        """Print how other machines reach it.
+
+        Args:
+            auth_requirement: What the server wants to be shown by peers from other machines.
+        """
         host = _address_for_others() if is_any(self.host) else self.host
         url = url_of(host, self.port, https=self.https)
         typer.echo()
@@ -68,10 +72,12 @@ class Announcement:
             typer.echo(f"{who} it at {url} with this token, which is not shown again:")
             typer.echo()
             typer.echo(f"  export {TOKEN_VARIABLE}={os.environ[TOKEN_VARIABLE]}")
-            typer.echo(f"  openenv play {url}")
+            if self.name:
+                typer.echo(f"  openenv play {url}")
         if not self.https:
             typer.echo()
-            typer.echo("Nothing is encrypted. On a network that others listen in to, add --ssl-certfile.")
+            option = ", add --ssl-certfile" if self.name else " use a tunnel, as ssh -L makes one"
+            typer.echo(f"Nothing is encrypted. On a network that others listen in to{option}.")
 
 
 def make_token_for(host: str) -> bool:
