@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.support.servers import RunningServer, eventually
-from tests.support.services.chromium import open_chromium
 from tests.support.trace_files import entries, episode, new_file
 from tests.support.web_pages import Address, PlayPage, failing
 
@@ -28,12 +27,6 @@ COUNTS = """
 OPTIONS = (
     f"--steps 4000 --rollouts {VECTOR} --group-size 4 --eval-episodes 1 --traces-sample 1 --name live --device cpu"
 )
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 class Training(NamedTuple):

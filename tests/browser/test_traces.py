@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.support.servers import RunningServer
-from tests.support.services.chromium import open_chromium
 from tests.support.trace_files import entries, episode, new_file
 from tests.support.web_pages import PlayPage, failing
 
@@ -38,12 +37,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         traces.add(episode(MANY + 3, SHORT, "maze"), entries(SHORT, HOSTILE, turn_at=2), [WRITTEN])
     with RunningServer(viewer_app(path)) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.support.trace_files import entries, episode, new_file
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces import Conversation
-from openenv.viewer import find_traces, viewer_app
+from openenv.viewer import viewer_app
 
 TRACES = "/web/traces"
 BASE = f"{TRACES}/episodes"
@@ -149,6 +149,9 @@ def test_the_page_is_all_that_the_viewer_has_beside_it(http: TestClient) -> None
         "traces": True,
         "run": False,
         "custom": None,
+        "results": False,
+        "compare": [],
+        "beside": False,
     }
     assert http.get(BASE, headers={"X-Forwarded-For": "203.0.113.9"}).status_code == 401
 
@@ -163,18 +166,6 @@ def test_a_server_with_traces_shows_them_but_not_to_agents(tmp_path: Path) -> No
         assert http.get(BASE).status_code == 404
 
 
-def test_the_file_of_a_folder_is_found(tmp_path: Path) -> None:
-    assert find_traces("postgresql://localhost/traces") == "postgresql://localhost/traces"
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "traces.db").touch()
-    assert find_traces(run) == find_traces(str(run)) == find_traces(run / "traces.db") == run / "traces.db"
-    (run / "traces.db").unlink()
-    with pytest.raises(ConfigurationError, match="found none"):
-        find_traces(tmp_path)
-    for name in ("a.db", "b.db"):
-        (tmp_path / name).touch()
-    with pytest.raises(ConfigurationError, match=r"a\.db, .*b\.db"):
-        find_traces(tmp_path)
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="Expected a file of traces"):
         viewer_app(tmp_path / "nothing.db")

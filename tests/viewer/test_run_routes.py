@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> RunFolder:
             traces.add(episode(number, 3), entries(3), [Conversation(f"e{number}", messages=MESSAGES)])
     for step in (1, 2):
         folder.add_metrics({"step": step, "episode/reward": step / 10, "loss": float("nan")})
-        notes = [note(1, 0, 0.5), note(9, 0, 0.5, recorded=False), note(2, 0, step), note(3, 1, -1), note(4, 1, -1.0)]
+        notes = [note(1, 0, 0.5), note(9, 0, 0.5, recorded=False), note(2, 0, step), note(4, 1, -1.0), note(3, 1, -1)]
         folder.add_rollouts({"step": step, "environment": "", "episodes": notes})
     return folder
 
@@ -89,11 +89,11 @@ def test_the_state_is_that_of_the_process(http: TestClient, folder: RunFolder) -
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     folder.report.touch()
     assert progress(http)["state"] == "interrupted", "an interrupted run has a report, too"
-    score = {"mean_reward": 0.5, "episodes": 7, "sample": []}
+    score = {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7, "sample": []}
     folder.scores.write_text(json.dumps({"random player": score, "after training": score}))
     ended = progress(http)
     assert ended["state"] == "ended"
-    assert ended["scores"]["after training"] == {"mean_reward": 0.5, "episodes": 7}
+    assert ended["scores"]["after training"] == {"mean_reward": 0.5, "standard_error": 0.1, "episodes": 7}
 
 
 def test_the_best_and_the_worst_of_a_step_lead_to_their_traces(http: TestClient) -> None:

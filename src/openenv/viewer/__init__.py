@@ -1,12 +1,13 @@
-"""Traces and training runs in a browser: what the page reads of them, and a server of that alone."""
+"""Runs, evaluations and traces in a browser: what the page reads of them, and a server of that alone."""
 
 from openenv._lazy import lazy_exports
 
 __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "openenv.viewer.application": ("find_traces", "viewer_app"),
+        "openenv.viewer.application": ("comparison_app", "source_app", "viewer_app"),
         "openenv.viewer.routes": ("trace_routes",),
         "openenv.viewer.run_routes": ("run_routes",),
+        "openenv.viewer.source": ("Source", "find_traces"),
     },
 )

@@ -1,12 +1,14 @@
-"""Server that shows a file of traces or the folder of a run, and has no environment."""
+"""Server that shows the folder of a run or an evaluation, or a file of traces, and has no environment."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from openenv.core.env_server.access.guard import protect
 from openenv.core.env_server.access.policy import AccessPolicy
@@ -14,54 +16,87 @@ from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.web.page import PUBLIC_PATHS, PageConfig, page_routes
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
+from openenv.viewer.comparison.routes import comparison_routes
+from openenv.viewer.episodes.routes import episode_routes
 from openenv.viewer.routes import trace_routes
 from openenv.viewer.run_routes import run_routes
+from openenv.viewer.source import Source
 
-_USUAL = "traces.db"
-
-
-def find_traces(location: str | Path) -> str | Path:
-    """Return the file of traces: the path itself, or in a folder ``traces.db`` or the only ``.db`` below it.
-
-    Args:
-        location: A file or a folder, such as that of a run, or the address of a database.
-
-    Raises:
-        ConfigurationError: There is none, or there are several.
-    """
-    path = Path(location)
-    if not path.is_dir():
-        return location
-    usual = path / _USUAL
-    found = [usual] if usual.is_file() else sorted(path.rglob("*.db"))
-    if len(found) != 1:
-        names = ", ".join(str(file) for file in found[:5]) or "none"
-        raise ConfigurationError(f"Expected one file of traces in {path}, found {names}. Name the file.")
-    return found[0]
+MOST_COMPARED = 4
+"""Sources that one page compares."""
 
 
-def viewer_app(file: str | Path | None, run: Path | None = None) -> Starlette:
-    """Build the application that shows traces, or the folder of a run, to browsers of this machine.
+def viewer_app(file: str | Path | None, run: Path | None = None, episodes: Path | None = None) -> Starlette:
+    """Build the application that shows traces, and the folder of a run or an evaluation, to browsers.
 
     Args:
         file: The file of traces, or the address of a database; ``None`` for none.
         run: Folder of a training run, which may be under way; ``None`` for none.
+        episodes: Folder of an evaluation or of collected episodes; ``None`` for none.
 
     Raises:
-        ConfigurationError: There is no such file, or it has no traces; or neither is given.
+        ConfigurationError: There is no such file, or it has no traces; or nothing is given.
     """
-    if file is None and run is None:
-        raise ConfigurationError("Expected a file of traces, or the folder of a training run.")
-    routes: list[BaseRoute] = [Route("/", partial(_to_page, "traces" if run is None else "run"))]
-    routes += page_routes(PageConfig(traces=file is not None, run=run is not None))
-    if file is not None:
-        TraceFile(file).close()
-        routes += trace_routes(file)
-    if run is not None:
-        routes += run_routes(run, file)
+    return source_app(Source("", file, run, episodes))
+
+
+def source_app(source: Source) -> Starlette:
+    """Build the application that shows something to browsers of this machine, and to others with the server's token.
+
+    Args:
+        source: What is shown.
+
+    Raises:
+        ConfigurationError: There is no such file of traces; or there is nothing to show.
+    """
+    return _protected(_routes(source), PUBLIC_PATHS)
+
+
+def comparison_app(sources: Sequence[Source]) -> Starlette:
+    """Build the application that shows two to four sources beside each other, and each by itself.
+
+    Args:
+        sources: What is compared; each is shown by itself below its number, from 1.
+
+    Raises:
+        ConfigurationError: There are fewer or more; there is no such file of traces; or there is nothing to show.
+    """
+    if not 2 <= len(sources) <= MOST_COMPARED:
+        raise ConfigurationError(f"Expected 2 to {MOST_COMPARED} paths to compare, got {len(sources)}.")
+    routes: list[BaseRoute] = [Route("/", partial(_to_page, "compare"))]
+    routes += page_routes(PageConfig(compare=tuple(source.name for source in sources)))
+    routes += comparison_routes(sources)
+    routes += [Mount(f"/{number}", routes=_routes(source, beside=True)) for number, source in enumerate(sources, 1)]
+    own = {f"/{number}{path}" for number, _ in enumerate(sources, 1) for path in PUBLIC_PATHS}
+    return _protected(routes, PUBLIC_PATHS | own)
+
+
+def _protected(routes: list[BaseRoute], open_pages: frozenset[str]) -> Starlette:
     app = Starlette(routes=routes)
-    protect(app, AccessPolicy(token=ServerConfig.read().token, open_pages=PUBLIC_PATHS))
+    protect(app, replace(AccessPolicy.of(ServerConfig.read()), open_pages=open_pages))
     return app
+
+
+def _routes(source: Source, *, beside: bool = False) -> list[BaseRoute]:
+    if source == Source(source.name):
+        raise ConfigurationError("Expected a file of traces, or the folder of a training run or an evaluation.")
+    routes: list[BaseRoute] = [Route("/", partial(_to_page, source.view))]
+    config = PageConfig(
+        traces=source.traces is not None,
+        run=source.run is not None,
+        results=source.episodes is not None,
+        beside=beside,
+    )
+    routes += page_routes(config)
+    if source.traces is not None:
+        if source.view == "traces":
+            TraceFile(source.traces).close()
+        routes += trace_routes(source.traces)
+    if source.run is not None:
+        routes += run_routes(source.run, source.traces)
+    if source.episodes is not None:
+        routes += episode_routes(source.episodes)
+    return routes
 
 
 async def _to_page(view: str, request: Request) -> Response:

@@ -3,7 +3,7 @@
 Each request opens the file anew, in a thread: servers write it meanwhile, and what is read is a page of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -198,7 +198,11 @@ def _rewards(traces: TraceFile, request: Request) -> Any:
 
 def _difference(traces: TraceFile, request: Request) -> Any:
     """Return the number of the first entry that differs, and in what; ``null`` where none does."""
-    first, second = (traces.entries(request.path_params[name]) for name in ("id", "other"))
+    return first_difference(*(traces.entries(request.path_params[name]) for name in ("id", "other")))
+
+
+def first_difference(first: Iterable[Entry], second: Iterable[Entry]) -> dict[str, Any] | None:
+    """Return the number of the first entry in which two episodes differ, and its parts; ``None`` where none does."""
     found = next((difference for difference in differences(first, second) if not difference.same), None)
     return None if found is None else {"number": found.number, "parts": found.parts}
 

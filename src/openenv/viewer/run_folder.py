@@ -75,13 +75,18 @@ class TrainingRun:
         return list(_objects((self.folder / "starts.jsonl").read_bytes()))
 
     def scores(self) -> dict[str, Any]:
-        """Return the mean rewards of the players so far, with their numbers of episodes."""
+        """Return the mean rewards of the players so far, with their standard errors and numbers of episodes."""
         try:
             scores = read_json(self.folder / "scores.json")
         except ConfigurationError:  # there are none yet
             return {}
+        if not isinstance(scores, dict):
+            return {}
+        shown = ("mean_reward", "standard_error", "episodes")
         return {
-            name: {"mean_reward": score["mean_reward"], "episodes": score["episodes"]} for name, score in scores.items()
+            name: {field: score.get(field) for field in shown}
+            for name, score in scores.items()
+            if isinstance(score, dict) and isinstance(score.get("mean_reward"), float | int)
         }
 
     def metrics(self, offset: int, mark: str = "") -> MetricsPage:

@@ -1,9 +1,9 @@
 """Index of a file of JSON lines by optimiser step, kept up while a run writes the file."""
 
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO
+
+from openenv.viewer.growing_file import GrowingFile
 
 
 class StepIndex:
@@ -17,7 +17,7 @@ class StepIndex:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = GrowingFile(path, self._forget)
         self._lock = Lock()
         self._forget()
 
@@ -27,33 +27,16 @@ class StepIndex:
         Args:
             step: The step; ``None`` for that of the last line.
         """
-        with self._lock, suppress(FileNotFoundError), self._path.open("rb") as file:
-            self._extend(file)
-            name = _step_in(self._last) if step is None else b"%d" % step
-            return [_line_at(file, offset) for offset in self._offsets.get(name, ())]
-        return []
+        with self._lock:
+            for offset, line in self._file.new_lines():
+                self._last = _step_in(line)
+                self._offsets.setdefault(self._last, []).append(offset)
+            name = self._last if step is None else b"%d" % step
+            return self._file.lines_at(self._offsets.get(name, ()))
 
     def _forget(self) -> None:
         self._offsets: dict[bytes, list[int]] = {}
         self._last = b""
-        self._end = 0
-
-    def _extend(self, file: BinaryIO) -> None:
-        # A run that is resumed writes the file anew without the steps that it does again, and it may have grown since.
-        if self._end > 0 and _line_at(file, self._end - len(self._last)) != self._last:
-            self._forget()
-        file.seek(self._end)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return  # it is being written
-            self._offsets.setdefault(_step_in(line), []).append(self._end)
-            self._last = line
-            self._end += len(line)
-
-
-def _line_at(file: BinaryIO, offset: int) -> bytes:
-    file.seek(offset)
-    return file.readline()
 
 
 def _step_in(line: bytes) -> bytes:

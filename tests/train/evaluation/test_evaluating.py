@@ -1,6 +1,7 @@
 """Evaluations: what is played, what is counted, and what is written."""
 
 import json
+from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 from statistics import fmean
@@ -94,6 +95,8 @@ def test_results_are_json(stairs_server: RunningServer, tmp_path: Path) -> None:
     assert written["mean_reward"]["value"] == evaluation.mean_reward.value
     assert written["pass_at"]["2"]["low"] == evaluation.pass_at[2].low
     assert [task["rewards"] for task in written["tasks"]] == [task.rewards for task in evaluation.tasks]
+    estimates = [asdict(mean_estimate(task.rewards)) for task in evaluation.tasks]
+    assert [task["mean_reward"] for task in written["tasks"]] == estimates
     assert (written["player"], written["samples"], written["episodes"], written["failed"]) == ("random player", 2, 6, 0)
 
 

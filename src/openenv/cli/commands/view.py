@@ -1,37 +1,68 @@
-"""``openenv view``: a training run, and episodes on record, in a browser."""
+"""``openenv view``: training runs, evaluations and episodes on record, in a browser."""
 
+import os
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from openenv.cli.stop_on_eof import watch_stdin
+from openenv.cli.views.announcement import Announcement, make_token_for
+from openenv.core.addresses import is_loopback, reachable, url_of
+from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
-from openenv.viewer.application import find_traces, viewer_app
-from openenv.viewer.run_folder import is_run
+from openenv.viewer.application import comparison_app, source_app
+from openenv.viewer.source import Source
 
-Traces = Annotated[
-    str,
+PROGRAMS = "For programs that start this one"
+
+Paths = Annotated[
+    list[str],
     typer.Argument(
-        metavar="PATH", help="Folder of a training run; file of traces, a folder with one, or postgresql://..."
+        metavar="PATH...",
+        help="Folder of a training run, of openenv eval or of openenv collect; file of traces, a folder with one, or "
+        "postgresql://... Two to four are compared.",
     ),
 ]
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; the default is this machine only.")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")]
+StopOnEof = Annotated[
+    bool, typer.Option("--stop-on-eof", help="Stop when standard input is closed.", rich_help_panel=PROGRAMS)
+]
 
-_HOST = "127.0.0.1"
+# What the page of a program that started it yields its processors to.
+_NICENESS = 10
+_SHOWN = {"run": "The run is", "results": "The results are", "traces": "The episodes are"}
 
 
-def view(path: Traces, port: Port = 0, no_browser: NoBrowser = False) -> None:
-    """Look at a training run or at episodes on record in a browser, until Ctrl-C. They may be written meanwhile."""
-    run = Path(path) if is_run(Path(path)) else None
-    has_traces = run is None or (run / "traces.db").is_file()
-    app = viewer_app(find_traces(path) if has_traces else None, run)
-    with listen(_HOST, port) as listener:
-        address = f"http://{_HOST}:{listener.getsockname()[1]}/web/{'traces' if run is None else 'run'}"
-        what = "The episodes are" if run is None else "The run is"
-        Console(highlight=False).print(f"{what} at {address}. Ctrl-C ends it.", soft_wrap=True)
+def view(
+    paths: Paths,
+    port: Port = 0,
+    host: Host = "127.0.0.1",
+    no_browser: NoBrowser = False,
+    stop_on_eof: StopOnEof = False,
+) -> None:
+    """Look at a run, an evaluation or episodes on record in a browser, or compare up to four, until Ctrl-C.
+
+    They may be written meanwhile.
+    """
+    if stop_on_eof:
+        os.nice(_NICENESS)
+        watch_stdin()
+    sources = [Source.at(path) for path in paths]
+    is_alone = len(sources) == 1
+    made = make_token_for(host)  # before the application reads it
+    app = source_app(sources[0]) if is_alone else comparison_app(sources)
+    shown, what = (sources[0].view, _SHOWN[sources[0].view]) if is_alone else ("compare", "The comparison is")
+    with listen(host, port) as listener:
+        bound, bound_port = listener.getsockname()[:2]
+        address = f"{url_of(reachable(bound), bound_port)}/web/{shown}"
+        end = "" if stop_on_eof else " Ctrl-C ends it."
+        Console(highlight=False).print(f"{what} at {address}.{end}", soft_wrap=True, markup=False)
+        if not is_loopback(bound):
+            Announcement("", bound, bound_port, made=made).show_for_others(auth_requirement_of(app))
         if not no_browser:
             webbrowser.open(address)
         run_app(app, listener=listener)

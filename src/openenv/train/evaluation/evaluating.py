@@ -51,6 +51,10 @@ class TaskResult:
         """Estimate pass@k; ``k`` attempts have to count."""
         return pass_at_k(len(self.rewards), self.successes, k)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the attributes by name, and an estimate of the mean reward from the attempts at this task."""
+        return {**asdict(self), "mean_reward": asdict(mean_estimate(self.rewards)) if self.rewards else None}
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -98,9 +102,12 @@ class Evaluation:
         return sum(task.failed for task in self.tasks)
 
     def save(self, path: Path) -> None:
-        """Write everything as JSON."""
-        fields = {**asdict(self), "episodes": self.episodes, "failed": self.failed}
-        path.write_text(json.dumps(fields, indent=1))
+        """Write everything as JSON, whole or not at all; of each task its mean reward with its interval, too."""
+        tasks = [task.as_json() for task in self.tasks]
+        fields = {**asdict(self), "tasks": tasks, "episodes": self.episodes, "failed": self.failed}
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(fields, indent=1))
+        draft.replace(path)
 
 
 def evaluate(

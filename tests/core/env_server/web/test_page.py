@@ -98,6 +98,9 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "traces": False,
         "run": False,
         "custom": None,
+        "results": False,
+        "compare": [],
+        "beside": False,
     }
     production = TestClient(create_app(CounterEnvironment, Add, Total, "counter", mode="production"))
     assert production.get("/web/config").json() == {
@@ -108,6 +111,9 @@ def test_what_the_server_has_for_the_page(http: TestClient) -> None:
         "traces": False,
         "run": False,
         "custom": None,
+        "results": False,
+        "compare": [],
+        "beside": False,
     }
 
 

@@ -21,7 +21,7 @@ from openenv.core.env_server.pages.docs import FRAMES
 from openenv.core.env_server.pages.start import shows_pages
 
 PAGE = "/web"
-VIEWS = ("", "live", "run", "traces")
+VIEWS = ("", "compare", "live", "results", "run", "traces")
 """Paths below the page's own; all of them are the same HTML, whose script shows the view."""
 
 _FILES = (
@@ -30,6 +30,7 @@ _FILES = (
     "api.js",
     "app.js",
     "chart.js",
+    "compare.js",
     "connection.js",
     "entry.js",
     "fields.js",
@@ -43,6 +44,9 @@ _FILES = (
     "observation.js",
     "pixels.js",
     "play.js",
+    "progress.js",
+    "results.js",
+    "rollout.js",
     "run.js",
     "schema.js",
     "snippets.js",
@@ -96,6 +100,9 @@ class PageConfig:
         traces: Whether episodes are on record.
         run: Whether there is the folder of a training run.
         custom: Name of the page that the environment's ``gradio_builder`` makes; ``None`` without one.
+        results: Whether there is the folder of an evaluation, or of collected episodes.
+        compare: Names of what is compared; empty where nothing is.
+        beside: Whether this is one of several that are compared, two paths above.
     """
 
     name: str | None = None
@@ -105,6 +112,9 @@ class PageConfig:
     traces: bool = False
     run: bool = False
     custom: str | None = None
+    results: bool = False
+    compare: tuple[str, ...] = ()
+    beside: bool = False
 
 
 def page_routes(config: PageConfig) -> list[BaseRoute]:

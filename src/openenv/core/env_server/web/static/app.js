@@ -5,8 +5,10 @@ import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
 const VIEWS = {
+  compare: () => import("./compare.js").then(({ Compare }) => Compare),
   live: () => import("./live.js").then(({ Live }) => Live),
   play: () => import("./play.js").then(({ Play }) => Play),
+  results: () => import("./results.js").then(({ Results }) => Results),
   run: () => import("./run.js").then(({ Run }) => Run),
   traces: () => import("./traces/view.js").then(({ Traces }) => Traces),
 };
@@ -60,8 +62,10 @@ function View({ config, fork, onPlay, onLoadError }) {
 
 /** The view that the address names, as far as the server has it; null where there is nothing to do. */
 function viewOf(config) {
+  if (config.compare?.length) return isAt("traces") ? "traces" : "compare";
   if (config.live && isAt("live")) return "live";
   if (config.run && !isAt("traces")) return "run";
+  if (config.results && !isAt("traces")) return "results";
   if (config.traces && (isAt("traces") || config.name === null)) return "traces";
   return config.play ? "play" : null;
 }
@@ -94,8 +98,11 @@ function Header({ config }) {
     ${name && html`<span class="environment">${name}</span>`}
     <nav aria-label="Pages">
       ${config?.play && html`<a href="./" aria-current=${current(!isAt("live") && !isAt("traces"))}>Play</a>`}
+      ${config?.beside && html`<a href="../../web/compare">Comparison</a>`}
+      ${config?.compare?.length > 0 && html`<a href="compare" aria-current=${current(!isAt("traces"))}>Comparison</a>`}
       ${config?.live && html`<a href="live" aria-current=${current(isAt("live"))}>Live</a>`}
       ${config?.run && html`<a href="run" aria-current=${current(!isAt("traces"))}>Run</a>`}
+      ${config?.results && html`<a href="results" aria-current=${current(!isAt("traces"))}>Results</a>`}
       ${config?.traces && html`<a href="traces" aria-current=${current(isAt("traces"))}>Traces</a>`}
       ${config?.custom && html`<a href="custom/">${config.custom}</a>`}
       ${name && html`<a href="../docs">API</a>`}

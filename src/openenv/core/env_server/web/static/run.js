@@ -1,30 +1,16 @@
 // A training run as it goes: its curves, and the best and the worst episodes of a step, side by side and by task.
-import { getJson, getPatiently, lasts, problemOf } from "./api.js";
-import { averaged, Chart } from "./chart.js";
+import { getPatiently } from "./api.js";
+import { AVERAGED, averaged, Chart, METRICS } from "./chart.js";
 import { html, useEffect, useMemo, useState } from "./html.js";
 import { Json } from "./json.js";
 import { words } from "./observation.js";
+import { followRun } from "./progress.js";
+import { boundsOf, Linked, Pair, Strip, taskNamed } from "./rollout.js";
 import { number, tone } from "./turns.js";
 
-const POLL_MS = { running: 1500, ended: 15000, interrupted: 5000 };
 // An episode is on record a moment after its step is done.
 const RECORDED_MS = 1000;
 const CHOOSING_MS = 120;
-const UNAUTHORIZED = 401;
-const AVERAGED = 10;
-const CHARTS = [
-  ["Length", "episode/length"],
-  ["Illegal actions", "episode/illegal_actions"],
-  ["Groups without variance", "episode/flat_groups"],
-  ["Failed episodes", "episode/failed"],
-  ["Loss", "loss"],
-  ["Entropy", "entropy"],
-  ["KL divergence", "kl"],
-  ["Clipped ratios", "clip_ratio/region_mean"],
-  ["Gradient norm", "grad_norm"],
-  ["Learning rate", "learning_rate"],
-  ["Seconds a step", "step_time"],
-];
 
 export function Run({ onLoadError }) {
   const { run, problem } = useProgress(onLoadError);
@@ -46,48 +32,23 @@ export function Run({ onLoadError }) {
   </main>`;
 }
 
-/** The run so far; metrics are read from where the last answer ended, and anew where the file was rewritten. */
+/** The run so far. */
 function useProgress(onLoadError) {
   const [run, setRun] = useState(null);
   const [problem, setProblem] = useState(null); // before the first answer
   useEffect(() => {
     const shown = new AbortController();
-    let timer = null;
-    let answered = false;
-    let offset = 0;
-    let mark = "";
-    let rows = [];
-    const poll = async () => {
-      let next = POLL_MS.running;
-      try {
-        const news = await getJson(`web/run/progress?${new URLSearchParams({ offset, mark })}`, undefined, {}, shown.signal);
-        answered = true;
-        rows = joined(news.start < offset ? [] : rows, news.rows);
-        ({ offset, mark } = news);
-        setRun({ ...news, rows });
-        next = news.rows.length > 0 && news.state !== "running" ? 0 : POLL_MS[news.state];
-      } catch (error) {
-        // The folder of a run that was shown may come back, a token that is refused does not.
-        if (shown.signal.aborted || (lasts(error) && (!answered || error.status === UNAUTHORIZED))) return onLoadError(error);
-        setProblem(problemOf(error));
+    followRun("", shown.signal, {
+      onRun: setRun,
+      onEnd: onLoadError,
+      onProblem: (text) => {
+        setProblem(text);
         setRun((known) => known && { ...known, state: "lost" });
-      }
-      timer = setTimeout(poll, next);
-    };
-    poll();
-    return () => {
-      clearTimeout(timer);
-      shown.abort();
-    };
+      },
+    });
+    return () => shown.abort();
   }, []);
   return { run, problem };
-}
-
-/** Rows with one for each step, in the order of steps: a run that was resumed does some steps again. */
-function joined(rows, news) {
-  if (news.length === 0) return rows;
-  const from = news[0].step;
-  return [...rows.filter(({ step }) => step < from), ...news];
 }
 
 // --- What it is ------------------------------------------------------------------------------------------------------
@@ -152,17 +113,22 @@ function chartsOf(rows) {
   const environments = metrics.filter((metric) => /^episode\/[^/]+\/reward$/.test(metric));
   const charts = [
     { title: "Reward", large: true, series: [
-      { name: "best", kind: "edge", points: named("episode/best_reward") },
-      { name: "worst", kind: "edge", points: named("episode/worst_reward") },
+      { name: "best", kind: "edge", ...smoothed(named("episode/best_reward")) },
+      { name: "worst", kind: "edge", ...smoothed(named("episode/worst_reward")) },
       { name: `mean of ${AVERAGED}`, points: averaged(reward, AVERAGED) },
-      { name: "mean", kind: "faint", points: reward },
+      { name: "mean", kind: "faint", colour: 0, points: reward },
     ] },
     { title: "Reward by environment", series: environments.map((metric) => ({ name: metric.split("/")[1], points: named(metric) })) },
     { title: "Reward by component", series: parts.map((metric) => ({ name: last(metric), points: named(metric) })) },
-    ...CHARTS.map(([title, metric]) => ({ title, series: [{ name: last(metric), points: named(metric) }] })),
+    ...METRICS.map(([title, metric]) => ({ title, series: [{ name: last(metric), points: named(metric) }] })),
   ];
   // What is 0 all along, such as a weight that is not used, is left out.
   return charts.filter(({ series, large }) => series.some(({ points }) => points.some(([, value]) => large || value !== 0)));
+}
+
+/** The best and the worst of each step, which jump, with the means of some steps, which are drawn. */
+function smoothed(points) {
+  return { points, smooth: averaged(points, AVERAGED) };
 }
 
 // --- Rollouts --------------------------------------------------------------------------------------------------------
@@ -195,7 +161,7 @@ function Rollouts({ at, first, last, follows, onAt }) {
         <button type="button" class="secondary" disabled=${follows} onClick=${() => onAt(last)}>Latest</button></div></header>
     ${problem !== null && html`<p class="problem" role="alert">${problem}</p>`}
     ${found?.step === null && html`<p class="note">The episodes of this step are not on record.</p>`}
-    ${found?.best && html`<div class="pair"><${Rollout} title="Best" note=${found.best} /><${Rollout} title="Worst" note=${found.worst} /></div>
+    ${found?.best && html`<${Pair} best=${found.best} worst=${found.worst} />
       <${ByTask} groups=${found.groups} />`}
   </section>`;
 }
@@ -205,37 +171,11 @@ function isAwaited({ groups }) {
   return groups.some(({ best, worst }) => [best, worst].some((note) => note.episode_id !== undefined && note.trace === null));
 }
 
-function Rollout({ title, note }) {
-  return html`<article class="rollout" data-testid=${`rollout-${title.toLowerCase()}`}>
-    <header><h3>${title}</h3> <b class="figure ${tone(note.reward)}">${number(note.reward)}</b> <span class="of">${taskOf(note)}</span>
-      ${note.trace && html`<a href=${`traces?episode=${encodeURIComponent(note.trace)}`}>${note.trace}</a>`}</header>
-    <p class="of">${note.length} action${note.length === 1 ? "" : "s"}${note.illegal_actions ? `, ${note.illegal_actions} illegal` : ""}${note.cut_by ? `, cut off by ${note.cut_by}` : ""}${note.error ? `, failed: ${note.error}` : ""}</p>
-    ${note.reward_components && html`<p class="of">${Object.entries(note.reward_components).map(([name, value]) => `${words(name)} ${number(value)}`).join(", ")}</p>`}
-    ${note.messages?.length > 0
-      ? html`<ol class="dialogue" tabindex="0" aria-label=${`${title} rollout`}>${note.messages.map(({ role, text }) => html`<li class=${role}><span class="role">${role === "assistant" ? "model" : role === "user" ? "environment" : role}</span><pre class="said-text">${text || "(nothing)"}</pre></li>`)}
-        ${note.more > 0 && html`<li class="of">and ${note.more} more</li>`}</ol>`
-      : html`<p class="note">${note.trace ? "What was said is not on record." : "This episode is not on record."}</p>`}
-  </article>`;
-}
-
 function ByTask({ groups }) {
-  const rewards = groups.flatMap((group) => group.rewards);
-  const low = Math.min(...rewards);
-  const high = Math.max(...rewards);
-  const place = (reward) => `${high === low ? 50 : (100 * (reward - low)) / (high - low)}%`;
+  const [low, high] = boundsOf(groups.flatMap((group) => group.rewards));
   return html`<div class="scroll" tabindex="0" role="group" aria-label="By task"><table class="rows by-task"><caption class="hidden">Rewards by task</caption>
     <thead><tr><th scope="col">Task</th><th scope="col">Mean</th><th scope="col">Rewards, ${number(low)} to ${number(high)}</th><th scope="col">Best</th><th scope="col">Worst</th></tr></thead>
-    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskOf(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}</td>
-      <td><span class="strip" role="img" aria-label=${group.rewards.map(number).join(", ")}>${group.rewards.map((reward) => html`<i style=${{ left: place(reward) }}></i>`)}</span></td>
+    <tbody>${groups.map((group) => html`<tr><td class="clip">${taskNamed(group)}</td><td class="figure ${tone(group.mean_reward)}">${number(group.mean_reward)}</td>
+      <td><${Strip} rewards=${group.rewards} low=${low} high=${high} /></td>
       <td><${Linked} note=${group.best} /></td><td><${Linked} note=${group.worst} /></td></tr>`)}</tbody></table></div>`;
-}
-
-function Linked({ note }) {
-  const shown = html`<span class="figure ${tone(note.reward)}">${number(note.reward)}</span>`;
-  return note.trace ? html`${shown} <a href=${`traces?episode=${encodeURIComponent(note.trace)}`}>${note.trace}</a>` : shown;
-}
-
-function taskOf({ environment, task }) {
-  const named = Object.entries(task ?? {}).map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`);
-  return [environment, ...named].filter(Boolean).join(" · ");
 }

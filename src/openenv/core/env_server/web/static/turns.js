@@ -12,6 +12,11 @@ export function number(value) {
   return String(Number(Number(shown).toPrecision(4)));
 }
 
+/** The ends of an estimate's interval, as text; nothing where there are none. */
+export function intervalOf({ low, high }) {
+  return typeof low === "number" ? [low, high].map((end) => Number(end.toPrecision(3))).join(" to ") : "";
+}
+
 /** The named parts of a reward, with their weights. */
 export function RewardParts({ metadata }) {
   const signals = Object.entries(metadata?.reward_signals ?? {}).filter(([, value]) => typeof value === "number");

@@ -4,18 +4,19 @@ import { Json } from "../json.js";
 import { words } from "../observation.js";
 import { number, RewardParts } from "../turns.js";
 import { Save } from "./save.js";
+import { episodePath } from "./source.js";
 import { Tokens } from "./tokens.js";
 
 const FORMATS = { messages: "messages", atif: "ATIF", json: "JSON" };
 
-export function Beside({ fact, components }) {
+export function Beside({ id, fact, components }) {
   const { episode, scores, conversations } = fact;
   return html`<footer class="beside">
     ${Object.keys(components ?? {}).length > 0 && html`<${More} title="Components over the episode"><${RewardParts} metadata=${{ reward_signals: components }} /></${More}>`}
     ${scores.length > 0 && html`<${More} title="Scores of other rubrics">${scores.map((score) => html`<section class="score" key=${score.name}>
       <p><strong>${score.name}</strong> ${number(score.reward)}</p><${RewardParts} metadata=${{ reward_signals: score.components }} /></section>`)}</${More}>`}
     ${conversations.map((conversation) => html`<${Conversation} conversation=${conversation} />`)}
-    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<${Save} path=${`web/traces/episodes/${encodeURIComponent(episode.id)}/export/${to}`} name=${`${episode.id}.${to}.json`}>Save as ${name}</${Save}>`)}</div>
+    <div class="downloads">${Object.entries(FORMATS).map(([to, name]) => html`<${Save} path=${`${episodePath(id)}/export/${to}`} name=${`${episode.id}.${to}.json`}>Save as ${name}</${Save}>`)}</div>
   </footer>`;
 }
 

@@ -7,10 +7,11 @@ import { Windowed } from "../windowed.js";
 import { addressOf } from "./address.js";
 import { Beside } from "./beside.js";
 import { Curve } from "./curve.js";
-import { Source } from "./source.js";
+import { differencePath, episodePath, labelOf, Source } from "./source.js";
 
-export function Episodes({ place, go, schema, onLoadError, onProblem }) {
+export function Episodes({ config, place, go, schema, onLoadError, onProblem }) {
   const { ids } = place;
+  const labels = ids.map((id) => labelOf(id, config));
   const [, changed] = useReducer((count) => count + 1, 0);
   const [facts, setFacts] = useState(null);
   const [rewards, setRewards] = useState([]);
@@ -19,12 +20,12 @@ export function Episodes({ place, go, schema, onLoadError, onProblem }) {
   const latest = useRef(at); // keys come faster than the page is drawn
   const sources = useMemo(() => ids.map((id) => new Source(id, changed, onProblem)), []);
   useEffect(() => {
-    const [first, ...others] = ids.map((id) => `web/traces/episodes/${encodeURIComponent(id)}`);
+    const paths = ids.map(episodePath);
     const shown = new AbortController();
-    const all = (paths, set) => Promise.all(paths.map((path) => getPatiently(path, shown.signal, onProblem))).then(set, onLoadError);
-    all([first, ...others], setFacts);
-    all([first, ...others].map((path) => `${path}/rewards`), setRewards);
-    all(ids.slice(1).map((id) => `${first}/difference/${encodeURIComponent(id)}`), setDifferences);
+    const all = (wanted, set) => Promise.all(wanted.map((path) => getPatiently(path, shown.signal, onProblem))).then(set, onLoadError);
+    all(paths, setFacts);
+    all(paths.map((path) => `${path}/rewards`), setRewards);
+    all(ids.slice(1).map((id) => differencePath(ids[0], id)), setDifferences);
     return () => {
       shown.abort();
       sources.forEach((source) => source.close());
@@ -46,15 +47,15 @@ export function Episodes({ place, go, schema, onLoadError, onProblem }) {
   if (facts === null) return html`<main class="traces" aria-busy="true"></main>`;
   const differing = new Set((differences ?? []).map((difference) => difference?.number));
   return html`<main class="episodes" data-testid="episodes" data-count=${ids.length}>
-    <h1 class="hidden">Episode ${ids.join(", ")}</h1>
+    <h1 class="hidden">Episode ${labels.join(", ")}</h1>
     <section class="panel index" aria-label="Steps">
-      <header class="stage-head"><${Back} place=${place} go=${go} /><span>${ids.join(", ")}</span></header>
-      ${ids.length > 1 && html`<${Differences} ids=${ids} differences=${differences} jump=${jump} />`}
-      <${Curve} ids=${ids} rewards=${rewards.map((found) => found.rewards)} at=${at} jump=${jump} />
+      <header class="stage-head"><${Back} config=${config} place=${place} go=${go} /><span>${labels.join(", ")}</span></header>
+      ${ids.length > 1 && html`<${Differences} labels=${labels} differences=${differences} jump=${jump} />`}
+      <${Curve} ids=${labels} rewards=${rewards.map((found) => found.rewards)} at=${at} jump=${jump} />
       <${Windowed} count=${count} selected=${at} label="Steps" onRange=${(first, last) => sources.forEach((source) => source.wantRows(first, last).catch(onLoadError))}
         row=${(step) => html`<${StepRow} key=${step} step=${step} entry=${rowOf(sources, step)} current=${step === at} differs=${differing.has(step)} jump=${jump} />`} />
     </section>
-    ${facts.map((fact, column) => html`<${Panel} key=${ids[column]} fact=${fact} column=${column} beside=${ids.length > 1} components=${rewards[column]?.components} entry=${sources[column].at(at)} at=${at} schema=${schema} />`)}
+    ${facts.map((fact, column) => html`<${Panel} key=${ids[column]} id=${ids[column]} label=${labels[column]} fact=${fact} column=${column} beside=${ids.length > 1} components=${rewards[column]?.components} entry=${sources[column].at(at)} at=${at} schema=${schema} />`)}
   </main>`;
 }
 
@@ -70,7 +71,8 @@ function walk(event, at, jump) {
   jump(to);
 }
 
-function Back({ place, go }) {
+function Back({ config, place, go }) {
+  if (config.compare.length > 0) return html`<a href="compare">Comparison</a>`;
   const list = { ...place, ids: [] };
   const back = (event) => {
     event.preventDefault();
@@ -79,19 +81,19 @@ function Back({ place, go }) {
   return html`<a href=${addressOf(list)} onClick=${back}>All episodes</a>`;
 }
 
-function Differences({ ids, differences, jump }) {
+function Differences({ labels, differences, jump }) {
   if (differences === null) return html`<p class="note" data-testid="difference" role="status">Comparing</p>`;
-  return html`<div class="note" data-testid="difference" role="status">${differences.map((difference, at) => html`<p key=${ids[at + 1]}>
-    ${ids.length > 2 && html`<strong>${ids[at + 1]}</strong> to ${ids[0]}: `}
+  return html`<div class="note" data-testid="difference" role="status">${differences.map((difference, at) => html`<p key=${labels[at + 1]}>
+    ${labels.length > 2 && html`<strong>${labels[at + 1]}</strong> to ${labels[0]}: `}
     ${difference === null ? "Nothing differs." : html`First difference: <button type="button" class="quiet" onClick=${() => jump(difference.number)}>${difference.number === 0 ? "reset" : `step ${difference.number}`}</button> (${difference.parts.join(", ")})`}</p>`)}</div>`;
 }
 
-function Panel({ fact, column, beside, components, entry, at, schema }) {
+function Panel({ id, label, fact, column, beside, components, entry, at, schema }) {
   const { episode } = fact;
-  return html`<section class="panel stage" aria-label=${`Episode ${episode.id}`}>
-    <header class="stage-head"><div>${beside && html`<span class="swatch" data-line=${column}></span>`}<strong>${episode.id}</strong> <span class="of">${[episode.environment, taskOf(episode), episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
+  return html`<section class="panel stage" aria-label=${`Episode ${label}`}>
+    <header class="stage-head"><div>${beside && html`<span class="swatch" data-line=${column}></span>`}<strong>${label}</strong> <span class="of">${[episode.environment, taskOf(episode), episode.transport, episode.ending].filter(Boolean).join(" · ")}</span></div>
       <dl class="scores"><div><dt>Steps</dt><dd>${episode.steps}</dd></div><div><dt>Reward</dt><dd class=${tone(episode.reward)} data-testid="sum">${episode.reward === null ? "none" : number(episode.reward)}</dd></div></dl></header>
     ${entry === null ? "" : entry === undefined ? html`<p class="note">${at > episode.steps ? "This episode has no such step." : ""}</p>` : html`<${Entry} entry=${entry} at=${at} schema=${schema} />`}
-    <${Beside} fact=${fact} components=${components} />
+    <${Beside} id=${id} fact=${fact} components=${components} />
   </section>`;
 }

@@ -1,6 +1,26 @@
 // The entries of an episode, read as they are looked at: in brief by ranges for the list, and whole one by one.
 import { getPatiently } from "../api.js";
 
+/**
+ * The path of an episode's routes; where several files are compared, its id begins with the number of its file and a colon.
+ */
+export function episodePath(id) {
+  const [, source, own] = /^(?:(\d+):)?(.*)$/.exec(id);
+  return `${source === undefined ? "" : `${source}/`}web/traces/episodes/${encodeURIComponent(own)}`;
+}
+
+/** The path that answers with the first difference of two episodes, of one file or of two. */
+export function differencePath(first, second) {
+  if (first.includes(":")) return `web/compare/difference/${encodeURIComponent(first)}/${encodeURIComponent(second)}`;
+  return `${episodePath(first)}/difference/${encodeURIComponent(second)}`;
+}
+
+/** What an episode is called: its id, after the name of its source where several are compared. */
+export function labelOf(id, { compare }) {
+  const [source, own] = id.split(":");
+  return own === undefined ? id : `${compare[Number(source) - 1] ?? source} ${own}`;
+}
+
 const RANGE = 200;
 const WHOLE_KEPT = 60;
 
@@ -11,7 +31,7 @@ export class Source {
    * @param {(problem: string | null) => void} onProblem As of `getPatiently`.
    */
   constructor(id, onChange, onProblem) {
-    this.path = `web/traces/episodes/${encodeURIComponent(id)}`;
+    this.path = episodePath(id);
     this.onChange = onChange;
     this.onProblem = onProblem;
     this.shown = new AbortController(); // ends all

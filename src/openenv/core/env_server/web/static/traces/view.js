@@ -22,7 +22,7 @@ export function Traces({ config, onLoadError }) {
     history[replaces ? "replaceState" : "pushState"](null, "", addressOf(next));
     setPlace(next);
   };
-  const props = { place, go, onLoadError, onProblem: setProblem };
+  const props = { config, place, go, onLoadError, onProblem: setProblem };
   return html`${problem !== null && html`<p class="problem banner" role="alert">${problem}</p>`}<${viewOf(place)} key=${place.ids.join()} schema=${schema} ...${props} />`;
 }
 

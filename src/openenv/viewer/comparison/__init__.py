@@ -1,0 +1,1 @@
+"""Two to four runs, evaluations or files of traces beside each other."""

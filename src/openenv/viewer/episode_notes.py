@@ -1,0 +1,59 @@
+"""Notes of episodes on the pages of runs and evaluations: the id of the trace, and the beginning of what was said."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces.episodes import Filter
+from openenv.traces.reading import TraceFile
+
+# Messages of an episode that are shown, and characters of each.
+_MOST_MESSAGES = 60
+_MOST_CHARACTERS = 1000
+
+
+def usable_traces(file: str | Path | None, opened: ExitStack) -> TraceFile | None:
+    """Open a file of traces beside a run or an evaluation; ``None`` where there is none, or it can't be used.
+
+    The page of its traces says why.
+
+    Args:
+        file: The file.
+        opened: What closes it.
+    """
+    if file is None or not Path(file).is_file():
+        return None
+    try:
+        return opened.enter_context(TraceFile(file))
+    except ConfigurationError:
+        return None
+
+
+def with_trace(traces: TraceFile, note: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a note of an episode with the id of its trace; ``None`` where it is not on record, or not yet."""
+    name = note.get("episode_id")
+    found = () if name is None else traces.episodes(Filter(episode_id=name), 1)
+    return {**note, "trace": next((episode.id for episode in found), None)}
+
+
+def with_messages(note: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a note of an episode with its first messages, and the number of further ones."""
+    shown = [
+        {"role": str(message.get("role")), "text": _text_of(message)[:_MOST_CHARACTERS]}
+        for message in messages[:_MOST_MESSAGES]
+    ]
+    return {**note, "messages": shown, "more": max(0, len(messages) - _MOST_MESSAGES)}
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    texts = [str(message.get("content") or ""), *(f"{call['name']}({_arguments(call)})" for call in calls)]
+    # Half of a surrogate pair, which a model may write, is no UTF-8.
+    return "\n".join(filter(None, texts)).encode("utf-8", "replace").decode()
+
+
+def _arguments(call: Mapping[str, Any]) -> str:
+    given = call.get("arguments")
+    return ", ".join(f"{name}={value!r}" for name, value in given.items()) if isinstance(given, Mapping) else str(given)

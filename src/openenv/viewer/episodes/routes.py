@@ -1,0 +1,141 @@
+"""Routes below ``/web/results``: how an evaluation or a collecting went, by component and by task."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.traces.reading import TraceFile
+from openenv.viewer.episode_notes import usable_traces, with_messages
+from openenv.viewer.episodes.folder import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
+from openenv.viewer.episodes.results import Estimated
+from openenv.viewer.episodes.traces import trace_of
+from openenv.viewer.routes import json_response
+
+BELOW = "/web/results/"
+# Rewards of a task that are shown.
+_MOST_REWARDS = 200
+
+Answer = Callable[[EpisodeFolder, Mapping[str, str]], Any]
+
+
+class _NoQuery(BaseModel):
+    """Query without parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class _TasksQuery(BaseModel):
+    """Query of a range of the tasks in an order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    order: Order = "worst"
+    start: int = Field(default=0, ge=0)
+    limit: int = Field(default=50, ge=1, le=500)
+
+
+class _ExtremesQuery(BaseModel):
+    """Query of the best and the worst episode: of a task, or of all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: int | None = Field(default=None, ge=0)
+
+
+def episode_routes(folder: Path) -> list[BaseRoute]:
+    """Return the routes that show the folder of an evaluation or of collected episodes.
+
+    Args:
+        folder: The folder.
+    """
+    shown = EpisodeFolder(folder)
+    answers: dict[str, Answer] = {"summary": _summary, "tasks": _tasks, "extremes": _extremes}
+    return [
+        Route(BELOW + name, partial(_answered, shown, answer), include_in_schema=False)
+        for name, answer in answers.items()
+    ]
+
+
+async def _answered(folder: EpisodeFolder, answer: Answer, request: Request) -> Response:
+    try:
+        return json_response(await run_in_threadpool(answer, folder, dict(request.query_params)))
+    except ValidationError as error:
+        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
+    except (ConfigurationError, OSError) as error:
+        return json_response({"detail": str(error)}, 404)
+
+
+def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
+    _NoQuery.model_validate(query)
+    return folder.summary()
+
+
+def _tasks(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
+    asked = _TasksQuery.model_validate(query)
+    tasks = folder.tasks(asked.order)
+    estimates = folder.task_estimates()
+    with ExitStack() as opened:
+        traces = usable_traces(folder.traces, opened)
+        shown = tasks[asked.start : asked.start + asked.limit]
+        return {"tasks": len(tasks), "rows": [_row(task, estimates.get(task_key(task.task)), traces) for task in shown]}
+
+
+def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
+    number = _ExtremesQuery.model_validate(query).task
+    tasks = folder.tasks() if number is None else [folder.task(number)]
+    played = [task for task in tasks if task.episodes]
+    best = max(played, key=lambda task: _reward(task.best), default=None)
+    worst = min(reversed(played), key=lambda task: _reward(task.worst), default=None)
+    with ExitStack() as opened:
+        traces = usable_traces(folder.traces, opened)
+        return {
+            "best": best and best.best and _said(folder, best, best.best, traces),
+            "worst": worst and worst.worst and _said(folder, worst, worst.worst, traces),
+        }
+
+
+def _row(task: PlayedTask, estimate: Estimated | None, traces: TraceFile | None) -> dict[str, Any]:
+    mean = task.mean_reward if task.episodes else None
+    return {
+        "number": task.number,
+        "task": task.task,
+        "mean_reward": mean,
+        # An estimate of fewer episodes than there are now is none of these.
+        "low": estimate.low if estimate is not None and estimate.value == mean else None,
+        "high": estimate.high if estimate is not None and estimate.value == mean else None,
+        "components": task.components,
+        "left_out": task.left_out,
+        "rewards": [episode.reward for episode in task.episodes[:_MOST_REWARDS]],
+        "episodes": len(task.episodes),
+        "best": task.best and _note(task, task.best, traces),
+        "worst": task.worst and _note(task, task.worst, traces),
+    }
+
+
+def _said(folder: EpisodeFolder, task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None) -> dict[str, Any]:
+    return with_messages(_note(task, episode, traces), folder.messages(episode))
+
+
+def _note(task: PlayedTask, episode: PlayedEpisode, traces: TraceFile | None) -> dict[str, Any]:
+    note = {
+        "task": task.task,
+        "index": episode.index,
+        "reward": episode.reward,
+        "reward_components": episode.components,
+        "length": episode.length,
+        "illegal_actions": episode.illegal_actions,
+    }
+    return {**note, "trace": None if traces is None else trace_of(traces, task, episode)}
+
+
+def _reward(episode: PlayedEpisode | None) -> float:
+    return 0.0 if episode is None else episode.reward

@@ -1,0 +1,31 @@
+"""Traces of the episodes of a folder: the line of an episode and its trace have the task, the reward and the number."""
+
+from openenv.traces.episodes import Filter
+from openenv.traces.reading import TraceFile
+from openenv.viewer.episodes.folder import PlayedEpisode, PlayedTask
+
+# Rewards are sums, which both sides make, of the same numbers.
+_SAME = 1e-6
+# Episodes of one task with the same reward that the number is looked for among.
+_MOST_ALIKE = 32
+
+
+def trace_of(traces: TraceFile, task: PlayedTask, episode: PlayedEpisode) -> str | None:
+    """Return the id of an episode's trace; ``None`` where it is not found.
+
+    Args:
+        traces: The file of traces.
+        task: The episode's task.
+        episode: The episode.
+    """
+    seed, split, index = (_text(task.task.get(name)) for name in ("seed", "split", "index"))
+    least, most = episode.reward - _SAME, episode.reward + _SAME
+    alike = Filter(seed=seed, split=split, index=index, min_reward=least, max_reward=most)
+    for found in traces.episodes(alike, _MOST_ALIKE):
+        if any(conversation.extra.get("index") == episode.index for conversation in traces.conversations(found.id)):
+            return found.id
+    return None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

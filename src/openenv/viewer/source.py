@@ -1,0 +1,100 @@
+"""What a path leads to: the folder of a training run, of an evaluation or collected episodes, or a file of traces."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from openenv.core.env_server.history.stores.choice import is_address
+from openenv.core.exceptions import ConfigurationError
+from openenv.viewer.episodes.folder import is_episode_folder
+from openenv.viewer.run_folder import TrainingRun, is_run
+
+TRACES = "traces.db"
+# Files and folders that a message names.
+_MOST_NAMED = 5
+
+View = Literal["run", "results", "traces"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something to look at.
+
+    Attributes:
+        name: Its name: the folder's, or that of the file with its folder.
+        traces: The file of its traces, or the address of a database; ``None`` for none.
+        run: Folder of a training run; ``None`` for none.
+        episodes: Folder of an evaluation or of collected episodes; ``None`` for none.
+    """
+
+    name: str
+    traces: str | Path | None = None
+    run: Path | None = None
+    episodes: Path | None = None
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """Find out what a path leads to.
+
+        Args:
+            location: A file or a folder, or the address of a database.
+
+        Raises:
+            ConfigurationError: There is nothing to look at, or there are several files of traces.
+        """
+        if is_address(location):
+            return cls(name=location.rpartition("/")[2], traces=location)
+        path = Path(location)
+        if not path.exists():
+            raise ConfigurationError(f"There is no file or folder {location}.")
+        name = path.resolve().name
+        traces = path / TRACES
+        if is_run(path):
+            # A run that has just begun has no traces yet.
+            has_traces = traces.is_file() or TrainingRun(path).state == "running"
+            return cls(name, traces if has_traces else None, run=path)
+        if is_episode_folder(path):
+            return cls(name, traces if traces.is_file() else None, episodes=path)
+        found = find_traces(path)
+        return cls(f"{path.resolve().parent.name}/{name}" if path.is_file() else name, found)
+
+    @property
+    def view(self) -> View:
+        """The view of the page that shows it first."""
+        if self.run is not None:
+            return "run"
+        return "traces" if self.episodes is None else "results"
+
+
+def find_traces(location: str | Path) -> str | Path:
+    """Return the file of traces: the path itself, or in a folder ``traces.db`` or the only ``.db`` below it.
+
+    Args:
+        location: A file or a folder, such as that of a run, or the address of a database.
+
+    Raises:
+        ConfigurationError: There is none, or there are several.
+    """
+    path = Path(location)
+    if not path.is_dir():
+        return location
+    usual = path / TRACES
+    found = [usual] if usual.is_file() else sorted(path.rglob("*.db"))
+    if len(found) != 1:
+        raise ConfigurationError(_nothing_in(path, found))
+    return found[0]
+
+
+def _nothing_in(folder: Path, files: list[Path]) -> str:
+    expected = (
+        f"Expected in {folder} a training run (config.yaml and starts.jsonl), an evaluation or collected episodes "
+        "(settings.json or episodes.jsonl), or one file of traces (.db)"
+    )
+    below = sorted(each.parent for each in folder.glob("*/settings.json") if is_episode_folder(each.parent))
+    below += sorted(each.parent for each in folder.glob("*/starts.jsonl") if is_run(each.parent))
+    named = below or files
+    names = ", ".join(str(each) for each in named[:_MOST_NAMED])
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    if below:
+        return f"{expected}; but there are some below it: {names}{more}. Name the folder."
+    return f"{expected}; found the files {names}{more}. Name the file." if files else f"{expected}; found none."

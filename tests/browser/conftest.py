@@ -1,0 +1,14 @@
+"""A browser that the tests of this folder share."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.support.services.chromium import open_chromium
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """A Chromium that reaches this machine only."""
+    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
+        yield browser

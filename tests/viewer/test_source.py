@@ -1,0 +1,63 @@
+"""What a path leads to, and what is said where it leads to nothing."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.episode_folders import write_evaluation
+from tests.support.trace_files import new_file
+
+from openenv.core.exceptions import ConfigurationError
+from openenv.train.settings.config import TrainConfig
+from openenv.train.settings.run_folder import RunFolder
+from openenv.train.settings.run_start import RunStart
+from openenv.viewer import Source, find_traces
+
+
+def run_in(folder: Path, name: str = "mine") -> RunFolder:
+    run = RunFolder.create(TrainConfig(environment="catch", output_dir=folder, name=name), "catch")
+    run.add_start(RunStart.now())
+    return run
+
+
+def test_folders_files_and_addresses_are_told_apart(tmp_path: Path) -> None:
+    run = run_in(tmp_path)
+    assert Source.at(str(run.path)) == Source("mine", None, run=run.path)
+    with run.held():
+        assert Source.at(str(run.path)).traces == run.traces, "a run that has just begun has no traces yet"
+    evaluation = write_evaluation(tmp_path / "words", {1: [1.0]})
+    assert Source.at(str(evaluation)) == Source("words", evaluation / "traces.db", episodes=evaluation)
+    file = tmp_path / "own" / "some.db"
+    file.parent.mkdir()
+    new_file(file).close()
+    assert Source.at(str(file)) == Source("own/some.db", file)
+    assert Source.at(str(file.parent)) == Source("own", file)
+    assert Source.at("postgresql://me@host/episodes") == Source("episodes", "postgresql://me@host/episodes")
+    assert [Source.at(str(path)).view for path in (run.path, evaluation, file)] == ["run", "results", "traces"]
+
+
+def test_the_file_of_a_folder_is_found(tmp_path: Path) -> None:
+    assert find_traces("postgresql://localhost/traces") == "postgresql://localhost/traces"
+    (tmp_path / "traces.db").touch()
+    assert find_traces(tmp_path) == find_traces(str(tmp_path)) == tmp_path / "traces.db"
+    assert find_traces(tmp_path / "other.db") == tmp_path / "other.db"
+
+
+def test_what_leads_to_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"There is no file or folder nowhere\.$"):
+        Source.at("nowhere")
+    (tmp_path / "config.yaml").touch()
+    (tmp_path / "metrics.jsonl").touch()
+    (tmp_path / "settings.json").write_text('{"editor": "vim"}')
+    with pytest.raises(ConfigurationError, match=r"a training run \(config.yaml and starts.jsonl\).*; found none\.$"):
+        Source.at(str(tmp_path))
+    for name in ("a.db", "b.db"):
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match=r"found the files .*a\.db, .*b\.db\. Name the file\.$"):
+        Source.at(str(tmp_path))
+    for number in range(6):
+        run_in(tmp_path, f"run-{number}")
+    write_evaluation(tmp_path / "words", {1: [1.0]})
+    with pytest.raises(
+        ConfigurationError, match=r"below it: .*words, .*run-0, .*run-3 and 2 more\. Name the folder\.$"
+    ):
+        Source.at(str(tmp_path))
