@@ -58,6 +58,9 @@ def test_every_option_is_a_setting() -> None:
         "help",
         "config",
         "resume",
+        "view",
+        "view_host",
+        "view_port",
         "no_grpo",
         "no_traces",
         "min_reward",
@@ -96,6 +99,13 @@ def test_resume_takes_no_other_setting(tmp_path: Path) -> None:
         assert result.exit_code == 2
         said = "--resume takes its settings from the run's config.yaml, but for --steps; leave out"
         assert said in " ".join(result.output.split())
+
+
+def test_where_a_page_is_served_needs_a_page() -> None:
+    for arguments in (["--view-port", "8100"], ["--view-host", "0.0.0.0"]):
+        result = invoke("catch", *arguments)
+        assert result.exit_code == 2
+        assert "say where --view serves the page; add --view." in " ".join(result.output.split())
 
 
 @pytest.mark.timeout(900)

@@ -26,10 +26,13 @@ from openenv.train.episodes.scores import figure_name
 from openenv.train.run.interruption import TrainingInterruptedError
 from openenv.train.settings.config import TrainConfig, load_config
 from openenv.train.settings.names import check_names, check_run
+from openenv.viewer.run_page import PageAddress
 
 if TYPE_CHECKING:
     from openenv.train.run.training import TrainResult
 
+# Options that are no settings of the run.
+NO_SETTINGS = ("config", "resume", "view", "view_host", "view_port")
 REQUIRED = ("torch", "transformers", "trl", "datasets", "peft", "matplotlib")
 
 Environment = Annotated[str | None, environment_argument("An environment's name, folder, file or URL.")]
@@ -97,6 +100,11 @@ TracesSample = Annotated[
 OutputDir = Annotated[Path | None, typer.Option(help="Where the run's folder is made.  [default: runs]")]
 Name = Annotated[str | None, typer.Option(help="Name of the run's folder.  [default: from the time]")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="A YAML file of settings; options win over it.")]
+View = Annotated[bool, typer.Option("--view", help="Serve the page of the run while it trains; see openenv view.")]
+ViewHost = Annotated[
+    str | None, typer.Option(help="Address that the page listens on.  [default: 127.0.0.1, this machine only]")
+]
+ViewPort = Annotated[int | None, typer.Option(min=0, max=65535, help="Its port.  [default: a free one]")]
 Resume = Annotated[
     Path | None, typer.Option(metavar="RUN", help="Go on with this folder's run; --steps makes it longer.")
 ]
@@ -137,28 +145,38 @@ def train(  # one parameter for each option
     name: Name = None,
     config: ConfigFile = None,
     resume: Resume = None,
+    view: View = False,
+    view_host: ViewHost = None,
+    view_port: ViewPort = None,
 ) -> None:
     """Train a language model on an environment: on examples if you like, then with GRPO."""
-    options = {option: value for option, value in locals().items() if option not in ("config", "resume")}
+    options = {option: value for option, value in locals().items() if option not in NO_SETTINGS}
     given = {option: value for option, value in options.items() if value not in (None, [])}
     if reset:
         given["reset"] = read_reset(reset)
     if reward_components:
         given["reward_components"] = read_weights(reward_components, "--reward-component")
+    page = _page(view_host, view_port, view=view)
     console = Console()
     _check_installed()
     try:
         if resume is None:
             settings = load_config(config, **given)
             check_names(settings)
-            result = _run_module(console).train(settings, console)
+            result = _run_module(console).train(settings, console, page=page)
         else:
             _check_alone(given, config)
             check_run(resume)
-            result = _run_module(console).resume(resume, console, steps=steps)
+            result = _run_module(console).resume(resume, console, steps=steps, page=page)
     except TrainingInterruptedError as error:
         raise typer.Exit(error.exit_status) from error
     _show_result(result, console)
+
+
+def _page(host: str | None, port: int | None, *, view: bool) -> PageAddress | None:
+    if not view and (host is not None or port is not None):
+        raise typer.BadParameter("--view-host and --view-port say where --view serves the page; add --view.")
+    return PageAddress(host or PageAddress.host, port or PageAddress.port) if view else None
 
 
 def _check_installed() -> None:

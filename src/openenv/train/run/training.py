@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -47,6 +47,7 @@ from openenv.train.settings.run_folder import RunFolder, step_of
 from openenv.train.settings.run_start import RunStart
 from openenv.train.settings.vllm_settings import check_vllm_is_installed
 from openenv.train.spec.sessions import Sessions
+from openenv.viewer.run_page import PageAddress, RunPage
 
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
@@ -77,7 +78,11 @@ class TrainResult:
 
 
 def train(
-    config: TrainConfig, console: Console | None = None, callbacks: Sequence[TrainerCallback] = ()
+    config: TrainConfig,
+    console: Console | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+    *,
+    page: PageAddress | None = None,
 ) -> TrainResult:
     """Train a language model on an environment.
 
@@ -85,6 +90,7 @@ def train(
         config: The run's settings.
         console: Where progress is shown; by default the terminal.
         callbacks: Called after each optimiser step, once its metrics were written.
+        page: Where the page of the run is served until the training ends; ``None`` for no page.
 
     Returns:
         Scores and where everything lies.
@@ -109,7 +115,7 @@ def train(
         for name, part in config.parts.items():
             check_examples(part, sessions[name], policies[name])
             check_component_names(part, sessions[name], policies[name])
-        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole()
+        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole(page)
 
 
 def resume(
@@ -118,6 +124,7 @@ def resume(
     callbacks: Sequence[TrainerCallback] = (),
     *,
     steps: int | None = None,
+    page: PageAddress | None = None,
 ) -> TrainResult:
     """Go on with a run that was interrupted, or has ended and is to be longer, from its last checkpoint.
 
@@ -130,6 +137,7 @@ def resume(
         callbacks: Called after each optimiser step, once its metrics were written.
         steps: Optimiser steps of the whole run, those that are done among them. The learning rate goes on as that of a
             run with so many steps: after 300 of 600 steps a linear one is at half of where it began.
+        page: As for ``train``.
 
     Returns:
         Scores and where everything lies.
@@ -155,7 +163,7 @@ def resume(
             policies = make_policies(config, sessions, call_examples(config, sessions))
         else:
             policies = load_policies(config, sessions, source)
-        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole()
+        return _Run(config, folder, sessions, policies, traces, console or Console(), callbacks).whole(page)
 
 
 def _config_to_go_on_with(folder: RunFolder, steps: int | None) -> TrainConfig:
@@ -283,14 +291,19 @@ class _Run:
         """The model, with its renderer for the first environment."""
         return next(iter(self._policies.values()))
 
-    def whole(self) -> TrainResult:
+    def whole(self, page: PageAddress | None) -> TrainResult:
         self._folder.add_start(RunStart.now())
-        with self._folder.held(), self._interruption:
+        with self._folder.held(), self._interruption, self._page(page):
             try:
                 return self._play_and_learn()
             except KeyboardInterrupt:
                 self._end_early()
                 raise
+
+    def _page(self, address: PageAddress | None) -> AbstractContextManager[object]:
+        if address is None:
+            return nullcontext()
+        return RunPage(self._folder.path, address, self._console)
 
     def _play_and_learn(self) -> TrainResult:
         self._introduce()
