@@ -48,6 +48,7 @@ class FakeDaytona(JsonServer):
         self.root = root
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.removed: list[FakeSandbox] = []
+        self.has_tmp = True
         self.states = ["pending_build", "building_snapshot", "starting", "started"]
 
     @property
@@ -75,7 +76,9 @@ class FakeDaytona(JsonServer):
         name = request.json["name"]
         if name in self.sandboxes:
             return Answer(409, {"message": f"Sandbox with name {name} already exists"})
-        self.sandboxes[name] = FakeSandbox(request.json, [*self.states], self.root)
+        sandbox = self.sandboxes[name] = FakeSandbox(request.json, [*self.states], self.root)
+        if not self.has_tmp:
+            (sandbox.machine.root / "tmp").rmdir()
         return Answer(200, self.sandboxes[name].described(f"{self.url}/toolbox/"))
 
     def show(self, _request: Request, name: str) -> Answer:

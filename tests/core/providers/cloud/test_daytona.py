@@ -141,6 +141,19 @@ def test_a_server_that_ends_tells_why(daytona: FakeDaytona, idle: Idle) -> None:
         provider.launch()
 
 
+def test_a_sandbox_that_takes_no_files_says_so(daytona: FakeDaytona, idle: Idle) -> None:
+    daytona.has_tmp = False
+    with pytest.raises(ProviderError, match=r"lets no server start: .*(No such file|nonexistent)"):
+        idle().start_container()
+    assert daytona.sandboxes == {}
+
+
+def test_a_block_with_a_provider_leaves_nothing(daytona: FakeDaytona, idle: Idle) -> None:
+    with idle() as provider:
+        provider.start_container()
+    assert (daytona.sandboxes, len(daytona.removed)) == ({}, 1)
+
+
 @pytest.mark.parametrize(
     ("states", "timeout_s", "message"),
     [

@@ -119,7 +119,8 @@ class DaytonaProvider(CloudProvider):
         return self._sandbox.signed_url(SERVER_PORT)
 
     def close(self) -> None:
-        """Close the connections to Daytona."""
+        """Remove the sandbox, and close the connections to Daytona."""
+        super().close()
         self._api.close()
 
     def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:

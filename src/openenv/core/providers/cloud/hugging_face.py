@@ -124,7 +124,7 @@ class HuggingFaceSandbox(ShellSandbox):
 
     def start_server(self, script: str) -> None:
         """Start the server in the background."""
-        self.run(self._write(script))
+        self._run_checked(self._write(script))
         _called("the start of the server", partial(self._running.run, self._serve, background=True), harmless=False)
 
     def address(self, port: int) -> Address:

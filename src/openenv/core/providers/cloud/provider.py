@@ -28,9 +28,9 @@ _LOOK_EVERY_S = 2.0
 class CloudProvider(ContainerProvider):
     """Starts a server from an image in a sandbox of a cloud service.
 
-    The sandbox is removed by ``stop_container``, after a start that failed or was interrupted, and when the interpreter
-    ends. After a ``kill -9`` of this process the service removes it by itself, at the end of the lifetime that each
-    provider's arguments set.
+    The sandbox is removed by ``stop_container`` and ``close``, after a start that failed or was interrupted, and when
+    the interpreter ends. After a ``kill -9`` of this process the service removes it by itself, at the time that each
+    provider names.
 
     Args:
         image: The image to start where ``start_container`` names none.
@@ -144,6 +144,10 @@ class CloudProvider(ContainerProvider):
             self._sandbox.remove()
         self._sandbox = None
         self._stopped()
+
+    def close(self) -> None:
+        """Remove the sandbox, and release what the provider itself holds."""
+        self.stop_container()
 
     def wait_for_ready(self, base_url: str, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Block until the server answers ``GET /health``; see ``ContainerProvider``."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from openenv.core.exceptions import ProviderError
 
+_UNWRITABLE = "openenv-can-not-write"
+
 
 @dataclass(frozen=True)
 class Address:
@@ -78,7 +80,9 @@ class ShellSandbox(Sandbox):
 
     def start_server(self, script: str) -> None:
         """Start the server in the background."""
-        self.run(f"{self._write(script)}\nnohup sh -c {shlex.quote(self._serve)} > /dev/null 2>&1 < /dev/null &")
+        self._run_checked(
+            f"{self._write(script)}\nnohup sh -c {shlex.quote(self._serve)} > /dev/null 2>&1 < /dev/null &"
+        )
 
     def why_ended(self) -> str | None:
         """Look for the note of how the server ended."""
@@ -96,7 +100,16 @@ class ShellSandbox(Sandbox):
         """Return the command that writes the script; one that comes again ends there."""
         # Into a file, as everyone in the sandbox can read a command's arguments; it removes itself.
         folder, script = self._folder, shlex.quote(f"rm -f {self._folder}/start\n{script}")
-        return f"umask 077; mkdir {folder} 2>/dev/null || exit 0; printf %s {script} > {folder}/start"
+        write = f"mkdir {folder} && printf %s {script} > {folder}/start"
+        return f"[ -d {folder} ] && exit 0; umask 077; {{ {write}; }} 2>&1 || {{ echo {_UNWRITABLE}; exit 1; }}"
+
+    def _run_checked(self, command: str) -> None:
+        """Run the command of ``_write``, and what may follow it."""
+        said = self.run(command)
+        if _UNWRITABLE in said:
+            raise ProviderError(
+                f"The sandbox {self.name} lets no server start: {said.replace(_UNWRITABLE, '').strip()}"
+            )
 
     @property
     def _serve(self) -> str:
