@@ -77,6 +77,8 @@ def outcome_of(returned: Any) -> Outcome:
     Raises:
         EnvironmentFailedError: The value has none of these forms, or the reward is no finite number.
     """
+    if type(returned) is Outcome:  # first, since isinstance of a model's class takes longer
+        return returned
     if isinstance(returned, Observation):
         reward = returned.reward
         if type(reward) is not float or not math.isfinite(reward):
@@ -86,8 +88,6 @@ def outcome_of(returned: Any) -> Outcome:
         return _from_plain_model(returned)
     if isinstance(returned, tuple) and returned and isinstance(returned[0], BaseModel):
         return _from_tuple(returned)
-    if isinstance(returned, Outcome):
-        return returned
     if isinstance(returned, tuple):
         shape = ", ".join(type(value).__name__ for value in returned)
         raise EnvironmentFailedError(f"The environment returned ({shape}); expected {_FORMS}.")

@@ -38,7 +38,7 @@ class ScoredStep:
         rubric = self._rubric
         scores = rubric.component_scores(self._begun)
         evidence = rubric.component_evidence(self._begun)
-        credit = self._step_rewards(returned)
+        credit = self._step_rewards() if getattr(returned, "done", False) else None
         if not scores and not evidence and credit is None:
             return returned
         try:
@@ -81,12 +81,12 @@ class ScoredStep:
         origin = None if error.origin is None else beginning + error.origin
         return EnvironmentFailedError(message, origin=origin, component=component)
 
-    def _step_rewards(self, returned: Any) -> list[float] | None:
-        """Return the credit of the episode's steps, where the rubric has just scored the episode."""
+    def _step_rewards(self) -> list[float] | None:
+        """Return the credit of the steps of an episode that has ended, where the rubric has just scored it."""
         rubric = self._rubric
         if not isinstance(rubric, TrajectoryRubric) or not rubric.scored_since(self._begun):
             return None
-        return rubric.compute_step_rewards() if getattr(returned, "done", False) else None
+        return rubric.compute_step_rewards()
 
 
 def rubric_states(environment: Any) -> dict[str, Any]:
