@@ -58,14 +58,14 @@ class EpisodeTrace:
         offset: As above.
     """
 
-    __slots__ = ("_entries", "_part", "_reward", "_steps", "_taken", "offset", "row")
+    __slots__ = ("_entries", "_handed_over", "_part", "_reward", "_steps", "offset", "row")
 
     def __init__(self, row: EpisodeRow, offset: float) -> None:
         self.row = row
         self.offset = offset
         # The values of all entries in one list: of a tuple for each, the garbage collector would count and visit all.
         self._entries: list[Any] = []
-        self._taken = 0
+        self._handed_over = 0
         self._part = 0
         self._steps = 0
         self._reward: Scalar | None = None
@@ -111,7 +111,7 @@ class EpisodeTrace:
     def continue_from(self, original: "EpisodeTrace") -> None:
         """Record that the episode continues another one, as a fork of it."""
         row = self.row
-        row.fork_of(original.counted(), original._taken + len(original._entries) // VALUES)
+        row.fork_of(original.counted(), original._handed_over + len(original._entries) // VALUES)
         self._steps, self._reward = row.steps, row.reward
 
     def end(self, ending: str) -> None:
@@ -124,7 +124,7 @@ class EpisodeTrace:
         row = self.counted().copy()
         entries, self._entries = self._entries, []
         self._steps = row.steps
-        self._taken += len(entries) // VALUES
+        self._handed_over += len(entries) // VALUES
         if entries:
             self._part += 1
         return Part(row, self._part, entries, self.offset)
