@@ -20,6 +20,7 @@ _USED_FOR = {
     "docker": "containers from Python",
     "eval": "openenv collect and eval",
     "fastmcp": "environments written with FastMCP",
+    "gradio": "pages that environments make with Gradio",
     "gymnasium": "Gymnasium's environments",
     "hub": "push, pull and fork on the Hugging Face Hub",
     "inspect": "evaluation with Inspect",

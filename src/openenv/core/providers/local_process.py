@@ -15,12 +15,16 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.exceptions import ProviderError, ServerEndedError
 from openenv.core.import_guard import refuse_while_importing
 from openenv.core.process_end import how_ended
-from openenv.core.providers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.providers.log_echo import LogEcho
 from openenv.core.providers.venv.environment import HeldEnvironment, hold_environment
 
 HOST = "127.0.0.1"
 BACKLOG = 2048
+READY_TIMEOUT_S = 120.0
+"""Seconds that the server may take to get ready, by default: a busy machine may need long to import an environment, and
+a server that ends is noticed at once."""
+
 DEBUG_VARIABLE = "OPENENV_DEBUG"
 _BREAKPOINT = "openenv.core.breakpoints.refuse"
 
