@@ -74,10 +74,15 @@ class Announcement:
             typer.echo(f"  export {TOKEN_VARIABLE}={os.environ[TOKEN_VARIABLE]}")
             if self.name:
                 typer.echo(f"  openenv play {url}")
+        notes = []
+        if not self.name and auth_requirement is AuthRequirement.TOKEN_OF_VARIABLE:
+            notes.append("The page asks for the token.")
         if not self.https:
+            option = "add --ssl-certfile" if self.name else "use a tunnel, such as that of ssh -L"
+            notes.append(f"Nothing is encrypted. On a network where others may listen in, {option}.")
+        if notes:
             typer.echo()
-            option = ", add --ssl-certfile" if self.name else " use a tunnel, as ssh -L makes one"
-            typer.echo(f"Nothing is encrypted. On a network that others listen in to{option}.")
+            typer.echo("\n".join(notes))
 
 
 def make_token_for(host: str) -> bool:
