@@ -1,5 +1,6 @@
 """An evaluation is looked at in a browser, and compared with others."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,18 +90,32 @@ def test_an_evaluation_is_followed_and_survives_failures(browser: Any, tmp_path:
         with failing(page, "**/web/results/summary"):
             page.wait_for_selector("[role=alert]:has-text('The server answered with 503: too busy')")
         page.wait_for_selector("[role=alert]", state="detached")
+        page.route("**/web/results/summary", lambda route: route.fulfill(status=401, json={"detail": "a token"}))
+        page.wait_for_selector("h1:has-text('This server needs its token')")
+        page.unroute("**/web/results/summary")
+        page.reload()
+        page.wait_for_selector("[data-testid=task]")
+        estimated = {"task": {"seed": 1}, "mean_reward": {"value": 0.5, "low": 0.2, "high": 0.8}}
+        results = {"environment": "walk", "player": "random", "mean_reward": {"value": 0.5}, "tasks": [estimated]}
+        (tmp_path / "results.json").write_text(json.dumps(results))
+        page.wait_for_selector("[aria-label='Table of tasks'] th:has-text('Successes')")
+        page.wait_for_selector("[aria-label='Table of tasks'] th:has-text('95% interval')")
+        page.wait_for_selector("[data-testid=task] td:text-is('0 of 1')")
         visit.close()
 
 
 def test_runs_and_an_evaluation_are_compared(browser: Any, comparison: RunningServer) -> None:
     visit = PlayPage(browser, comparison, "/")
     page = visit.page
-    page.wait_for_selector("[data-testid=chart] path")
+    page.wait_for_selector("[data-testid=chart] >> nth=0 >> path >> nth=1")
     page.wait_for_selector("[data-testid=task]")
     assert page.locator("[data-testid=source]").count() == 3
     assert page.locator("[data-testid=chart] >> nth=0 >> path").count() == 2
     assert HOSTILE in page.inner_text("[data-testid=task]")
     assert "1 task in common" in visit.text("common")
+    with failing(page, "**/1/web/run/progress?*"):
+        page.wait_for_selector(".banner[role=alert]:has-text('The server answered with 503: too busy')")
+    page.wait_for_selector(".banner[role=alert]", state="detached")
     visit.assert_accessible()
     reward = page.locator("[role=slider] >> nth=0")
     reward.focus()

@@ -26,13 +26,40 @@ def test_folders_files_and_addresses_are_told_apart(tmp_path: Path) -> None:
         assert Source.at(str(run.path)).traces == run.traces, "a run that has just begun has no traces yet"
     evaluation = write_evaluation(tmp_path / "words", {1: [1.0]})
     assert Source.at(str(evaluation)) == Source("words", evaluation / "traces.db", episodes=evaluation)
+    (evaluation / "traces.db").unlink()
+    assert Source.at(str(evaluation)).traces is None
+    (evaluation / "results.json").unlink()
+    assert Source.at(str(evaluation)).traces == evaluation / "traces.db", "its first trace may be yet to come"
     file = tmp_path / "own" / "some.db"
     file.parent.mkdir()
     new_file(file).close()
     assert Source.at(str(file)) == Source("own/some.db", file)
     assert Source.at(str(file.parent)) == Source("own", file)
-    assert Source.at("postgresql://me@host/episodes") == Source("episodes", "postgresql://me@host/episodes")
     assert [Source.at(str(path)).view for path in (run.path, evaluation, file)] == ["run", "results", "traces"]
+
+
+def test_a_database_s_password_is_no_part_of_its_name() -> None:
+    for address in ("postgresql://me:pass@host/episodes", "postgresql://me@host/episodes?password=pass"):
+        assert Source.at(address) == Source("postgresql://me@host/episodes", address)
+
+
+def test_names_that_occur_twice_begin_with_the_folder_above(tmp_path: Path) -> None:
+    paths = [write_evaluation(tmp_path / name, {1: [1.0]}) for name in ("before/words", "after/words", "other")]
+    files = [tmp_path / name / "own" / "some.db" for name in ("before", "after")]
+    for file in files:
+        file.parent.mkdir()
+        new_file(file).close()
+    sources = Source.all_at([str(path) for path in (*paths, *files)])
+    assert [source.name for source in sources] == [
+        "before/words",
+        "after/words",
+        "other",
+        "before/own/some.db",
+        "after/own/some.db",
+    ]
+    assert [source.episodes for source in sources] == [*paths, None, None]
+    address = "postgresql://me@host/episodes"
+    assert {source.name for source in Source.all_at([address, address])} == {address}
 
 
 def test_the_file_of_a_folder_is_found(tmp_path: Path) -> None:

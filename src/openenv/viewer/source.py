@@ -1,10 +1,13 @@
 """What a path leads to: the folder of a training run, of an evaluation or collected episodes, or a file of traces."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
 from openenv.core.env_server.history.stores.choice import is_address
+from openenv.core.env_server.traces.store import database_at
 from openenv.core.exceptions import ConfigurationError
 from openenv.viewer.episodes.folder import is_episode_folder
 from openenv.viewer.run_folder import TrainingRun, is_run
@@ -21,7 +24,8 @@ class Source:
     """Something to look at.
 
     Attributes:
-        name: Its name: the folder's, or that of the file with its folder.
+        name: Its name: the folder's, that of the file with its folder, or the address of a database without its
+            password.
         traces: The file of its traces, or the address of a database; ``None`` for none.
         run: Folder of a training run; ``None`` for none.
         episodes: Folder of an evaluation or of collected episodes; ``None`` for none.
@@ -43,7 +47,7 @@ class Source:
             ConfigurationError: There is nothing to look at, or there are several files of traces.
         """
         if is_address(location):
-            return cls(name=location.rpartition("/")[2], traces=location)
+            return cls(name=database_at(location).name, traces=location)
         path = Path(location)
         if not path.exists():
             raise ConfigurationError(f"There is no file or folder {location}.")
@@ -54,9 +58,28 @@ class Source:
             has_traces = traces.is_file() or TrainingRun(path).state == "running"
             return cls(name, traces if has_traces else None, run=path)
         if is_episode_folder(path):
-            return cls(name, traces if traces.is_file() else None, episodes=path)
+            # One that is not complete may have its first trace yet to come.
+            has_traces = traces.is_file() or not (path / "results.json").is_file()
+            return cls(name, traces if has_traces else None, episodes=path)
         found = find_traces(path)
         return cls(f"{path.resolve().parent.name}/{name}" if path.is_file() else name, found)
+
+    @classmethod
+    def all_at(cls, locations: Sequence[str]) -> list[Self]:
+        """Find out what paths lead to; names that occur twice begin with the name of the folder above.
+
+        Args:
+            locations: As for ``at``.
+
+        Raises:
+            ConfigurationError: As for ``at``.
+        """
+        sources = [cls.at(location) for location in locations]
+        counts = Counter(source.name for source in sources)
+        return [
+            source._with_folder(location) if counts[source.name] > 1 else source
+            for location, source in zip(locations, sources, strict=True)
+        ]
 
     @property
     def view(self) -> View:
@@ -64,6 +87,13 @@ class Source:
         if self.run is not None:
             return "run"
         return "traces" if self.episodes is None else "results"
+
+    def _with_folder(self, location: str) -> Self:
+        """Return the source with a name that begins one folder further up."""
+        if is_address(location):
+            return self
+        length = len(Path(self.name).parts) + 1
+        return replace(self, name=str(Path(*Path(location).resolve().parts[-length:])))
 
 
 def find_traces(location: str | Path) -> str | Path:

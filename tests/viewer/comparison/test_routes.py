@@ -22,7 +22,8 @@ def run(tmp_path: Path) -> RunFolder:
     folder = RunFolder.create(TrainConfig(environment="walk", output_dir=tmp_path, name="mine"), "walk")
     folder.add_start(RunStart.now())
     for step, rewards in ((1, (0.0, 0.0)), (2, (0.5, 0.25))):
-        folder.add_metrics({"step": step, "episode/reward": step / 10, "episode/reward_components/pace": step})
+        parts = {"episode/reward_components/pace": step, "episode/reward_components/reward": 7}
+        folder.add_metrics({"step": step, "episode/reward": step / 10, **parts})
         notes = [
             {"episode_id": f"e{step}{number}", "group": 0, "task": {"seed": 1}, "reward": reward, "length": 3}
             for number, reward in enumerate(rewards)
@@ -40,8 +41,9 @@ def http(run: RunFolder, tmp_path: Path) -> TestClient:
     evaluation = write_evaluation(tmp_path / "words", {1: [1.0, 1.0], 2: [0.0, 1.0]})
     file = tmp_path / "own.db"
     with new_file(file) as traces:
-        for seed, reward in ((1, 0.0), (1, 0.5), (2, 0.5)):
-            traces.add(replace(episode(seed, 3), seed=str(seed), reward=reward), entries(3, turn_at=2))
+        for seed, reward in ((1, 0.0), (1, 0.5), (2, 0.5), (3, None)):
+            named = replace(episode(seed, 3, "run" if seed == 1 else "walk"), seed=str(seed), reward=reward)
+            traces.add(named, entries(3, turn_at=2))
     return TestClient(comparison_app([Source.at(str(path)) for path in (run.path, evaluation, file)]))
 
 
@@ -51,11 +53,12 @@ def test_each_source_has_its_scores(http: TestClient) -> None:
     found = http.get("/web/compare/overview").json()
     assert [each["name"] for each in found] == names
     assert [each["view"] for each in found] == ["run", "results", "traces"]
-    assert [each["state"] for each in found] == ["interrupted", "complete", "3 episodes"]
-    scores = [{row["name"]: row["value"] for row in each["scores"]} for each in found]
-    assert scores[0] == {"reward": pytest.approx(0.15), "pace": 1.5}
-    assert scores[1] == {"reward": 0.75, "pace": 0.375, "pass@1": 0.5}
-    assert scores[2] == {"reward": pytest.approx(1 / 3), "pace": 1.5}
+    assert [each["state"] for each in found] == ["interrupted", "complete", "4 episodes"]
+    scores = [{(row["kind"], row["name"]): row["value"] for row in each["scores"]} for each in found]
+    reward, pace = ("reward", "reward"), ("component", "pace")
+    assert scores[0] == {reward: pytest.approx(0.15), pace: 1.5, ("component", "reward"): 7}
+    assert scores[1] == {reward: 0.75, pace: 0.375, ("chance", "pass@1"): 0.5}
+    assert scores[2] == {reward: pytest.approx(1 / 3), pace: 1.5}, "an episode without a reward has no weight"
 
 
 def test_the_tasks_that_differ_most_come_first_with_their_episodes(http: TestClient) -> None:
@@ -66,7 +69,8 @@ def test_the_tasks_that_differ_most_come_first_with_their_episodes(http: TestCli
     assert [cell["mean_reward"] for cell in first["cells"]] == [0.375, 1.0, 0.25]
     assert first["ids"] == ["1:1-2", "2:1-1", "3:1-1"], "the best where the mean is highest, the worst elsewhere"
     assert (second["task"], second["cells"][0]) == ({"seed": 2}, None)
-    assert len(http.get("/web/compare/tasks?limit=1").json()["rows"]) == 1
+    assert http.get("/web/compare/tasks?limit=1").json()["rows"] == [first]
+    assert http.get("/web/compare/tasks?start=1&limit=500").json() == {**found, "rows": [second]}
     assert http.get("/web/compare/tasks?limit=0").status_code == 422
 
 
@@ -84,18 +88,24 @@ def test_each_source_is_shown_by_itself_below_its_number(http: TestClient) -> No
     assert http.get("/2/", follow_redirects=False).headers["location"] == "/2/web/results"
     assert http.get("/1/web/run/progress").json()["name"] == "mine"
     assert http.get("/2/web/results/summary").json()["name"] == "words"
-    assert len(http.get("/3/web/traces/episodes").json()) == 3
+    assert len(http.get("/3/web/traces/episodes").json()) == 4
     assert http.get("/3/web/config").json()["beside"] is True
     elsewhere = {"X-Forwarded-For": "203.0.113.9"}
     for path, status in (("/2/web/results", 200), ("/2/web/static/app.js", 200), ("/2/web/results/summary", 401)):
         assert http.get(path, headers=elsewhere).status_code == status, path
 
 
-def test_what_breaks_while_it_is_shown_is_said_beside_the_others(http: TestClient, run: RunFolder) -> None:
+def test_what_breaks_while_it_is_shown_is_said_beside_the_others(
+    http: TestClient, run: RunFolder, tmp_path: Path
+) -> None:
     run.config.write_text("[1")
-    first, second, _ = http.get("/web/compare/overview").json()
+    (tmp_path / "own.db").write_text("no database at all, but text")
+    first, second, third = http.get("/web/compare/overview").json()
     assert "config.yaml" in first["problem"]
     assert second["problem"] is None
+    assert "can't be used" in third["problem"]
+    tasks = http.get("/web/compare/tasks").json()
+    assert (tasks["common"], tasks["tasks"], tasks["rows"][0]["cells"][2]) == (1, [2, 2, 0], None)
 
 
 def test_two_to_four_are_compared(run: RunFolder) -> None:

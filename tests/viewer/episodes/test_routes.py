@@ -43,6 +43,7 @@ def test_an_evaluation_has_estimates_by_component_and_by_task(tmp_path: Path) ->
     assert [row["mean_reward"] for row in tasks["rows"]] == [0.125, 0.5, 1.0]
     assert [row["components"]["pace"] for row in tasks["rows"]] == [0.0625, 0.25, 0.5]
     assert tasks["rows"][1]["low"] < 0.5 < tasks["rows"][1]["high"]
+    assert [row["successes"] for row in tasks["rows"]] == [0, 1, 2]
     assert (tasks["rows"][1]["best"]["trace"], tasks["rows"][1]["worst"]["trace"]) == ("1-4", "1-3")
     for order, seeds in (("best", [1, 2, 3]), ("spread", [2, 3, 1]), ("played", [1, 2, 3])):
         assert [row["task"]["seed"] for row in read(http, "tasks", order=order)["rows"]] == seeds
@@ -86,6 +87,15 @@ def test_an_evaluation_that_is_under_way_is_followed(tmp_path: Path) -> None:
     assert (summary["left_out"], summary["first_left_out"]) == (1, "it failed")
     (row,) = read(http, "tasks")["rows"]
     assert (row["left_out"], row["rewards"], row["low"], row["best"]["trace"]) == (1, [1.0, 0.5], None, None)
+    assert row["successes"] is None, "the results say what a success is"
+
+
+def test_successes_are_counted_among_all_attempts(tmp_path: Path) -> None:
+    write_lines(tmp_path / "episodes.jsonl", [line(number, {"seed": 1}, number % 2) for number in range(402)])
+    results = {"environment": "walk", "player": "random", "mean_reward": {"value": 0.5}}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    (row,) = read(opened(tmp_path), "tasks")["rows"]
+    assert (row["successes"], row["episodes"], len(row["rewards"])) == (201, 402, 200)
 
 
 def test_collected_episodes_and_those_of_an_earlier_version_are_shown(tmp_path: Path) -> None:

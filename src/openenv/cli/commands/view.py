@@ -51,7 +51,7 @@ def view(
     if stop_on_eof:
         os.nice(_NICENESS)
         watch_stdin()
-    sources = [Source.at(path) for path in paths]
+    sources = Source.all_at(paths)
     is_alone = len(sources) == 1
     made = make_token_for(host)  # before the application reads it
     app = source_app(sources[0]) if is_alone else comparison_app(sources)

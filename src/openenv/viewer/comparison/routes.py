@@ -22,10 +22,11 @@ BELOW = "/web/compare/"
 
 
 class _TasksQuery(BaseModel):
-    """Query of the tasks with the largest differences."""
+    """Query of a range of the tasks, those with the largest differences first."""
 
     model_config = ConfigDict(extra="forbid")
 
+    start: int = Field(default=0, ge=0)
     limit: int = Field(default=50, ge=1, le=500)
 
 
@@ -71,14 +72,23 @@ def _about(source: ComparedSource) -> dict[str, Any]:
 
 def _tasks(beside: Sequence[ComparedSource], request: Request) -> Any:
     """Return the tasks that two sources or more have played, those with the largest difference first."""
-    limit = _TasksQuery.model_validate(dict(request.query_params)).limit
-    played = [source.tasks() for source in beside]
+    query = _TasksQuery.model_validate(dict(request.query_params))
+    played = [_tasks_of(source) for source in beside]
     keys = dict.fromkeys(chain.from_iterable(played))
     common = [key for key in keys if sum(key in tasks for tasks in played) > 1]
     rows = sorted((_row(key, played) for key in common), key=lambda row: -row["difference"])
-    for row in rows[:limit]:
+    shown = rows[query.start : query.start + query.limit]
+    for row in shown:
         row["ids"] = _ids(row.pop("key"), row["cells"], beside)
-    return {"common": len(common), "tasks": [len(tasks) for tasks in played], "rows": rows[:limit]}
+    return {"common": len(common), "tasks": [len(tasks) for tasks in played], "rows": shown}
+
+
+def _tasks_of(source: ComparedSource) -> Mapping[str, TaskEpisodes]:
+    """Return the tasks of a source; none of one that can't be read, of which the overview says why."""
+    try:
+        return source.tasks()
+    except (ConfigurationError, OSError):
+        return {}
 
 
 def _row(key: str, played: Sequence[Mapping[str, TaskEpisodes]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
@@ -195,11 +195,13 @@ class ComparedTraces:
         with TraceFile(self._file) as traces:
             names = traces.environments()
             groups = traces.groups("model")
+            # Any bound leaves out the episodes without a reward, which the mean is not to be weighted by.
+            rewarded = traces.groups("environment", where=Filter(min_reward=-inf))
             return {
                 "environment": ", ".join(names),
                 "player": ", ".join(str(group.key["model"]) for group in groups if group.key["model"] is not None),
                 "state": f"{traces.count()} episodes",
-                "scores": [*_mean_of(groups), *_components_of(traces)],
+                "scores": [*_mean_of(rewarded), *_components_of(traces)],
             }
 
     def tasks(self) -> Mapping[str, TaskEpisodes]:
@@ -248,13 +250,9 @@ def _text(value: Any) -> str | None:
 
 def _last_scores(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     metrics = dict.fromkeys(name for row in rows for name in row if name.startswith(_COMPONENTS))
-    means = {"reward": _mean_over(rows, "episode/reward")}
-    means |= {name.removeprefix(_COMPONENTS): _mean_over(rows, name) for name in metrics}
-    return [
-        {"name": name, "kind": "reward" if name == "reward" else "component", "value": mean}
-        for name, mean in means.items()
-        if mean is not None
-    ]
+    means = [("reward", "reward", _mean_over(rows, "episode/reward"))]
+    means += [("component", name.removeprefix(_COMPONENTS), _mean_over(rows, name)) for name in metrics]
+    return [{"name": name, "kind": kind, "value": mean} for kind, name, mean in means if mean is not None]
 
 
 def _mean_over(rows: list[dict[str, Any]], metric: str) -> float | None:
@@ -272,6 +270,7 @@ def _player_scores(scores: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _mean_of(groups: list[Group]) -> list[dict[str, Any]]:
+    """Return the mean reward of groups of episodes that have one."""
     known = [(group.mean_reward, group.episodes) for group in groups if group.mean_reward is not None]
     count = sum(episodes for _, episodes in known)
     if not count:

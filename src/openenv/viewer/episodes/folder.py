@@ -13,7 +13,7 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
-from openenv.viewer.episodes.results import Estimated, Results, read_results
+from openenv.viewer.episodes.results import Results, read_results
 from openenv.viewer.growing_file import GrowingFile
 
 Order = Literal["played", "worst", "best", "spread"]
@@ -150,15 +150,15 @@ class EpisodeFolder:
                 "name": self.folder.resolve().name,
                 "kind": "evaluation" if is_evaluation else "collection",
                 "is_complete": results is not None,
-                "environment": settings.get("environment") or getattr(results, "environment", None),
-                "player": getattr(results, "player", None) or settings.get("model") or settings.get("player"),
+                "environment": settings.get("environment") or (results.environment if results else None),
+                "player": (results.player if results else None) or settings.get("model") or settings.get("player"),
                 "settings": settings,
                 "tasks": len(self._tasks),
                 "episodes": len(episodes),
                 "left_out": sum(task.left_out for task in self._tasks.values()),
                 "first_left_out": self._first_reason,
                 "unreadable": self._unreadable,
-                "success_reward": getattr(results, "success_reward", None),
+                "success_reward": results.success_reward if results else None,
                 "mean_length": fmean(episode.length for episode in episodes) if episodes else None,
                 "illegal_actions": fmean(episode.illegal_actions for episode in episodes) if episodes else None,
                 "estimates": _estimates(results, episodes),
@@ -195,12 +195,10 @@ class EpisodeFolder:
             raise ConfigurationError(f"Expected the number of a task from 0 to {len(tasks) - 1}, got {number}.")
         return tasks[number]
 
-    def task_estimates(self) -> Mapping[str, Estimated]:
-        """Return the mean reward of each task with its interval, by ``task_key``, as far as they were estimated."""
+    def results(self) -> Results | None:
+        """Return the results of the evaluation; ``None`` where there are none yet or they can't be read."""
         results, _ = read_results(self.folder)
-        if results is None:
-            return {}
-        return {task_key(each.task): each.mean_reward for each in results.tasks if each.mean_reward is not None}
+        return results
 
     def messages(self, episode: PlayedEpisode) -> list[Mapping[str, Any]]:
         """Return what was said in an episode; nothing where its line is gone."""

@@ -16,7 +16,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
 from openenv.viewer.episode_notes import usable_traces, with_messages
 from openenv.viewer.episodes.folder import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
-from openenv.viewer.episodes.results import Estimated
+from openenv.viewer.episodes.results import Estimated, Results
 from openenv.viewer.episodes.traces import trace_of
 from openenv.viewer.routes import json_response
 
@@ -82,11 +82,21 @@ def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
 def _tasks(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
     asked = _TasksQuery.model_validate(query)
     tasks = folder.tasks(asked.order)
-    estimates = folder.task_estimates()
+    results = folder.results()
+    estimates = _estimates_of(results)
+    success = None if results is None else results.success_reward
     with ExitStack() as opened:
         traces = usable_traces(folder.traces, opened)
         shown = tasks[asked.start : asked.start + asked.limit]
-        return {"tasks": len(tasks), "rows": [_row(task, estimates.get(task_key(task.task)), traces) for task in shown]}
+        rows = [_row(task, estimates.get(task_key(task.task)), success, traces) for task in shown]
+        return {"tasks": len(tasks), "rows": rows}
+
+
+def _estimates_of(results: Results | None) -> Mapping[str, Estimated]:
+    """Return the mean reward of each task with its interval, by ``task_key``, as far as they were estimated."""
+    if results is None:
+        return {}
+    return {task_key(each.task): each.mean_reward for each in results.tasks if each.mean_reward is not None}
 
 
 def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
@@ -103,7 +113,9 @@ def _extremes(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
         }
 
 
-def _row(task: PlayedTask, estimate: Estimated | None, traces: TraceFile | None) -> dict[str, Any]:
+def _row(
+    task: PlayedTask, estimate: Estimated | None, success: float | None, traces: TraceFile | None
+) -> dict[str, Any]:
     mean = task.mean_reward if task.episodes else None
     return {
         "number": task.number,
@@ -116,6 +128,7 @@ def _row(task: PlayedTask, estimate: Estimated | None, traces: TraceFile | None)
         "left_out": task.left_out,
         "rewards": [episode.reward for episode in task.episodes[:_MOST_REWARDS]],
         "episodes": len(task.episodes),
+        "successes": None if success is None else sum(episode.reward >= success for episode in task.episodes),
         "best": task.best and _note(task, task.best, traces),
         "worst": task.worst and _note(task, task.worst, traces),
     }

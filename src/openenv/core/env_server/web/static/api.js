@@ -3,9 +3,12 @@
 /** Address of the server, whatever path a proxy has put before it. */
 export const ROOT = new URL("../../", import.meta.url);
 
+/** Status of an answer to a request without the token that it needs. */
+export const UNAUTHORIZED = 401;
+
 const KEY = "openenv.token";
 const TOKEN_PROTOCOL = "openenv.token.";
-const LASTING = [401, 403, 404];
+const LASTING = [UNAUTHORIZED, 403, 404];
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 5000;
 

@@ -1,6 +1,6 @@
 // The page: its header, its views, and the token that the server may require.
 import { About } from "./about.js";
-import { getJson, setToken } from "./api.js";
+import { getJson, setToken, UNAUTHORIZED } from "./api.js";
 import { html, render, useEffect, useReducer, useState } from "./html.js";
 
 // Each is loaded when it is shown.
@@ -14,7 +14,6 @@ const VIEWS = {
 };
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const THEME_KEY = "openenv.theme";
-const UNAUTHORIZED = 401;
 
 function App() {
   const [config, setConfig] = useState(null);

@@ -9,19 +9,22 @@ import { intervalOf, number, tone } from "./turns.js";
 
 const POLL_MS = 5000;
 const MORE = 50;
+// Tasks that one request may ask for.
+const MOST_TASKS = 500;
 // A run that is under way changes; what has ended is read once.
 const GROWING = ["running", "not complete"];
 
 export function Compare({ config, onLoadError }) {
   const [sources, setSources] = useState(null);
   const [runs, setRuns] = useState({});
-  const [problem, setProblem] = useState(null);
+  const [problems, setProblems] = useState({}); // by what is read: a success of one ends no failure of another
+  const noteOf = (name) => (problem) => setProblems((known) => ({ ...known, [name]: problem }));
   useEffect(() => {
     document.title = `${config.compare.join(", ")} · OpenEnv`;
     const shown = new AbortController();
     let timer = null;
     const poll = async () => {
-      const found = await getPatiently("web/compare/overview", shown.signal, setProblem);
+      const found = await getPatiently("web/compare/overview", shown.signal, noteOf("overview"));
       setSources(found);
       if (found.some(({ state }) => GROWING.includes(state))) timer = setTimeout(again, POLL_MS);
     };
@@ -36,14 +39,17 @@ export function Compare({ config, onLoadError }) {
   useEffect(() => {
     const shown = new AbortController();
     (sources ?? []).forEach(({ view }, place) => view === "run" && followRun(`${place + 1}/`, shown.signal, {
-      onRun: (run) => setRuns((known) => ({ ...known, [place]: run })),
-      onEnd: (error) => setProblem(error.message),
-      onProblem: setProblem,
+      onRun: (run) => {
+        setRuns((known) => ({ ...known, [place]: run }));
+        noteOf(place)(null);
+      },
+      onEnd: (error) => noteOf(place)(error.message),
+      onProblem: noteOf(place),
     }));
     return () => shown.abort();
   }, [isKnown]);
   return html`<main class="run" data-testid="compare">
-    ${problem !== null && html`<p class="problem banner" role="alert">${problem}</p>`}
+    ${[...new Set(Object.values(problems))].filter(Boolean).map((problem) => html`<p key=${problem} class="problem banner" role="alert">${problem}</p>`)}
     ${isKnown && html`<${Sources} sources=${sources} />
       <${Curves} sources=${sources} runs=${runs} />
       <${Scores} sources=${sources} />
@@ -101,15 +107,16 @@ function chartsOf(sources, runs) {
 // --- Scores ----------------------------------------------------------------------------------------------------------
 
 function Scores({ sources }) {
-  const rows = new Map(sources.flatMap(({ scores }) => scores.map(({ name, kind }) => [name, kind])));
+  // A component may have the name of another kind of score.
+  const rows = new Map(sources.flatMap(({ scores }) => scores.map(({ name, kind }) => [`${kind} ${name}`, { name, kind }])));
   const hasRuns = sources.some(({ view }) => view === "run");
   if (rows.size === 0) return null;
   const ranked = ["reward", "component", "chance", "player"];
-  const names = [...rows].sort(([, one], [, other]) => ranked.indexOf(one) - ranked.indexOf(other));
+  const ordered = [...rows].sort(([, one], [, other]) => ranked.indexOf(one.kind) - ranked.indexOf(other.kind));
   return html`<section class="panel compared" aria-label="Scores"><header class="stage-head"><h2>Scores</h2>
       <span class="of">means${sources.some(({ scores }) => scores.some(({ low }) => typeof low === "number")) ? ", with 95% intervals" : ""}${hasRuns ? `; of a run, reward and components over its last ${AVERAGED} steps` : ""}</span></header>
     <div class="scroll" tabindex="0" role="group" aria-label="Table of scores"><table class="rows"><thead><tr><th scope="col">Score</th>${sources.map(({ name }, place) => html`<th scope="col"><${Named} name=${name} place=${place} /></th>`)}</tr></thead>
-    <tbody>${names.map(([name, kind]) => html`<tr data-testid="score" key=${name}><th scope="row" class=${kind}>${kind === "component" ? words(name) : name}</th>${sources.map(({ scores }) => html`<td class="figure"><${Score} score=${scores.find((score) => score.name === name)} /></td>`)}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${ordered.map(([key, { name, kind }]) => html`<tr data-testid="score" key=${key}><th scope="row" class=${kind}>${kind === "component" ? words(name) : name}</th>${sources.map(({ scores }) => html`<td class="figure"><${Score} score=${scores.find((score) => score.name === name && score.kind === kind)} /></td>`)}</tr>`)}</tbody></table></div></section>`;
 }
 
 function Score({ score }) {
@@ -125,7 +132,10 @@ function Tasks({ sources }) {
   const [problem, setProblem] = useState(null);
   useEffect(() => {
     const shown = new AbortController();
-    getPatiently(`web/compare/tasks?limit=${limit}`, shown.signal, setProblem).then(setFound, (error) => shown.signal.aborted || setProblem(error.message));
+    const starts = Array.from({ length: Math.ceil(limit / MOST_TASKS) }, (_, page) => page * MOST_TASKS);
+    const pages = starts.map((start) => getPatiently(`web/compare/tasks?start=${start}&limit=${Math.min(MOST_TASKS, limit - start)}`, shown.signal, setProblem));
+    const join = (all) => setFound({ ...all[all.length - 1], rows: all.flatMap(({ rows }) => rows) });
+    Promise.all(pages).then(join, (error) => shown.signal.aborted || setProblem(error.message));
     return () => shown.abort();
   }, [sources, limit]);
   return html`<section class="panel compared" aria-label="Tasks"><header class="stage-head"><h2>Tasks where they differ most</h2>

@@ -1,8 +1,7 @@
 // The metrics of a training run, read as they are written.
-import { getJson, lasts, problemOf } from "./api.js";
+import { getJson, lasts, problemOf, UNAUTHORIZED } from "./api.js";
 
 const POLL_MS = { running: 1500, ended: 15000, interrupted: 5000 };
-const UNAUTHORIZED = 401;
 
 /**
  * Follow a run; metrics are read from where the last answer ended, and anew where the file was rewritten.

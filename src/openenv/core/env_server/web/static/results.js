@@ -1,5 +1,5 @@
 // An evaluation, or collected episodes: estimates by component, the best and the worst episode, and all tasks.
-import { getJson, getPatiently, lasts, problemOf } from "./api.js";
+import { getJson, getPatiently, lasts, problemOf, UNAUTHORIZED } from "./api.js";
 import { html, useEffect, useState } from "./html.js";
 import { Json } from "./json.js";
 import { words } from "./observation.js";
@@ -46,7 +46,8 @@ function useSummary(onLoadError) {
         setProblem(null);
         isFirst = false;
       } catch (error) {
-        if (shown.signal.aborted || (isFirst && lasts(error))) return onLoadError(error);
+        // A folder that was shown may come back, a token that is refused does not.
+        if (shown.signal.aborted || (lasts(error) && (isFirst || error.status === UNAUTHORIZED))) return onLoadError(error);
         setProblem(problemOf(error));
       }
       if (!found?.is_complete) timer = setTimeout(poll, POLL_MS);
@@ -144,7 +145,7 @@ function Tasks({ summary, chosen, onTask }) {
     const join = (all) => setFound({ tasks: all[all.length - 1].tasks, rows: all.flatMap(({ rows }) => rows) });
     Promise.all(pages).then(join, (error) => shown.signal.aborted || setProblem(error.message));
     return () => shown.abort();
-  }, [order, limit, summary.episodes, summary.left_out]);
+  }, [order, limit, summary.episodes, summary.left_out, summary.is_complete]);
   const choose = (row) => {
     onTask(row);
     document.querySelector("[aria-label='Best and worst episode']").scrollIntoView({ block: "nearest" });
@@ -174,7 +175,7 @@ function TaskTable({ rows, components, chosen, onTask, success }) {
       <td class="figure ${tone(row.mean_reward)}">${row.mean_reward === null ? "" : number(row.mean_reward)}</td>
       ${hasIntervals && html`<td class="figure">${intervalOf(row)}</td>`}
       ${components.map((name) => html`<td class="figure">${row.components[name] === undefined ? "" : number(row.components[name])}</td>`)}
-      ${success !== null && html`<td class="figure">${row.rewards.filter((reward) => reward >= success).length} of ${row.rewards.length}${row.left_out ? `, ${row.left_out} left out` : ""}</td>`}
+      ${success !== null && html`<td class="figure">${row.successes === null ? "" : `${row.successes} of `}${row.episodes}${row.left_out ? `, ${row.left_out} left out` : ""}</td>`}
       ${low <= high && html`<td><${Strip} rewards=${row.rewards} low=${low} high=${high} /></td>`}
       <td>${row.best && html`<${Linked} note=${row.best} />`}</td><td>${row.worst && html`<${Linked} note=${row.worst} />`}</td></tr>`)}</tbody></table></div>`;
 }
