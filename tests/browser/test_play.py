@@ -46,6 +46,7 @@ def playing(browser: Any, app: Any, **context: Any) -> Iterator[PlayPage]:
         ("catch", 9),
         ("2048", 3),
         ("echo", 2),
+        ("openspiel", 10),
         ("reasoning_gym", 1),
         ("sql", 12),
         ("sudoku", 4),

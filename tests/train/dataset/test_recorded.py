@@ -80,12 +80,16 @@ def test_a_warm_up_learns_from_those_with_enough_reward(sessions: Sessions, file
         find_examples(strict, sessions, make_policy(config, sessions))
 
 
-def test_episodes_are_read_from_a_database(sessions: Sessions, file: Path, postgres: Postgres) -> None:
-    address = postgres.new_database()
-    with traces.open(file) as own, traces.open(address, create=True) as shared:
-        for record in own.records():
-            shared.add(record.episode, record.entries)
-    of_file, of_database = (TrainConfig(environment="catch", sft=place) for place in (str(file), address))
+def test_episodes_are_read_from_a_database(sessions: Sessions, file: Path, postgres: Postgres, tmp_path: Path) -> None:
+    # Copied, since the policies of these tests play on the server that writes the file.
+    copies = str(tmp_path / "copy.db"), postgres.new_database()
+    with traces.open(file) as played:
+        records = list(played.records())
+    for place in copies:
+        with traces.open(place, create=True) as opened:
+            for record in records:
+                opened.add(record.episode, record.entries)
+    of_file, of_database = (TrainConfig(environment="catch", sft=place) for place in copies)
     policy = make_policy(of_file, sessions)
     found, expected = (
         sorted(repr(episode.turns) for episode in find_examples(config, sessions, policy))
