@@ -256,21 +256,40 @@ def test_a_refused_action_and_a_failure_are_said(browser: Any) -> None:
         assert page.page.locator(".problem").count() == 0
 
 
+def note_sockets(page: PlayPage) -> None:
+    """Have the page keep the sockets that it opens from now on."""
+    page.page.evaluate("window.sockets = []")
+    page.page.evaluate(
+        "() => { const Own = WebSocket; window.WebSocket = class extends Own {"
+        " constructor(...args) { super(...args); window.sockets.push(this) } } }"
+    )
+
+
 def test_an_episode_goes_on_after_the_connection_broke(browser: Any) -> None:
     app = create_fastapi_app(CounterEnvironment, Add, Total)
     with RunningServer(app) as server:
         page = PlayPage(browser, server)
-        page.page.evaluate("window.sockets = []")
-        page.page.evaluate(
-            "() => { const Own = WebSocket; window.WebSocket = class extends Own {"
-            " constructor(...args) { super(...args); window.sockets.push(this) } } }"
-        )
+        note_sockets(page)
         page.reset()
         page.step({"amount": 3})
         page.page.evaluate("window.sockets[0].close(4000)")
         page.page.wait_for_selector(".status[data-status=open]")
         page.step({"amount": 4})
         assert page.observation["total"] == 7
+        assert page.page.evaluate("window.sockets.length") == 2
+        page.close()
+
+
+def test_a_step_waits_while_the_session_is_resumed(browser: Any) -> None:
+    app = create_fastapi_app(CounterEnvironment, Add, Total)
+    with RunningServer(app) as server:
+        page = PlayPage(browser, server)
+        note_sockets(page)
+        page.reset()
+        page.page.evaluate("window.sockets[0].close(4000)")
+        page.page.wait_for_selector(".status[data-status=reconnecting]")
+        page.step({"amount": 3})
+        assert page.observation["total"] == 3
         assert page.page.evaluate("window.sockets.length") == 2
         page.close()
 

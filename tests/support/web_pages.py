@@ -70,7 +70,7 @@ class PlayPage:
         """Fill in the form of the reset, and send it."""
         self.page.wait_for_selector("[data-testid=reset]")
         for name, value in fields.items():
-            self.page.fill(f"[data-testid=reset-form] #field-{name}", str(value))
+            self.page.fill(f"[data-testid=reset-form] #field-reset-{name}", str(value))
         self.page.click("[data-testid=reset]")
         self.wait_for(0)
 

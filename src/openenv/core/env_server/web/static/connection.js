@@ -26,6 +26,7 @@ export class Session {
   constructor(onStatus) {
     this.onStatus = onStatus;
     this.queue = Promise.resolve();
+    this.resumed = Promise.resolve(); // while the session is resumed, only the request that was under way has an answer
     this.closed = false;
     this.forget();
   }
@@ -61,6 +62,7 @@ export class Session {
   }
 
   async exchange(type, data) {
+    await this.resumed;
     if (this.id === null) await this.open();
     this.last += 1;
     const message = { type, id: this.last, session: this.id };
@@ -150,7 +152,7 @@ export class Session {
       this.waiter?.reject(new Error("The server closed the connection."));
       return;
     }
-    this.resume();
+    this.resumed = this.resume();
   }
 
   async resume() {

@@ -109,6 +109,8 @@ export function ResetForm({ game }) {
   const withTask = game.splits.length > 0;
   const hidden = new Set(["episode_id", "seed", ...(withTask ? ["split", "index"] : [])]);
   const { byPath, others } = faults(game.busy === null && game.turns.length === 0 ? game.error : null, { schema });
+  // Paths of their own, since the action may have fields of the same names, and each label needs the id of its field.
+  const errors = new Map([...byPath].map(([path, message]) => [`reset.${path}`, message]));
   const names = Object.keys(schema.properties ?? {}).filter((name) => !hidden.has(name));
   const reset = (event) => {
     event.preventDefault();
@@ -118,13 +120,13 @@ export function ResetForm({ game }) {
   return html`<form class="reset" data-testid="reset-form" onSubmit=${reset}>
     ${others.map((message) => html`<p class="problem" role="alert">${message}</p>`)}
     <div class="row">
-      <${Field} name="seed" given=${{ ...seed, description: undefined }} root=${schema} required=${false} value=${value.seed} path="seed" errors=${byPath}
+      <${Field} name="seed" given=${{ ...seed, description: undefined }} root=${schema} required=${false} value=${value.seed} path="reset.seed" errors=${errors}
         onChange=${(changed) => setValue(without({ ...value, seed: changed }))} />
       <button type="submit" class=${game.turns.length === 0 || game.last?.done ? "primary" : "secondary"} data-testid="reset" disabled=${game.busy !== null}>Reset<kbd>R</kbd></button>
     </div>
     ${withTask && html`<${TaskChoice} game=${game} task=${task} onChange=${setTask} />`}
     ${names.length > 0 && html`<details class="more"><summary>${names.length === 1 ? words(names[0]) : `${names.length} more parameters`}</summary>
-      <${ObjectFields} schema=${schema} root=${schema} value=${value} onChange=${(changed) => setValue(without(changed))} path="" errors=${byPath} hidden=${hidden} />
+      <${ObjectFields} schema=${schema} root=${schema} value=${value} onChange=${(changed) => setValue(without(changed))} path="reset" errors=${errors} hidden=${hidden} />
     </details>`}
   </form>`;
 }
@@ -151,7 +153,7 @@ function TaskChoice({ game, task, onChange }) {
       <select id="split" value=${split ?? ""} onChange=${choose}><option value="">any task</option>
         ${game.splits.map(({ name }) => html`<option value=${name}>${name}</option>`)}</select></div>
     ${split !== undefined && html`<${Field} name="index" label=${count === null ? "Task" : `Task of ${count}`} given=${{ type: "integer", minimum: 0, maximum: count === null ? undefined : count - 1 }} root=${{}}
-      required=${false} value=${index} path="index" errors=${new Map()} onChange=${(changed) => onChange(without({ split, index: changed }))} />`}
+      required=${false} value=${index} path="reset.index" errors=${new Map()} onChange=${(changed) => onChange(without({ split, index: changed }))} />`}
   </div>
   ${preview !== null && html`<p class="hint task">${summary(preview)}</p>`}`;
 }
