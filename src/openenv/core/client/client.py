@@ -62,6 +62,7 @@ _OF_EVERY_CLIENT = frozenset(
         "_facade",
         "_headers",
         "_client_session",
+        "_has_provider_headers",
     }
     | {"_made_with", "_max_message_bytes", "_message_timeout_s", "_mode", "_own_headers", "_own_token", "_parent"}
     | {"_ping_interval_s", "_ping_timeout_s", "_provider", "_vectors"}
@@ -157,6 +158,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         self._mode = _checked_mode(mode)
         self._own_headers, self._own_token = headers, token
         self._headers = authorized_headers(headers, token)
+        self._has_provider_headers = False
         self._capacity_wait_s = capacity_wait_s
         self._client_session: ClientSession | None = None
         self._connecting = LoopLock()
@@ -315,6 +317,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         args, kwargs = self._made_with
         other = type(self)(*args, **kwargs)
         other._base_url, other._headers, other._provider = self._base_url, self._headers, None  # the same class
+        other._has_provider_headers = self._has_provider_headers
         return other
 
     def _slot_formats(self, count: int) -> Sequence[WireFormat[ActT, ObsT, StateT]]:
@@ -599,6 +602,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             self._base_url = await start_in_thread(self._provider.launch, self._provider.shut_down)
         if self._provider is not None:
             self._headers = self._headers_for(self._provider)
+            self._has_provider_headers = bool(self._provider.headers)
         return Endpoint(
             url=convert_to_ws_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
@@ -607,6 +611,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             ping_timeout_s=self._ping_timeout_s,
             headers=tuple(self._headers.items()),
             arrays=self._takes_arrays(),
+            same_origin_only=self._has_provider_headers,
             check_server=self._check_server,
         )
 

@@ -1,7 +1,8 @@
 """What a client does with the address of a fleet, which sends it on to one server or another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import traceback
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from openenv import GenericEnvClient
 from openenv.core.env_server.access.guard import answer_handshake
 from openenv.core.env_server.app import create_app
 from openenv.core.exceptions import ConnectionFailedError, ServerCapacityError, ServerUnauthorizedError
+from openenv.core.providers.base import RuntimeProvider
 
 TOKEN = "sesame"
 
@@ -111,6 +113,52 @@ async def test_credentials_do_not_follow_a_redirect_of_anybody_else(fleet: Fleet
         fleet.gateway.sends_to((server.url, None))
         async with GenericEnvClient(base_url=fleet.url, token="another") as env:
             assert (await env.reset(seed=1)).observation["steps"] == 0  # which was followed, without the wrong token
+
+
+class ProxiedServer(RuntimeProvider):
+    """A provider of a server behind a proxy that wants a header."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the proxy wants."""
+        return {"X-Sandbox-Token": "secret", "Authorization": "Bearer secret"}
+
+    def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
+        """Say where it runs."""
+        return self._url
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+    def wait_for_ready(self, timeout_s: float = 60.0) -> None:
+        """Return at once."""
+
+
+@pytest.mark.parametrize("sessions", [1, None])
+async def test_headers_of_a_provider_go_to_no_other_origin(fleet: Fleet, sessions: int | None) -> None:
+    elsewhere = Gateway()
+    app = FastAPI()
+    app.router.routes.append(WebSocketRoute("/ws", elsewhere))
+    with RunningServer(app) as other:
+        elsewhere.sends_to((fleet.url, 1))
+        fleet.gateway.sends_to((other.url, sessions))
+        async with GenericEnvClient(provider=ProxiedServer(fleet.url)) as env:
+            with pytest.raises(ConnectionFailedError, match=f"{fleet.url} sends .* to {other.url}, and") as caught:
+                await env.reset()
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert [asked.authorization for asked in fleet.gateway.asked] == ["Bearer secret"]
+    assert elsewhere.asked == []
+
+
+async def test_headers_of_a_provider_follow_a_redirect_to_the_same_origin(fleet: Fleet) -> None:
+    fleet.gateway.answers = [redirect(fleet.url, None), JSONResponse({"detail": "here"}, 503)]
+    async with GenericEnvClient(provider=ProxiedServer(fleet.url)) as env:
+        with pytest.raises(ConnectionFailedError, match="503"):
+            await env.reset()
+    assert [asked.authorization for asked in fleet.gateway.asked] == ["Bearer secret"] * 2
 
 
 async def test_a_vector_goes_where_there_is_room_and_asks_no_more_than_it_must(fleet: Fleet) -> None:

@@ -26,8 +26,9 @@ from websockets.exceptions import InvalidStatus, PayloadTooBig, WebSocketExcepti
 from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
 
-from openenv.core.addresses import is_on_this_machine
+from openenv.core.addresses import is_on_this_machine, url_of
 from openenv.core.client.transport.deadlines import Deadlines
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -82,6 +83,8 @@ class Endpoint:
         ping_timeout_s: Seconds to wait for a pong.
         headers: Further headers of the handshake, which may hold secrets.
         arrays: Whether to receive arrays and files as bytes, in binary frames, from a server that has them.
+        same_origin_only: Whether the headers are for this origin alone, so that no redirect and no placement of a fleet
+            may lead to another one.
         check_server: Raises an ``OpenEnvError`` where the server's process was started by this one and has ended;
             returns at once.
     """
@@ -93,6 +96,7 @@ class Endpoint:
     ping_timeout_s: float | None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     arrays: bool = False
+    same_origin_only: bool = False
     check_server: Callable[[], None] | None = field(default=None, repr=False)
 
 
@@ -352,21 +356,47 @@ _wire_logger.addFilter(HiddenCredentials())
 class _Connect(connect):
     """Connects, and leaves it to its caller to go where a fleet sends it; other redirects are followed.
 
+    Args:
+        endpoint: Where to connect to.
+        **settings: Those of ``websockets``.
+
     Attributes:
         placement: Where a fleet sends the client; ``None`` where none has answered.
     """
 
     placement: Placement | None = None
 
+    def __init__(self, endpoint: Endpoint, **settings: Any) -> None:
+        super().__init__(endpoint.url, **settings)
+        self._endpoint = endpoint
+
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Say where to connect to instead, or what to raise."""
         target = super().process_redirect(exc)
+        if isinstance(target, str) and self._endpoint.same_origin_only:
+            here, there = _origin_of(self._endpoint.url), _origin_of(target)
+            if here != there:
+                return _other_origin(here, there)
         if isinstance(target, str) and isinstance(exc, InvalidStatus):
             sessions = exc.response.headers.get_all(SESSIONS_HEADER)
             if len(sessions) == 1 and _SESSIONS.fullmatch(sessions[0]):
                 self.placement = Placement(target, int(sessions[0]))
                 return exc
         return target
+
+
+def _origin_of(url: str) -> str:
+    """Return the scheme, the host and the port of a socket's address."""
+    parts = parse_uri(url)
+    return url_of(parts.host, parts.port, https=parts.secure)
+
+
+def _other_origin(here: str, there: str) -> ConnectionFailedError:
+    """Make the error for a server that sends a client elsewhere, where its headers must not go."""
+    return ConnectionFailedError(
+        f"{here} sends the client on to {there}, and the headers of the client's provider are for {here} alone, so no "
+        "connection was made. Does the image serve an environment? A fleet has to be run outside of such a sandbox."
+    )
 
 
 async def connect_to_server(endpoint: Endpoint, session_id: str | None = None, sessions: int = 1) -> Connection:
@@ -414,7 +444,7 @@ async def open_connection(
         headers.append((SESSIONS_HEADER, str(sessions)))
     try:
         connecting = _Connect(
-            endpoint.url,
+            endpoint,
             create_connection=Connection,
             subprotocols=[Subprotocol(V1)],
             open_timeout=endpoint.connect_timeout_s,
@@ -433,6 +463,8 @@ async def open_connection(
         if connecting.placement is not None:
             return connecting.placement
         raise _refusal(endpoint.url, error) from error
+    except ConnectionFailedError as error:
+        raise error.with_traceback(None) from None
     except (OSError, TimeoutError, WebSocketException) as error:
         # The frames of sockets and event loops would bury the one sentence that helps.
         raise ConnectionFailedError(f"Failed to connect to {endpoint.url}: {failure_text(error)}") from None
