@@ -46,7 +46,8 @@ class Machine:
             (server.parent / "openenv.yaml").write_text(
                 'name: echo_env\napp: "server.app:app"  # as there\nport: 8000\n'
             )
-        own = {"PATH": f"{root}/bin:/usr/bin:/bin", "HOME": str(root), "PORT": "0"}
+        # Images may have a PORT, as those of Spaces do, which no server is to take for its own.
+        own = {"PATH": f"{root}/bin:/usr/bin:/bin", "HOME": str(root), "PORT": "of the image"}
         self._variables = {**own, **variables}
 
     def _add_command(self, name: str, script: str) -> None:
@@ -64,6 +65,7 @@ class Machine:
 
     def _start(self, command: str, output: int) -> "subprocess.Popen[str]":
         here = re.sub(r"(?<![\w.])/(app|tmp)\b", rf"{self.root}/\1", command)
+        here = here.replace("--port 8000", "--port 0")  # other tests may have this port of the machine
         process = subprocess.Popen(
             ["sh", "-c", here],
             env=self._variables,

@@ -49,6 +49,7 @@ class FakeDaytona(JsonServer):
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.removed: list[FakeSandbox] = []
         self.has_tmp = True
+        self.has_cut_off_try = False
         self.states = ["pending_build", "building_snapshot", "starting", "started"]
 
     @property
@@ -79,6 +80,8 @@ class FakeDaytona(JsonServer):
         sandbox = self.sandboxes[name] = FakeSandbox(request.json, [*self.states], self.root)
         if not self.has_tmp:
             (sandbox.machine.root / "tmp").rmdir()
+        if self.has_cut_off_try:
+            (sandbox.machine.root / "tmp" / name).mkdir()
         return Answer(200, self.sandboxes[name].described(f"{self.url}/toolbox/"))
 
     def show(self, _request: Request, name: str) -> Answer:

@@ -50,12 +50,14 @@ class Fault:
         answer: What is answered instead; ``None`` cuts the connection.
         times: How often.
         done: Whether it is done all the same, and only the answer is lost.
+        late: After how many further requests it is done.
     """
 
     where: str
     answer: Answer | None = None
     times: int = 1
     done: bool = False
+    late: int = 0
 
 
 class JsonServer:
@@ -64,6 +66,7 @@ class JsonServer:
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
+        self._late: list[tuple[int, Request]] = []
         self.url = ""
         self._lock = threading.RLock()
 
@@ -75,13 +78,22 @@ class JsonServer:
         """Answer a request; ``None`` cuts the connection."""
         with self._lock:
             self.requests.append(request)
+            self._catch_up()
             for fault in self.faults:
                 if fault.times and re.fullmatch(fault.where, request.line):
                     fault.times -= 1
                     if fault.done:
-                        self._route(request)
+                        self._late.append((len(self.requests) + fault.late, request))
+                        self._catch_up()
                     return fault.answer
             return self._route(request)
+
+    def _catch_up(self) -> None:
+        """Do what was to be done late, and is due by now."""
+        due = [request for number, request in self._late if number <= len(self.requests)]
+        self._late = [each for each in self._late if each[0] > len(self.requests)]
+        for request in due:
+            self._route(request)
 
     def _route(self, request: Request) -> Answer:
         return Answer(404, {"error": f"no such endpoint: {request.line}"})

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.servers import eventually
 from tests.support.services.daytona_cloud import BARE_IMAGE, GOOD_IMAGE, KEY, FakeDaytona
 from tests.support.services.json_server import Answer, Fault, serving
 
@@ -22,6 +23,7 @@ from openenv.core.exceptions import (
     ServerNotReadyError,
     ServerUnauthorizedError,
 )
+from openenv.core.providers.cloud.sandbox import Sandbox
 
 Idle = Callable[..., DaytonaProvider]
 
@@ -50,6 +52,7 @@ def daytona(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDay
         monkeypatch.setenv("DAYTONA_API_URL", f"{service.url}/api")
         monkeypatch.setenv("DAYTONA_API_KEY", KEY)
         monkeypatch.delenv("DAYTONA_TARGET", raising=False)
+        monkeypatch.setattr(Sandbox, "appears_within_s", 0.0)
         yield service
         service.end()
 
@@ -148,6 +151,15 @@ def test_a_sandbox_that_takes_no_files_says_so(daytona: FakeDaytona, idle: Idle)
     assert daytona.sandboxes == {}
 
 
+def test_a_start_that_was_cut_off_is_repeated_and_the_server_has_its_own_umask(
+    daytona: FakeDaytona, idle: Idle
+) -> None:
+    daytona.has_cut_off_try = True
+    umask = subprocess.run(["sh", "-c", "umask"], capture_output=True, text=True, timeout=60).stdout.strip()
+    with pytest.raises(ProviderError, match=rf"(?s)exit code 3.*umask: {umask}"):
+        idle(cmd="echo umask: $(umask); exit 3").launch()
+
+
 def test_a_block_with_a_provider_leaves_nothing(daytona: FakeDaytona, idle: Idle) -> None:
     with idle() as provider:
         provider.start_container()
@@ -187,6 +199,17 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(daytona: FakeDaytona, id
     with pytest.raises(ProviderError, match=r"can't be reached at http.*Check the network"):
         idle().start_container()
     assert daytona.lines().count("POST /api/sandbox") == 1
+    assert (daytona.sandboxes, len(daytona.removed)) == ({}, 1)
+
+
+def test_a_sandbox_that_appears_late_is_removed(
+    daytona: FakeDaytona, idle: Idle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Sandbox, "appears_within_s", 60.0)
+    daytona.states = ["started"]
+    daytona.faults.append(Fault("POST /api/sandbox", None, done=True, late=2))
+    with pytest.raises(ProviderError, match="can't be reached"):
+        idle().start_container()
     assert (daytona.sandboxes, len(daytona.removed)) == ({}, 1)
 
 
@@ -264,6 +287,38 @@ def test_no_token_goes_to_an_address_without_https(daytona: FakeDaytona, idle: I
     with pytest.raises(ProviderError, match="without https"):
         idle().start_container()
     assert daytona.sandboxes == {}
+
+
+@pytest.mark.parametrize(
+    ("where", "answer", "message"),
+    [
+        ("POST /api/sandbox", {"state": "started", "id": "1"}, r"Expected 'toolboxProxyUrl' .*version"),
+        ("POST /api/sandbox", [], r"Expected 'state' in an answer of Daytona.*DAYTONA_API_URL"),
+        (".*/preview-url", {"address": "https://x.example.com"}, "Expected 'url'"),
+        (
+            "POST /api/sandbox",
+            {"state": "started", "id": "1", "toolboxProxyUrl": "http://x.example.com"},
+            "gave the commands an address without https",
+        ),
+    ],
+)
+def test_answers_of_another_version_are_named(
+    daytona: FakeDaytona, idle: Idle, where: str, answer: object, message: str
+) -> None:
+    daytona.faults.append(Fault(where, Answer(200, answer)))
+    with pytest.raises(ProviderError, match=message):
+        idle().start_container()
+    assert daytona.sandboxes == {}
+
+
+def test_no_end_of_a_secret_is_left_where_a_log_is_cut(daytona: FakeDaytona, idle: Idle) -> None:
+    provider = idle(cmd="echo $KEY $KEY $KEY $KEY; exec sleep 600", secrets={"KEY": "s3c" * 20})
+    provider.start_container()
+    eventually(lambda: provider.logs() != "", "it prints")
+    assert provider.logs() == " ".join(["[redacted]"] * 4)
+    assert not [size for size in range(1, 200, 20) if "s3c" in provider.logs(size)]
+    assert provider.logs(4) == "ted]"
+    provider.shut_down()
 
 
 def test_what_cannot_be_started_is_said_at_once(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.services.json_server import Answer, Fault, serving
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.cloud.sandbox import Sandbox
 
 SERVER_ERROR = Answer(503, {"error": "no healthy upstream"})
 DYING_PROGRAM = f"""
@@ -30,6 +32,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJobs]:
         monkeypatch.setenv("HF_ENDPOINT", service.url)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         monkeypatch.setenv("HF_HOME", str(tmp_path / ".hf"))
+        monkeypatch.setattr(Sandbox, "appears_within_s", 0.0)
         # The library has read its variables already.
         monkeypatch.setattr(constants, "ENDPOINT", service.url)
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -90,6 +93,14 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(hub: FakeJobs) -> None:
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
+def test_a_job_that_appears_late_is_canceled(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sandbox, "appears_within_s", 60.0)
+    hub.faults.append(Fault("POST /api/jobs/ada", None, done=True, late=3))  # the user is read, too
+    with pytest.raises(ProviderError, match=r"Hugging Face can't be reached"):
+        idle().start_container()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
+
+
 def test_a_program_that_ends_leaves_nothing(hub: FakeJobs) -> None:
     done = subprocess.run([sys.executable, "-c", DYING_PROGRAM], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
@@ -121,6 +132,38 @@ def test_a_refusal_says_what_to_do(hub: FakeJobs, answer: Answer, message: str) 
     hub.faults.append(Fault("POST /api/jobs/ada", answer, times=9))
     with pytest.raises(ProviderError, match=message):
         idle().start_container()
+
+
+@pytest.mark.parametrize(
+    ("where", "answer"),
+    [
+        ("POST /api/jobs/ada", Answer(400, {"error": f"bad job of {TOKEN}: s3cr3t-value"})),
+        ("POST .*/v1/exec", Answer(400, {"error": f"bad command of {TOKEN}: s3cr3t-value"})),
+        ("POST .*/v1/exec", Answer(200, f"{TOKEN} s3cr3t-value is no JSON".encode())),
+    ],
+)
+def test_no_error_shows_a_secret(hub: FakeJobs, where: str, answer: Answer) -> None:
+    hub.faults.append(Fault(where, answer))
+    with pytest.raises(ProviderError) as caught:
+        idle(secrets={"KEY": "s3cr3t-value"}).start_container()
+    printed = "".join(traceback.format_exception(caught.value))
+    assert not [secret for secret in (TOKEN, "s3cr3t-value") if secret in printed]
+    assert [job.stage for job in hub.jobs.values()] in ([], ["CANCELED"])
+
+
+def test_an_error_of_the_sdk_in_the_clean_up_does_not_hide_the_first_one(
+    hub: FakeJobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub.faults += [
+        Fault("POST /api/jobs/ada", None, done=True),
+        Fault("GET /api/whoami-v2", Answer(200, b"no JSON")),
+    ]
+    provider = idle()
+    with pytest.raises(ProviderError, match="Hugging Face can't be reached"):
+        provider.start_container()
+    assert "could not be removed; that is tried again at exit" in caplog.text
+    provider.shut_down()
+    assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
 def test_a_removal_that_fails_can_be_repeated(hub: FakeJobs) -> None:

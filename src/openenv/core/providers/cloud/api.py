@@ -60,7 +60,7 @@ class ServiceApi:
         """
         url = path if path.startswith(("http://", "https://")) else f"{self._url}{path}"
         if self._client is None:
-            # No redirects: the key goes to no address but the one that was set.
+            # No redirects: the key goes to no other address than the API's own.
             self._client = httpx.Client(headers=self._headers, follow_redirects=False)
         request = self._client.build_request(method, url, json=body, params=params, timeout=timeout_s)
         harmless = method in _HARMLESS if harmless is None else harmless

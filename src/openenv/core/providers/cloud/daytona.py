@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
 from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
-from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
+from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox, check_encrypted
 from openenv.core.providers.cloud.server_script import SERVER_PORT
 from openenv.core.providers.resources import Resources
 
@@ -156,17 +156,16 @@ class DaytonaSandbox(ShellSandbox):
         self._timeout_s = timeout_s
         self._on_state = on_state
         self._toolbox = ""
-        self._may_be_there = False
+        self._may_be_there = self._is_made = False
 
     def create(self) -> None:
         """Have it made, and wait until it runs."""
         ends_at = time.monotonic() + self._timeout_s
         found = self._make()
-        state = None
-        while found["state"] != "started":
-            if found["state"] != state and self._on_state is not None:
-                self._on_state(found["state"])
-            state = found["state"]
+        last, state = None, _field(found, "state")
+        while state != "started":
+            if state != last and self._on_state is not None:
+                self._on_state(state)
             if state in _FAILED:
                 why = found.get("errorReason") or "Daytona gives no reason"
                 raise ProviderError(f"The sandbox {self.name} of Daytona can't run, it is {state}: {why}.")
@@ -177,7 +176,10 @@ class DaytonaSandbox(ShellSandbox):
                 )
             time.sleep(_PAUSE_S)
             found = self._api.call("GET", f"/sandbox/{self.name}")
-        self._toolbox = f"{found['toolboxProxyUrl'].rstrip('/')}/{found['id']}"
+            last, state = state, _field(found, "state")
+        toolbox = _field(found, "toolboxProxyUrl")
+        check_encrypted(toolbox, "Daytona", "the commands")
+        self._toolbox = f"{toolbox.rstrip('/')}/{_field(found, 'id')}"
 
     def run(self, command: str) -> str:
         """Run a short shell command and return what it printed."""
@@ -195,33 +197,51 @@ class DaytonaSandbox(ShellSandbox):
     def address(self, port: int) -> Address:
         """Return the preview URL, and the header that it wants."""
         link = self._api.call("GET", f"/sandbox/{self.name}/ports/{port}/preview-url")
-        return Address(link["url"], {_TOKEN_HEADER: link["token"]} if link.get("token") else {})
+        return Address(_field(link, "url"), {_TOKEN_HEADER: link["token"]} if link.get("token") else {})
 
     def signed_url(self, port: int) -> str:
         """Return a preview URL that needs no header, for as long as Daytona allows."""
         path = f"/sandbox/{self.name}/ports/{port}/signed-preview-url"
-        return str(self._api.call("GET", path, params={"expiresInSeconds": str(_SIGNED_FOR_S)})["url"])
+        return _field(self._api.call("GET", path, params={"expiresInSeconds": str(_SIGNED_FOR_S)}), "url")
 
     def remove(self) -> None:
-        """Remove it; one whose state is just changing is removed once it has changed."""
-        ends_at = time.monotonic() + _REMOVE_TIMEOUT_S
+        """Remove it, once its state has changed if that is just changing; wait for it if its creation had no answer."""
+        now = time.monotonic()
+        ends_at, appears_by = now + _REMOVE_TIMEOUT_S, now + (0.0 if self._is_made else self.appears_within_s)
         while self._may_be_there:
             try:
                 self._api.call("DELETE", f"/sandbox/{self.name}")
                 self._may_be_there = False
             except ServiceError as error:
-                self._may_be_there = error.status != _NOT_FOUND
-                if self._may_be_there and (error.status not in _NOT_NOW or time.monotonic() > ends_at):
+                now = time.monotonic()
+                if error.status == _NOT_FOUND:
+                    self._may_be_there = not self._is_made and now < appears_by
+                elif error.status not in _NOT_NOW or now > ends_at:
                     raise
+                else:
+                    self._is_made = True
                 time.sleep(_PAUSE_S)
 
     def _make(self) -> Any:
         self._may_be_there = True
         try:
-            return self._api.call("POST", "/sandbox", body=self._wanted, timeout_s=self._timeout_s)
+            made = self._api.call("POST", "/sandbox", body=self._wanted, timeout_s=self._timeout_s)
         except ServiceError as error:
             self._may_be_there = error.may_be_done
             raise
+        self._is_made = True
+        return made
+
+
+def _field(answer: Any, name: str) -> str:
+    """Return a text of an answer of Daytona."""
+    found = answer.get(name) if isinstance(answer, Mapping) else None
+    if not isinstance(found, str):
+        raise ProviderError(
+            f"Expected {name!r} in an answer of Daytona, got none. Is the address of its API right ({URL_VARIABLE}), "
+            "and its version recent?"
+        )
+    return found
 
 
 def _connect(key: str, secrets: list[str]) -> "ServiceApi":

@@ -25,7 +25,7 @@ class ServiceError(ProviderError):
 
     Attributes:
         status: The status of its answer; ``None`` without one.
-        retry_after_s: Seconds after which it may be asked again, as far as it says so.
+        retry_after_s: Seconds that the service asks to wait before the next call; 0 where it names none.
     """
 
     def __init__(self, message: str, status: int | None = None, retry_after_s: float = 0.0) -> None:

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from openenv.core.addresses import is_on_this_machine
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvider, token_for
-from openenv.core.providers.cloud.sandbox import Address, Sandbox
+from openenv.core.providers.cloud.sandbox import Address, Sandbox, check_encrypted
 from openenv.core.providers.cloud.server_script import SERVER_PORT, check_names, server_script
 from openenv.core.wire.redaction import without_secrets
 
@@ -23,14 +22,16 @@ READY_TIMEOUT_S = 120.0
 HOSTS_VARIABLE = "OPENENV_ALLOWED_HOSTS"
 
 _LOOK_EVERY_S = 2.0
+# So many characters of the end of an output services take away: line ends.
+_TRIMMED = 8
 
 
 class CloudProvider(ContainerProvider):
     """Starts a server from an image in a sandbox of a cloud service.
 
     The sandbox is removed by ``stop_container`` and ``close``, after a start that failed or was interrupted, and when
-    the interpreter ends. After a ``kill -9`` of this process the service removes it by itself, at the time that each
-    provider names.
+    the interpreter ends. After a ``kill`` of this process, SIGTERM included, the service removes it by itself, at the
+    time that each provider names.
 
     Args:
         image: The image to start where ``start_container`` names none.
@@ -112,7 +113,7 @@ class CloudProvider(ContainerProvider):
 
         Raises:
             ConfigurationError: There is no image, or an argument is unknown.
-            ProviderError: The service refuses, the sandbox can't run, or this provider has one already.
+            ProviderError: The service refuses, the sandbox can't run, or this provider has a sandbox already.
             ServerNotReadyError: The sandbox did not run in time.
         """
         name = image or self.image
@@ -124,8 +125,9 @@ class CloudProvider(ContainerProvider):
         self._stop_at_exit()
         try:
             sandbox.create()
-            address = _checked(sandbox.address(SERVER_PORT), self.service_name)
-            secrets.setdefault(HOSTS_VARIABLE, variables.get(HOSTS_VARIABLE) or _hosts_of(address.url))
+            address = sandbox.address(SERVER_PORT)
+            check_encrypted(address.url, self.service_name, "the server")
+            secrets.setdefault(HOSTS_VARIABLE, variables.get(HOSTS_VARIABLE) or _host_of(address.url))
             sandbox.start_server(server_script(cmd or self.cmd, secrets, self._host))
         except BaseException:
             self._clean_up_after_failure()
@@ -171,7 +173,12 @@ class CloudProvider(ContainerProvider):
         if self._sandbox is None:
             return ""
         hidden = sorted(filter(None, [*self.secrets.values(), self._token]), key=len, reverse=True)
-        return str(without_secrets(self._sandbox.logs(size), hidden))
+        longest = len(hidden[0]) if hidden else 0
+        printed = self._sandbox.logs(size + longest)
+        shown = str(without_secrets(printed, hidden)).strip()
+        # A log that was cut there may begin with the end of a secret, which can't be found as such.
+        is_cut = len(printed.encode()) > size + longest - _TRIMMED
+        return shown[max(longest if is_cut else 0, len(shown) - size) :]
 
     def _secrets_of(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables for the server's process alone; among them what locks the server, usually its token."""
@@ -198,20 +205,12 @@ class CloudProvider(ContainerProvider):
         """Remove the sandbox; where even that fails, exit tries it again and the first error stands."""
         try:
             self.stop_container()
-        except ProviderError as error:
+        except (ProviderError, OSError, ValueError, LookupError) as error:  # the last three come from libraries
             logger.warning(
                 "the sandbox %s could not be removed; that is tried again at exit: %s", self.sandbox_name, error
             )
 
 
-def _hosts_of(url: str) -> str:
-    """Return what a server takes for names of its own: to it, a proxy in the sandbox is a peer on the same machine."""
-    name = urlsplit(url).hostname or ""
-    return name if is_on_this_machine(url) else f"{name},*.{name.partition('.')[2]}"
-
-
-def _checked(address: Address, service: str) -> Address:
-    """Return an address to which a token may be sent."""
-    if not address.url.startswith("https://") and not is_on_this_machine(address.url):
-        raise ProviderError(f"{service} gave the server an address without https, to which no token is sent.")
-    return address
+def _host_of(url: str) -> str:
+    """Return the name by which clients reach the server: requests of a proxy on its own machine have to name it."""
+    return urlsplit(url).hostname or ""

@@ -4,7 +4,9 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from openenv.core.addresses import is_on_this_machine
 from openenv.core.exceptions import ProviderError
 
 _UNWRITABLE = "openenv-can-not-write"
@@ -29,6 +31,9 @@ class Sandbox(ABC):
     Args:
         name: Its name, which no other has: so it can be removed even if the answer to its creation never came.
     """
+
+    appears_within_s: ClassVar[float] = 15.0
+    """Seconds in which a sandbox may still appear after its creation had no answer."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,11 +61,15 @@ class Sandbox(ABC):
 
     @abstractmethod
     def logs(self, size: int) -> str:
-        """Return the end of what the server has printed."""
+        """Return the end of what the server has printed.
+
+        Args:
+            size: How many characters, at most.
+        """
 
     @abstractmethod
     def remove(self) -> None:
-        """Remove it, whatever state it is in; one that is gone already is fine.
+        """Remove it, whatever state it is in; without an error if there is none any more.
 
         Raises:
             ProviderError: The service can't; it may be there still.
@@ -80,8 +89,11 @@ class ShellSandbox(Sandbox):
 
     def start_server(self, script: str) -> None:
         """Start the server in the background."""
+        # The folder "started" says that an earlier try of this command, whose answer was lost, has come as far.
+        started = f"{self._folder}/started"
         self._run_checked(
-            f"{self._write(script)}\nnohup sh -c {shlex.quote(self._serve)} > /dev/null 2>&1 < /dev/null &"
+            f"[ -d {started} ] && exit 0\n{self._write(script)}\nmkdir {started} || exit 0\n"
+            f"nohup sh -c {shlex.quote(self._serve)} > /dev/null 2>&1 < /dev/null &"
         )
 
     def why_ended(self) -> str | None:
@@ -92,16 +104,17 @@ class ShellSandbox(Sandbox):
     def logs(self, size: int) -> str:
         """Read the end of the server's log; empty if the service can't."""
         try:
-            return self.run(f"tail -c {size} {self._folder}/log 2>/dev/null || true").strip()[-size:]
+            return self.run(f"tail -c {size} {self._folder}/log 2>/dev/null || true")[-size:]
         except ProviderError:
             return ""
 
     def _write(self, script: str) -> str:
-        """Return the command that writes the script; one that comes again ends there."""
+        """Return the command that writes the script, which may run several times."""
         # Into a file, as everyone in the sandbox can read a command's arguments; it removes itself.
         folder, script = self._folder, shlex.quote(f"rm -f {self._folder}/start\n{script}")
-        write = f"mkdir {folder} && printf %s {script} > {folder}/start"
-        return f"[ -d {folder} ] && exit 0; umask 077; {{ {write}; }} 2>&1 || {{ echo {_UNWRITABLE}; exit 1; }}"
+        make = f"{{ [ -d {folder} ] || mkdir {folder}; }}"
+        write = f"umask 077; {make} && printf %s {script} > {folder}/new && mv {folder}/new {folder}/start"
+        return f"( {write} ) 2>&1 || {{ echo {_UNWRITABLE}; exit 1; }}"
 
     def _run_checked(self, command: str) -> None:
         """Run the command of ``_write``, and what may follow it."""
@@ -120,3 +133,15 @@ class ShellSandbox(Sandbox):
     @property
     def _folder(self) -> str:
         return f"/tmp/{self.name}"  # noqa: S108  # in the sandbox, which has no other users
+
+
+def check_encrypted(url: str, service: str, what: str) -> None:
+    """Raise ``ProviderError`` for an address to which no token may be sent: another machine's, without HTTPS.
+
+    Args:
+        url: The address.
+        service: The service that gave it.
+        what: What it is the address of.
+    """
+    if not url.startswith("https://") and not is_on_this_machine(url):
+        raise ProviderError(f"{service} gave {what} an address without https, to which no token is sent.")

@@ -12,11 +12,12 @@ from openenv.core.exceptions import ConfigurationError
 SERVER_PORT = 8000
 """Where a server listens in its sandbox."""
 
+# The port is fixed: an image's own PORT is that of another proxy.
 # The public package's images have the environment's folder in /app/env, ours the command that its package installs.
 _FIND_SERVER = """\
 manifest=/app/env/openenv.yaml
 if [ ! -f "$manifest" ]; then
-  command -v server >/dev/null 2>&1 && exec server --host {host} --port "${{PORT:-{port}}}"
+  command -v server >/dev/null 2>&1 && exec server --host {host} --port {port}
   manifest=$(find /app -maxdepth 4 -name openenv.yaml 2>/dev/null | head -n 1)
 fi
 if [ -z "$manifest" ]; then
@@ -31,7 +32,7 @@ fi
 cd "$(dirname "$manifest")" || exit 64
 PATH="$PWD/.venv/bin:$PATH"
 python=$(command -v python || command -v python3)
-exec "$python" -m uvicorn "$app" --host {host} --port "${{PORT:-{port}}}"
+exec "$python" -m uvicorn "$app" --host {host} --port {port}
 """
 
 
