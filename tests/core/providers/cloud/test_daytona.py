@@ -317,7 +317,6 @@ def test_no_end_of_a_secret_is_left_where_a_log_is_cut(daytona: FakeDaytona, idl
     eventually(lambda: provider.logs() != "", "it prints")
     assert provider.logs() == " ".join(["[redacted]"] * 4)
     assert not [size for size in range(1, 200, 20) if "s3c" in provider.logs(size)]
-    assert provider.logs(4) == "ted]"
     provider.shut_down()
 
 

@@ -18,6 +18,7 @@ from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvide
 from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.sandbox import Sandbox
 
+SECRET = "s3cr3t-value"
 SERVER_ERROR = Answer(503, {"error": "no healthy upstream"})
 DYING_PROGRAM = f"""
 from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
@@ -137,17 +138,17 @@ def test_a_refusal_says_what_to_do(hub: FakeJobs, answer: Answer, message: str) 
 @pytest.mark.parametrize(
     ("where", "answer"),
     [
-        ("POST /api/jobs/ada", Answer(400, {"error": f"bad job of {TOKEN}: s3cr3t-value"})),
-        ("POST .*/v1/exec", Answer(400, {"error": f"bad command of {TOKEN}: s3cr3t-value"})),
-        ("POST .*/v1/exec", Answer(200, f"{TOKEN} s3cr3t-value is no JSON".encode())),
+        ("POST /api/jobs/ada", Answer(400, {"error": f"bad job of {TOKEN}: {SECRET}"})),
+        ("POST .*/v1/exec", Answer(400, {"error": f"bad command of {TOKEN}: {SECRET}"})),
+        ("POST .*/v1/exec", Answer(200, f"{TOKEN} {SECRET} is no JSON".encode())),
     ],
 )
 def test_no_error_shows_a_secret(hub: FakeJobs, where: str, answer: Answer) -> None:
     hub.faults.append(Fault(where, answer))
     with pytest.raises(ProviderError) as caught:
-        idle(secrets={"KEY": "s3cr3t-value"}).start_container()
+        idle(secrets={"KEY": SECRET}).start_container()
     printed = "".join(traceback.format_exception(caught.value))
-    assert not [secret for secret in (TOKEN, "s3cr3t-value") if secret in printed]
+    assert not [secret for secret in (TOKEN, SECRET) if secret in printed]
     assert [job.stage for job in hub.jobs.values()] in ([], ["CANCELED"])
 
 
@@ -156,7 +157,7 @@ def test_an_error_of_the_sdk_in_the_clean_up_does_not_hide_the_first_one(
 ) -> None:
     hub.faults += [
         Fault("POST /api/jobs/ada", None, done=True),
-        Fault("GET /api/whoami-v2", Answer(200, b"no JSON")),
+        Fault("GET /api/jobs/ada", Answer(200, b"no JSON")),
     ]
     provider = idle()
     with pytest.raises(ProviderError, match="Hugging Face can't be reached"):

@@ -218,7 +218,7 @@ class HuggingFaceSandbox(ShellSandbox):
     def _without_secrets(self, text: str) -> str:
         from huggingface_hub import get_token
 
-        known = {self._api.token, get_token(), *self._secrets}
+        known = {self._settings["token"], get_token(), *self._secrets}
         return str(without_secrets(text, sorted(filter(None, known), key=len, reverse=True)))
 
 
