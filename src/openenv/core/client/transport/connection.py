@@ -16,7 +16,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ssl import SSLError
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.error import URLError
 from weakref import WeakSet
 
@@ -356,25 +356,18 @@ _wire_logger.addFilter(HiddenCredentials())
 class _Connect(connect):
     """Connects, and leaves it to its caller to go where a fleet sends it; other redirects are followed.
 
-    Args:
-        endpoint: Where to connect to.
-        **settings: Those of ``websockets``.
-
     Attributes:
         placement: Where a fleet sends the client; ``None`` where none has answered.
     """
 
     placement: Placement | None = None
-
-    def __init__(self, endpoint: Endpoint, **settings: Any) -> None:
-        super().__init__(endpoint.url, **settings)
-        self._endpoint = endpoint
+    _same_origin_only: ClassVar[bool] = False
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Say where to connect to instead, or what to raise."""
         target = super().process_redirect(exc)
-        if isinstance(target, str) and self._endpoint.same_origin_only:
-            here, there = _origin_of(self._endpoint.url), _origin_of(target)
+        if isinstance(target, str) and self._same_origin_only:
+            here, there = _origin_of(self.uri), _origin_of(target)
             if here != there:
                 return _other_origin(here, there)
         if isinstance(target, str) and isinstance(exc, InvalidStatus):
@@ -383,6 +376,12 @@ class _Connect(connect):
                 self.placement = Placement(target, int(sessions[0]))
                 return exc
         return target
+
+
+class _ConnectSameOrigin(_Connect):
+    """Connects, and goes to no other origin."""
+
+    _same_origin_only = True
 
 
 def _origin_of(url: str) -> str:
@@ -443,8 +442,8 @@ async def open_connection(
     if sessions > 1:
         headers.append((SESSIONS_HEADER, str(sessions)))
     try:
-        connecting = _Connect(
-            endpoint,
+        connecting = (_ConnectSameOrigin if endpoint.same_origin_only else _Connect)(
+            endpoint.url,
             create_connection=Connection,
             subprotocols=[Subprotocol(V1)],
             open_timeout=endpoint.connect_timeout_s,
