@@ -2,7 +2,8 @@
 
 A confined process, and all that it starts, can neither read the memory and the environment variables of the processes
 outside nor trace them, has no capabilities of root, and gains none by a program with set-user-ID; from Linux 6.12 on it
-can't signal them either. It keeps the user's files and the network: this is no sandbox.
+can't signal them either. It keeps the user's files and the network, the sockets of services among them, may read the
+arguments of all processes, and may lower the limits of the user's own ones, which ends them, too: this is no sandbox.
 """
 
 import ctypes

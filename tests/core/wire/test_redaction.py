@@ -16,7 +16,7 @@ from tests.support.servers import RunningServer
 
 from openenv.core.exceptions import EnvironmentFailedError, IllegalActionError, RemoteTracebackError, RequestError
 from openenv.core.wire.errors import error_data
-from openenv.core.wire.redaction import add_traceback, message_of, origin_of, redact, traceback_text
+from openenv.core.wire.redaction import add_traceback, message_of, origin_of, redact, traceback_text, withheld_variables
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -68,6 +68,30 @@ class TestText:
     def test_secrets_are_left_out(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, SECRET)
         assert redact(f"got {SECRET!r}, {SECRET}{SECRET}") == "got '[redacted]', [redacted][redacted]"
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            *(
+                (name, "x")
+                for name in ("API_KEY", "DB_PASS", "MYSQL_PWD", "GITHUB_PAT", "NPM_AUTH", "DOCKER_AUTH_CONFIG")
+            ),
+            *((name, "x") for name in ("AZURE_STORAGE_CONNECTION_STRING", "SENTRY_DSN", "DSN", "SSH_AUTH_SOCK")),
+            ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/0/bus"),
+            ("STORE", "postgresql://me:x@db.example/traces"),
+            ("STORE", "postgresql://db.example/traces?sslmode=require&password=x"),
+        ],
+    )
+    def test_variables_that_give_access_are_withheld(
+        self, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(name, value)
+        assert name in withheld_variables()
+
+    @pytest.mark.parametrize("name", ["PATH", "PWD", "OLDPWD", "PYTHONPATH", "LD_LIBRARY_PATH", "GIT_AUTHOR_NAME"])
+    def test_ordinary_ones_are_not(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(name, "/usr/bin:/bin?x=y")
+        assert name not in withheld_variables()
 
     def test_what_is_no_secret_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MY_NAME", SECRET)

@@ -8,6 +8,10 @@ from fastmcp import FastMCP
 from openenv import Observation, State
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 
+# As one that reads a file of variables does.
+if "OPENENV_TEST_LOADS" in os.environ:
+    os.environ[os.environ["OPENENV_TEST_LOADS"]] = "a-secret-of-the-module"
+
 
 class Coder(MCPEnvironment):
     """A tool that adds, one that runs code, and one for its author's own look at the process."""

@@ -12,12 +12,18 @@ from functools import partial
 from typing import Any
 
 from openenv._version import PACKAGE_FOLDER
+from openenv.core.addresses import passwords_in
 from openenv.core.exceptions import RemoteTracebackError, RequestError
 from openenv.core.wire.names import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
 
 _HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "X-API-Key", SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
 _CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
 _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
+# Further names of variables that code of agents must not have. Their values may be ordinary words, which texts keep.
+_ACCESS_NAME = re.compile(
+    rb"PASS(?:_|$)|_PWD$|(?:^|_)(?:PAT|AUTH)(?:_|$)|CONN(?:ECTION)?_?STR|DSN(?:_|$)|^DBUS_SESSION_BUS_ADDRESS$",
+    re.IGNORECASE,
+)
 # A shorter value is likely to be part of other words.
 _SHORTEST_SECRET = 8
 _REDACTED = "[redacted]"
@@ -163,13 +169,19 @@ def remember_secret(value: str | None) -> None:
         _remembered.add(value)
 
 
-def secret_variables() -> list[str]:
-    """List the names of this process's environment variables that are secret, or hold a URL with a password."""
-    return sorted(
-        os.fsdecode(name)
-        for name, value in os.environb.items()
-        if _SECRET_NAME.search(name) is not None or holds_password(value)
-    )
+def withheld_variables() -> list[str]:
+    """List the names of the environment variables of this process that code of agents must not have.
+
+    They are those whose names say that they are secret or give access to a service, and those that hold a URL with a
+    password.
+    """
+    return sorted(os.fsdecode(name) for name, value in os.environb.items() if _gives_access(name, value))
+
+
+def _gives_access(name: bytes, value: bytes) -> bool:
+    if _SECRET_NAME.search(name) or _ACCESS_NAME.search(name) or holds_password(value):
+        return True
+    return bool(passwords_in(os.fsdecode(value)))
 
 
 def secret_values() -> list[str]:

@@ -2,6 +2,9 @@
 
 import logging
 import os
+import platform
+import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +23,18 @@ pytestmark = pytest.mark.timeout(180)
 
 confined = pytest.mark.skipif(not can_confine(), reason="this machine has no Landlock: a newer kernel brings it")
 
+KERNEL = [int(number) for number in re.findall(r"\d+", platform.release())[:2]]
 SECRET = "".join(reversed("drow-terces-eht"))
 """Put together when it runs, so that no pickled code holds it."""
-NAMES = ("OPENENV_TEST_API_KEY", "OPENENV_TEST_STORE")
+OPEN = "".join(reversed("drow-nepo-eht"))
+NAMES = (
+    "OPENENV_TEST_API_KEY",
+    "OPENENV_TEST_STORE",
+    "OPENENV_TEST_OTHER_STORE",
+    "OPENENV_TEST_DB_PASS",
+    "OPENENV_TEST_LOADED_TOKEN",
+)
+"""The last is set by the environment's module."""
 
 
 def serve(env: Any = Coder, **settings: Any) -> RunningServer:
@@ -36,6 +48,11 @@ def server() -> Iterator[RunningServer]:
             variables.delenv(name, raising=False)
         variables.setenv(NAMES[0], SECRET)
         variables.setenv(NAMES[1], f"postgresql://me:{SECRET}@db.example/traces")
+        variables.setenv(NAMES[2], f"postgresql://db.example/traces?password={SECRET}")
+        variables.setenv(NAMES[3], SECRET)
+        variables.setenv("OPENENV_TEST_LOADS", NAMES[4])
+        variables.setenv("OPENENV_TEST_OPEN", OPEN)
+        variables.setattr(sys, "argv", [sys.argv[0], f"--secret={SECRET}"])
         with serve() as running:
             yield running
 
@@ -81,24 +98,31 @@ class TestConfined:
         assert SECRET not in str(variables) + block
 
     def test_nor_are_they_in_its_memory(self, server: RunningServer) -> None:
+        # The code has no whole word itself, but all except its last letter.
         code = """
-            import re
             from pathlib import Path
-            wanted, found = bytes(reversed(b"drow-terces-eht")), 0
-            with open("/proc/self/mem", "rb", 0) as memory:
-                for line in Path("/proc/self/maps").read_text().splitlines():
-                    begin, end = (int(part, 16) for part in line.split()[0].split("-"))
-                    if "[v" in line or "r" not in line.split()[1]:
-                        continue
-                    try:
-                        memory.seek(begin)
-                        found += memory.read(end - begin).count(wanted + b"@")
-                    except (OSError, OverflowError):
-                        pass
-            result = found
+            def count(beginning, letter):
+                found = 0
+                with open("/proc/self/mem", "rb", 0) as memory:
+                    for line in Path("/proc/self/maps").read_text().splitlines():
+                        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+                        if "[v" in line or "r" not in line.split()[1]:
+                            continue
+                        try:
+                            memory.seek(begin)
+                            after = memory.read(end - begin).split(beginning)[1:]
+                        except (OSError, OverflowError):
+                            continue
+                        found += sum(part.startswith(letter) for part in after)
+                return found
+            result = [count(b"the-secret-wor", b"d"), count(b"the-open-wor", b"d") > 0]
         """
         with server.wire() as wire:
-            assert run(wire, code) == 0
+            assert run(wire, code) == [0, True]
+
+    def test_nor_are_the_program_s_arguments(self, server: RunningServer) -> None:
+        with server.wire() as wire:
+            assert run(wire, "import sys; result = sys.argv[1:]") == []
 
     @pytest.mark.parametrize("file", ["environ", "mem", "maps"])
     def test_it_can_not_look_into_the_processes_outside(self, server: RunningServer, file: str) -> None:
@@ -124,6 +148,11 @@ class TestConfined:
         """
         with server.wire() as wire:
             assert run(wire, code) == [-1, 1]  # EPERM
+
+    @pytest.mark.skipif(KERNEL < [6, 12], reason="Landlock confines signals from Linux 6.12 on")
+    def test_nor_signal_them(self, server: RunningServer) -> None:
+        with server.wire() as wire:
+            assert run(wire, f"import os; os.kill({os.getpid()}, 0)") == "[Errno 1] Operation not permitted"
 
     def test_it_has_no_capabilities_and_gets_none(self, server: RunningServer) -> None:
         code = """
@@ -154,6 +183,7 @@ class TestConfined:
         said = record.getMessage()
         assert "lets agents run code: each session has a confined process of its own." in said
         assert NAMES[0] in said
+        assert '.CODE_SANDBOX = "none"' in said
         assert SECRET not in said
 
 

@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any, Self
@@ -66,6 +66,10 @@ class ImportSpec:
                 f"add arguments that can be pickled. Or serve it with {instead}."
             ) from error
         return cls(pickled, preparation, _packages(modules), needed_for)
+
+    def without_arguments(self) -> Self:
+        """Return this import spec without the program's arguments, which may hold secrets; its name stays."""
+        return replace(self, preparation={**self.preparation, "sys_argv": self.preparation["sys_argv"][:1]})
 
     def load(self, owner: socket.socket | None = None) -> Any:
         """Import the value, in the other process.

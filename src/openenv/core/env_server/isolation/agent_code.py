@@ -10,7 +10,7 @@ from openenv.core.env_server.execution.introspection import EnvironmentFactory, 
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, ServerSettings
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.wire.redaction import secret_variables
+from openenv.core.wire.redaction import withheld_variables
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +34,14 @@ def isolating_code(
     if reason is not None:
         logger.warning("%s lets agents run code, which is refused here: %s.", factory.name, reason)
         return config
-    withheld = ", ".join(secret_variables())
+    withheld = ", ".join(withheld_variables())
     logger.warning(
-        "%s lets agents run code: each session has a confined process of its own. Environment variables that it "
-        "does not get: %s. The code still has this user's files and the network; serve in a container to keep it from "
-        "them.",
+        "%s lets agents run code: each session has a confined process of its own. Environment variables that the "
+        "environment, too, does not get there: %s. The code still has this user's files and the network; serve in a "
+        'container to keep it from them. If all code that is run is trusted, set %s.CODE_SANDBOX = "none".',
         factory.name,
         withheld or "none, since no name or value is that of a secret",
+        factory.name,
     )
     return isolated
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.forkserver_main import FORK, kill_group
 from openenv.core.exceptions import ConfigurationError, EnvironmentFactoryError
-from openenv.core.wire.redaction import secret_variables
+from openenv.core.wire.redaction import withheld_variables
 
 _PROGRAM = """\
 import sys
@@ -176,7 +176,7 @@ def _start(config: ForkServerConfig) -> tuple[subprocess.Popen[bytes], socket.so
 
 def _variables(config: ForkServerConfig) -> dict[str, str]:
     """Return the environment variables of the fork server: without secrets, where agents run code."""
-    secrets = secret_variables() if config.confined else []
+    secrets = withheld_variables() if config.confined else []
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 

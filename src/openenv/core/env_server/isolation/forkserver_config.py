@@ -52,6 +52,8 @@ class ForkServerConfig:
             needed_for='isolation="process"',
             instead='isolation="none"',
         )
+        if confined:
+            classes = classes.without_arguments()
         return cls(classes, True, logging.getLogger().level, confined)
 
     def load(self, server: socket.socket | None = None) -> EnvironmentFactory:

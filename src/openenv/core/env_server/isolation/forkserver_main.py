@@ -19,8 +19,10 @@ from contextlib import suppress
 from typing import Any
 
 from openenv.core.confinement import confine
+from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.process_main import serve_sessions
+from openenv.core.wire.redaction import withheld_variables
 
 FORK = b"f"
 """Message that requests a fork, and carries the new process's socket."""
@@ -42,7 +44,7 @@ def main(control: int, config: int) -> None:
         loaded: ForkServerConfig = pickle.load(file)  # noqa: S301  # written by the server
     with socket.socket(fileno=control) as server:
         try:
-            factory = loaded.load(server) if loaded.preload else None
+            factory = _load(loaded, server) if loaded.preload else None
         except BaseException as error:  # noqa: BLE001  # importing the author's module may raise anything
             _send(server, failed=f"{type(error).__name__}: {error}")
             _end_soon()
@@ -54,7 +56,16 @@ def main(control: int, config: int) -> None:
         return
     if loaded.confined:
         confine()
-    serve_sessions(connection, factory or loaded.load(), loaded.log_level)
+    serve_sessions(connection, factory or _load(loaded), loaded.log_level)
+
+
+def _load(config: ForkServerConfig, server: socket.socket | None = None) -> EnvironmentFactory:
+    """Import the environments' factory. Where agents run code, remove the secrets that the import set as variables."""
+    factory = config.load(server)
+    if config.confined:
+        for name in withheld_variables():
+            os.environ.pop(name)
+    return factory
 
 
 class _ForkServerLoop:
