@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -229,6 +230,15 @@ def test_a_page_of_gradio_is_asked_for_where_there_is_none(
     app = create_web_interface_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
     assert 'needs Gradio: pip install "openenv-core[gradio]". The page at /web/ is there' in caplog.text
     assert TestClient(app).get("/", follow_redirects=False).headers["location"] == "/web/"
+
+
+def test_a_gradio_that_is_there_and_broken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "gradio.py").write_text("import no_such_module_of_gradio\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    create_web_interface_app(CounterEnvironment, Add, Total, gradio_builder=lambda *_: None)
+    assert "needs Gradio, which can't be imported here: No module named 'no_such_module_of_gradio'." in caplog.text
 
 
 class TestServer:

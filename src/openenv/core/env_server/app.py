@@ -275,7 +275,7 @@ class HTTPEnvServer:
             return
         quick_start = get_quick_start_markdown(manager.metadata, manager.action_cls, manager.observation_cls)
         try:
-            mount_custom_tab(app, tab, manager, quick_start)
+            mount_custom_tab(app, tab, manager, quick_start, debug=self.config.debug)
         except ConfigurationError as error:
             logger.warning("%s The page at /web/ is there all the same.", error)
             return

@@ -50,7 +50,9 @@ class CustomTab:
     is_first: bool
 
 
-def mount_custom_tab(app: FastAPI, tab: CustomTab, manager: WebInterfaceManager, quick_start: str) -> None:
+def mount_custom_tab(
+    app: FastAPI, tab: CustomTab, manager: WebInterfaceManager, quick_start: str, *, debug: bool = False
+) -> None:
     """Mount what a builder makes of an environment, below ``PATH``.
 
     Args:
@@ -58,18 +60,20 @@ def mount_custom_tab(app: FastAPI, tab: CustomTab, manager: WebInterfaceManager,
         tab: The builder, and the names.
         manager: Plays the session of the page, which all visitors share.
         quick_start: First lines of Python for the environment, in Markdown.
+        debug: Whether the page shows the messages of errors, with all that they hold.
 
     Raises:
-        ConfigurationError: Gradio is not installed.
+        ConfigurationError: Gradio is not installed, or can't be imported.
         TypeError: The builder returns something other than ``gradio.Blocks``.
     """
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # before the import, which reports to its makers
     try:
         gradio = import_module("gradio")  # no type checker may find it
     except ImportError as error:
-        raise ConfigurationError(
-            'The page of a gradio_builder needs Gradio: pip install "openenv-core[gradio]".'
-        ) from error
+        problem = ': pip install "openenv-core[gradio]"'
+        if error.name != "gradio" or not isinstance(error, ModuleNotFoundError):
+            problem = f", which can't be imported here: {error}"
+        raise ConfigurationError(f"The page of a gradio_builder needs Gradio{problem}.") from error
     fields = action_fields(manager.action_cls)
     is_chat = any(field["name"] == _TOKENS for field in fields)
     title = tab.title or manager.metadata.name
@@ -77,7 +81,7 @@ def mount_custom_tab(app: FastAPI, tab: CustomTab, manager: WebInterfaceManager,
     if not isinstance(blocks, gradio.Blocks):
         raise TypeError(f"Expected gradio_builder to return gradio.Blocks, got {type(blocks).__name__}.")
     blocks.title = title
-    gradio.mount_gradio_app(app, blocks, path=PATH)
+    gradio.mount_gradio_app(app, blocks, path=PATH, show_error=debug)
 
 
 def action_fields(action_class: type[BaseModel]) -> list[dict[str, Any]]:
