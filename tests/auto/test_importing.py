@@ -40,6 +40,10 @@ def test_impossible_names_and_broken_pyprojects_are_told(tmp_path: Path) -> None
         module_path(write_files(tmp_path / "2048 env", {"__init__.py": ""}))
     with pytest.raises(ConfigurationError, match=r"pyproject\.toml: is not valid TOML"):
         module_path(write_files(tmp_path / "some_env", {"__init__.py": "", "pyproject.toml": "[project"}))
+    for text, named in (("tool = 1", "tool"), ("[tool]\nsetuptools = 1", "setuptools")):
+        folder = write_files(tmp_path / "other_env", {"__init__.py": "", "pyproject.toml": text})
+        with pytest.raises(ConfigurationError, match=rf"expected {named} of .* to be a table, got 1"):
+            module_path(folder)
 
 
 def test_the_folder_wins_over_an_installed_package_of_the_same_name(

@@ -45,12 +45,19 @@ def test_nothing_is_imported(tmp_path: Path) -> None:
 
 
 def test_what_is_broken_is_kept_as_its_error(tmp_path: Path) -> None:
-    files = {"openenv.yaml": "port: x", "pyproject.toml": "[", "a.py": "def (", "b.py": "x = '\0'"}
+    files = {
+        "openenv.yaml": "port: x",
+        "pyproject.toml": "[",
+        "a.py": "def (",
+        "b.py": "x = '\0'",
+        "c.py": f"{'-' * 100_000}1",
+    }
     source = read_source(write_files(tmp_path / "my_env", files))
     assert isinstance(source.manifest, ConfigurationError)
     assert isinstance(source.module, ConfigurationError)
     assert isinstance(source.trees["a.py"], SyntaxError)
     assert isinstance(source.trees["b.py"], SyntaxError)
+    assert "nested too deeply" in str(source.trees["c.py"])
 
 
 def test_the_digest_changes_with_every_file_and_with_nothing_else(tmp_path: Path) -> None:

@@ -44,9 +44,14 @@ def _declared_name(folder: Path) -> str | None:
     file = folder / "pyproject.toml"
     if not file.is_file():
         return None
-    tool = read_toml(file).get("tool", {})
-    package_dir: dict[str, Any] = tool.get("setuptools", {}).get("package-dir", {})
-    return next((name for name, path in package_dir.items() if name and path in (".", "./")), None)
+    table: Any = read_toml(file)
+    for key in ("tool", "setuptools", "package-dir"):
+        table = table.get(key, {})
+        if not isinstance(table, dict):
+            raise ConfigurationError(
+                f"{file}: expected {key} of [tool.setuptools.package-dir] to be a table, got {table!r:.100}."
+            )
+    return next((name for name, path in table.items() if name and path in (".", "./")), None)
 
 
 def import_from_folder(module: str, top_folder: Path) -> ModuleType:

@@ -128,7 +128,8 @@ def _text(path: Path) -> str | None:
 @cache
 def _library_tree(path: str) -> ast.Module | None:
     text = _text(Path(path))
-    return None if text is None else ast.parse(text, path)
+    tree = None if text is None else _parse(text, path)
+    return tree if isinstance(tree, ast.Module) else None
 
 
 def _parse(text: str, path: str) -> ast.Module | SyntaxError:
@@ -138,6 +139,8 @@ def _parse(text: str, path: str) -> ast.Module | SyntaxError:
         return error
     except ValueError as error:  # a null byte
         return SyntaxError(str(error))
+    except (RecursionError, MemoryError):  # how the parser says so
+        return SyntaxError("it is nested too deeply")
 
 
 def _manifest(folder: Path) -> Manifest | ConfigurationError:

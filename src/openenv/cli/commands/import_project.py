@@ -46,7 +46,7 @@ def import_project(
     requirements = project_requirements(project.folder, environment.root)
     try:
         write_environment(name, folder, environment, requirements)
-    except OSError:
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     typer.echo(f"Made {folder}, which plays {environment.reference}. Next:")

@@ -42,7 +42,7 @@ def project_requirements(folder: Path, root: Path) -> ProjectRequirements:
         if name is not None:
             return ProjectRequirements((name,), (name, each))
     for each in folders:
-        lines = _listed(each)
+        lines = _listed(each, folder)
         if lines:
             return ProjectRequirements(lines)
     return ProjectRequirements(())
@@ -65,10 +65,13 @@ def _distribution(folder: Path) -> str | None:
     return name if requirement.name == name else None
 
 
-def _listed(folder: Path) -> tuple[str, ...]:
-    """Return the requirements of a folder's list, without options of pip and what can't be read."""
+def _listed(folder: Path, project: Path) -> tuple[str, ...]:
+    """Return the requirements of a folder's list, without options of pip and what can't be read.
+
+    No list outside of the project is read: its lines would be copied into the new environment's files.
+    """
     try:
-        lines = read_requirements(folder).lines
+        lines = read_requirements(folder, within=project).lines
     except ConfigurationError:
         return ()
     found = []

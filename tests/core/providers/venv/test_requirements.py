@@ -1,5 +1,6 @@
 """What folders say that they need, in each of the forms that they say it in."""
 
+import os
 from pathlib import Path
 from textwrap import dedent
 
@@ -93,6 +94,34 @@ def test_what_a_list_names_matters_as_the_list_does(tmp_path: Path, file: str) -
 def test_a_list_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
     with pytest.raises(ConfigurationError, match=r"more\.txt: can't be read"):
         read_requirements(write_files(tmp_path, {"requirements.txt": f"{option} more.txt\n"}))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"requirements.txt": "-r pipe\n"})
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(ConfigurationError, match="pipe: can't be read, since it is no file"):
+        read_requirements(folder)
+
+
+def test_lists_outside_of_a_project_are_left_out(tmp_path: Path) -> None:
+    listed = "-r ../more.txt\n-c ../pins.txt\n-r inner.txt\nnumpy\n"
+    files = {"env/requirements.txt": listed, "env/inner.txt": "scipy\n", "more.txt": "torch\n", "pins.txt": "numpy<3\n"}
+    folder = write_files(tmp_path, files) / "env"
+    assert read_requirements(folder, within=folder.resolve()).lines == ("scipy", "numpy")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dependencies = 5", r"expected project\.dependencies to be a list of texts, got 5"),
+        ("dependencies = [5]", r"expected project\.dependencies to be a list of texts, got \[5\]"),
+        ("dynamic = 5", r"expected project\.dynamic to be a list of texts, got 5"),
+        ("requires-python = 3.11", r"expected project\.requires-python to be a text, got 3\.11"),
+    ],
+)
+def test_values_of_another_type_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read_requirements(write_files(tmp_path, {"pyproject.toml": f"[project]\nname = 'x'\n{text}\n"}))
 
 
 def test_all_that_matters_is_in_the_content_and_nothing_else(tmp_path: Path) -> None:

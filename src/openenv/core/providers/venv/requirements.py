@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from openenv.core.documents import DocumentError, parse_toml
+from openenv.core.documents import MAX_TOML_BYTES, DocumentError, parse_toml
 from openenv.core.exceptions import ConfigurationError
 
 PROJECT_FILE = "pyproject.toml"
@@ -64,25 +64,44 @@ class Requirements:
         return shlex.join(["pip", "install", *words])
 
 
-def read_requirements(folder: Path) -> Requirements:
+def read_requirements(folder: Path, within: Path | None = None) -> Requirements:
     """Read what a folder needs. Where there is a ``pyproject.toml`` with a project, that says it.
+
+    Args:
+        folder: The folder.
+        within: The folder, absolute and without links, of a project that is not trusted: lists and constraints that
+            lie outside are left out. By default they may lie anywhere.
 
     Raises:
         ConfigurationError: No file says so, or one can't be read.
     """
     project = _project(folder / PROJECT_FILE)
     if project is None:
-        return _from_list(folder)
+        return _from_list(folder, within)
     file = folder / PROJECT_FILE
-    if "dependencies" in project.get("dynamic", ()):
+    if "dependencies" in _texts(project, "dynamic", file):
         raise ConfigurationError(
             f"{file}: its dependencies are dynamic, so that only a build would tell them; list them in the file."
         )
-    lines, extras = _without_ours(project.get("dependencies", ()))
+    lines, extras = _without_ours(_texts(project, "dependencies", file))
     lock = folder / LOCK_FILE
     is_locked = lock.is_file()
     content = f"{_read(file)}{_read(lock) if is_locked else ''}".encode()
-    return Requirements(file, lines, extras, is_locked, project.get("requires-python", ""), content)
+    return Requirements(file, lines, extras, is_locked, _text(project, "requires-python", file), content)
+
+
+def _texts(project: Mapping[str, Any], key: str, file: Path) -> list[str]:
+    texts = project.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ConfigurationError(f"{file}: expected project.{key} to be a list of texts, got {texts!r:.100}.")
+    return texts
+
+
+def _text(project: Mapping[str, Any], key: str, file: Path) -> str:
+    text = project.get(key, "")
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{file}: expected project.{key} to be a text, got {text!r:.100}.")
+    return text
 
 
 def _project(file: Path) -> Mapping[str, Any] | None:
@@ -91,30 +110,37 @@ def _project(file: Path) -> Mapping[str, Any] | None:
     return project if isinstance(project, dict) and "name" in project else None
 
 
-def _from_list(folder: Path) -> Requirements:
+def _from_list(folder: Path, within: Path | None) -> Requirements:
     file = next((folder / name for name in _LISTS if (folder / name).is_file()), None)
     if file is None:
         raise ConfigurationError(
             f"{folder} has neither a {PROJECT_FILE} with a [project] nor a requirements.txt, which would say what its "
             "own environment needs; add one."
         )
-    listed = list(_listed(file))
+    listed = list(_listed(file, within))
     lines, extras = _without_ours(line.text for line in listed)
     return Requirements(file, lines, extras, False, "", "\n".join(line.content for line in listed).encode())
 
 
-def _listed(file: Path, above: tuple[Path, ...] = ()) -> Iterator[_Line]:
+def _listed(file: Path, within: Path | None, above: tuple[Path, ...] = ()) -> Iterator[_Line]:
     """Give the lines of a list, and in the place of each list that it names, that one's."""
-    if file.resolve() in above:  # which would never end
+    if file.resolve() in above or not _lies_within(file, within):  # the former would never end
         return
     for line in _lines(_read(file)):
         found = _OF_FILE.fullmatch(line)
         path = file.parent / (found["path"] if found else "")
         text = f"{found['option']} {path}" if found else line
         if found and found["option"] in _FURTHER_LIST:
-            yield from _listed(path, (*above, file.resolve()))
+            yield from _listed(path, within, (*above, file.resolve()))
+        elif found and found["option"] in _CONSTRAINTS:
+            if _lies_within(path, within):
+                yield _Line(text, _read(path))
         else:
-            yield _Line(text, _read(path) if found and found["option"] in _CONSTRAINTS else text)
+            yield _Line(text, text)
+
+
+def _lies_within(file: Path, folder: Path | None) -> bool:
+    return folder is None or file.resolve().is_relative_to(folder)
 
 
 def _lines(text: str) -> list[str]:
@@ -124,10 +150,16 @@ def _lines(text: str) -> list[str]:
 
 
 def _read(file: Path) -> str:
+    if file.exists() and not file.is_file():  # reading a device or a pipe might never end
+        raise ConfigurationError(f"{file}: can't be read, since it is no file; it says what is needed.")
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as stream:
+            text = stream.read(MAX_TOML_BYTES + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: can't be read ({error}); it says what is needed.") from error
+    if len(text) > MAX_TOML_BYTES:
+        raise ConfigurationError(f"{file}: expected at most {MAX_TOML_BYTES} characters, but it is longer.")
+    return text
 
 
 def _without_ours(listed: Iterable[str]) -> tuple[tuple[str, ...], frozenset[str]]:
