@@ -61,6 +61,7 @@ def common_values(name: str) -> dict[str, str]:
         "title": name.replace("_", " ").strip().title(),
         "image": name.replace("_", "-"),
         "openenv_version": __version__,
+        "project_wheel": "",
     }
 
 

@@ -199,7 +199,10 @@ class TestWhatIsFound:
         module = (folder / "server" / "maze_env_environment.py").read_text()
         assert "/ '../../my project/src'" in module
         assert "load_object('games.maze:Maze', PROJECT)" in module
-        assert "pip wheel --no-deps --wheel-dir wheels '../../my project'" in (folder / "README.md").read_text()
+        readme = (folder / "README.md").read_text()
+        assert "pip wheel --no-deps --wheel-dir wheels/project '../../my project'" in readme
+        assert "pip install '../../my project' -e \".[dev]\"" in readme
+        assert "--requirement requirements.txt project/*.whl\n" in (folder / "server" / "Dockerfile").read_text()
         assert not_passed(folder) == []
 
     def test_a_folder_that_is_a_package(self, tmp_path: Path) -> None:
@@ -223,7 +226,8 @@ class TestWhatIsFound:
             ({"a.py": "class Environment: ...\nclass Mine(Environment): ...\n"}, [], "has no environment"),
             ({"a.py": "def load_environment(): ...\n"}, [], "has no environment"),
             ({"a.py": "import verifiers\nclass It:\n    def load_environment(self): ...\n"}, [], "has no environment"),
-            ({"a.py": "this is no Python\n", "b.py": "\0"}, [], "has no environment"),
+            ({"a.py": "this is no Python\n", "b.py": "\0", "c.py": f"{'-' * 100_000}1"}, [], "has no environment"),
+            ({"a.py": "", "pyproject.toml": "tool = 1"}, [], "has no environment"),
             ({"a.py": RIDDLE}, ["--type", "verifiers"], "expected a function load_environment in a project that im"),
             ({"a.py": RIDDLE}, ["--env-class", "Puzzle"], "has no environment 'Puzzle', but a:Riddle (ors)."),
             ({'"""+exit()+""".py': RIDDLE}, [], "has no environment"),
@@ -250,12 +254,39 @@ class TestWhatIsFound:
         assert "can't be written into the files; rename the folder" in refused(tmp_path / "new\nline")
 
 
+def test_lists_are_read_in_the_project_alone(tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("outside\n")
+    source = write_files(
+        tmp_path / "riddles",
+        {
+            "server.py": RIDDLE,
+            "requirements.txt": "-r more/list.txt\n-r ../outside.txt\n-r link.txt\n-c /dev/zero\nnumpy\n",
+            "more/list.txt": "scipy\n",
+        },
+    )
+    (source / "link.txt").symlink_to("../outside.txt")
+    folder = imported(source, "riddle_env")
+    assert (folder / "server" / "requirements.txt").read_text().splitlines()[2:] == ["scipy", "numpy"]
+
+
+def test_the_requirements_of_a_project_that_are_no_list(tmp_path: Path) -> None:
+    source = write_files(
+        tmp_path / "riddles", {"server.py": RIDDLE, "pyproject.toml": "[project]\nname = 'x y'\ndependencies = 5\n"}
+    )
+    folder = imported(source, "riddle_env")
+    assert len((folder / "server" / "requirements.txt").read_text().splitlines()) == 2
+
+
 class TestNames:
     @pytest.mark.parametrize("name", ["my-env", "../up", "class", "server", "json", "yaml", "1st", "", "é", "a;b"])
     def test_names_that_no_environment_may_have(self, tmp_path: Path, name: str) -> None:
         ended = importing(ors_project(tmp_path), name)
         assert ended.exit_code == 2
         assert not (tmp_path / "made").exists()
+
+    def test_a_name_that_yaml_reads_as_something_else(self, tmp_path: Path) -> None:
+        folder = imported(ors_project(tmp_path), "yes")
+        assert yaml.safe_load((folder / "openenv.yaml").read_text())["name"] == "yes"
 
     def test_a_folder_that_is_there(self, tmp_path: Path) -> None:
         folder = imported(ors_project(tmp_path), "riddle_env")

@@ -12,8 +12,12 @@ from openenv.cli.scaffold import TEMPLATES, common_values, write_file, write_fil
 
 __all__ = ["write_environment"]
 
-# Files that are the same for every environment.
+# Files that are made as those of every environment.
 _COMMON = (".dockerignore", ".gitignore", "server/__init__.py", "server/app.py", "server/Dockerfile")
+
+# Folder of the project's wheel in wheels/. The Dockerfile installs it by its file: of a name, pip would choose the
+# highest version, which the index may have from another author.
+_WHEEL_FOLDER = "project"
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,22 @@ def _values(folder: Path, environment: ProjectEnvironment, requirements: Project
         "dependencies": _quoted(needed),
         "requirements": "\n".join(needed),
         "sources": _sources(folder, requirements),
+        "project_path": _project_path(folder, requirements),
+        "project_wheel": f" {_WHEEL_FOLDER}/*.whl" if requirements.distribution else "",
         "image_note": _image_note(folder, requirements),
     }
+
+
+def _project_path(folder: Path, requirements: ProjectRequirements) -> str:
+    """Return the project's path for a shell, with a space behind it; empty where the project can't be installed.
+
+    A command that installs the environment names the project by its path: pip would look for its name in the index,
+    where the project of another author may have it.
+    """
+    if requirements.distribution is None:
+        return ""
+    _, project = requirements.distribution
+    return f"{shlex.quote(os.path.relpath(project, folder.resolve()))} "
 
 
 def _sources(folder: Path, requirements: ProjectRequirements) -> str:
@@ -91,11 +109,10 @@ def _image_note(folder: Path, requirements: ProjectRequirements) -> str:
             "The project has no `pyproject.toml`, so that it can't be installed: its folder has to stay where it is,\n"
             "and an image of this environment would lack it. Give it one, and import it once more."
         )
-    _, project = requirements.distribution
-    path = shlex.quote(os.path.relpath(project, folder.resolve()))
+    path = _project_path(folder, requirements).strip()
     return (
         "An image has no such folder beside it; it installs the project from a wheel:\n\n"
-        f"```bash\npip wheel --no-deps --wheel-dir wheels {path}\nopenenv build .\n```"
+        f"```bash\npip wheel --no-deps --wheel-dir wheels/{_WHEEL_FOLDER} {path}\nopenenv build .\n```"
     )
 
 
