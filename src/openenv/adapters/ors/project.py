@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, L
 from openenv.core.env_server.types import State
 from openenv.core.exceptions import ConfigurationError, InvalidRequestError, ResetNeededError, TaskNotFoundError
 from openenv.core.rubrics import Rubric, RubricDict
+from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsProjectEnvironment", "ToolRewards"]
 
@@ -125,8 +127,13 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
             task_spec = dict(await self.get_task(split, index))
             place = {"split": split, "index": index}
         self._instance = await run_user_callable(self.ors_class, task_spec=task_spec, secrets=self._secrets())
-        await run_user_callable(self._instance.setup)
-        blocks = await run_user_callable(self._instance.get_prompt)
+        try:
+            await run_user_callable(self._instance.setup)
+            blocks = await run_user_callable(self._instance.get_prompt)
+        except BaseException:
+            with suppress(Exception):  # the failure of what is half made hides no other
+                await self.close()
+            raise
         self._state = State(episode_id=episode_id or str(uuid4()), source_type="ors", task_spec=task_spec, **place)
         return OrsObservation(prompt=text_of(blocks), images=images_of(blocks))
 
@@ -225,4 +232,7 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
         return ListToolsObservation(tools=tools)
 
     def _secrets(self) -> dict[str, str]:
-        return {name: os.environ[variable] for name, variable in self.SECRETS.items() if variable in os.environ}
+        secrets = {name: os.environ[variable] for name, variable in self.SECRETS.items() if variable in os.environ}
+        for secret in secrets.values():
+            remember_secret(secret)
+        return secrets

@@ -1,5 +1,6 @@
 """What an environment of verifiers consists of: made by its ``load_environment``, its tasks and its rubric."""
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ from openenv.core.rewards.verifiers_rubrics import VerifiersRubric
 from openenv.core.tasks import TaskRef, TaskSource
 
 __all__ = ["VerifiersTasks", "load_verifiers"]
+
+logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -36,7 +39,10 @@ class VerifiersTasks(TaskSource):
     @cached_property
     def splits(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         """The rows of each split."""
-        rows = {"train": _rows(self.loaded.get_dataset), "eval": _rows(self.loaded.get_eval_dataset)}
+        rows = {
+            "train": _rows(self.loaded.get_dataset, "train"),
+            "eval": _rows(self.loaded.get_eval_dataset, "eval"),
+        }
         if rows["eval"] is rows["train"]:  # verifiers evaluates on these where there are no others
             del rows["eval"]
         return {split: found for split, found in rows.items() if found is not None}
@@ -91,9 +97,10 @@ def _signals_kept() -> Iterator[None]:
                     signal.signal(each, handler)
 
 
-def _rows(read: Any) -> Sequence[Mapping[str, Any]] | None:
+def _rows(read: Any, split: str) -> Sequence[Mapping[str, Any]] | None:
     try:
         rows: Sequence[Mapping[str, Any]] = read()
-    except (AssertionError, ValueError):  # there is no such dataset
+    except (AssertionError, ValueError):  # verifiers says so that there is no such dataset; a broken one may, too
+        logger.warning("The split %s has no tasks: its dataset is missing or broken.", split, exc_info=True)
         return None
     return rows
