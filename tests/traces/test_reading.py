@@ -170,6 +170,26 @@ def test_traces_of_version_1_are_read_and_written_on(tmp_path: Path) -> None:
         assert opened.count() == 2
 
 
+def version_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def test_a_file_with_the_same_tables_is_as_it_was_after_reading(tmp_path: Path) -> None:
+    path = tmp_path / "traces.db"
+    with traces.open(path, create=True) as opened:
+        name = opened.add(episode(), entries(3))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with traces.open(path) as opened:
+        assert list(opened.entries(name)) == entries(3)
+    assert version_of(path) == 2
+    with traces.open(path, create=True):  # as a server does
+        pass
+    assert version_of(path) == 3
+
+
 def test_nothing_of_an_episode_is_there_if_adding_it_fails(file: TraceFile) -> None:
     def broken() -> Iterator[Entry]:
         yield from entries(3)

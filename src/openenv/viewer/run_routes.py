@@ -65,14 +65,14 @@ async def _answered(run: TrainingRun, answer: Any, request: Request) -> Response
 
 def _progress(run: TrainingRun, query: Mapping[str, str]) -> Any:
     state = run.state  # before the metrics, so that none comes after the end
-    asked = _ProgressQuery.model_validate(query)
+    last_read = _ProgressQuery.model_validate(query)
     return {
         "name": run.folder.resolve().name,
         "state": state,
         "settings": run.settings(),
         "starts": run.starts(),
         "scores": run.scores(),
-        **run.metrics(asked.offset, asked.mark)._asdict(),
+        **run.metrics(last_read.offset, last_read.mark)._asdict(),
     }
 
 

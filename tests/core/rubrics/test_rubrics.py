@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -46,6 +47,13 @@ class FixedAsync(Fixed):
         return self.score
 
 
+class Awaited(Rubric):
+    """Scores what it is given in place of an action, once that is known."""
+
+    async def forward(self, action: Any, observation: Any) -> Any:
+        return await action
+
+
 class Win(ExponentialDiscountingTrajectoryRubric):
     def score_trajectory(self, trajectory: list[tuple[Any, Any]]) -> float:
         return 1.0
@@ -69,6 +77,11 @@ class TestContainers:
         assert await Gate(FixedAsync(0.6), 0.5)(None, None) == 0.6
         assert WeightedSum([Fixed(1.0), Fixed(0.0)], [0.25, 0.75])(None, None) == 0.25
         assert await WeightedSum([Fixed(1.0), FixedAsync(1.0)], [0.25, 0.75])(None, None) == 1.0
+
+    async def test_weights_that_are_decimals(self) -> None:
+        total = WeightedSum([Fixed(1.0), Fixed(0.0)], [Decimal("0.25"), Decimal("0.75")])  # type: ignore[list-item]
+        assert total(None, None) == 0.25
+        assert total.weights == [0.25, 0.75]
 
     def test_weights_that_are_no_numbers(self) -> None:
         with pytest.raises(TypeError, match=r"Expected a number as each weight, got \['1'\]"):
@@ -152,6 +165,21 @@ class TestBase:
         with pytest.raises((TypeError, ValueError), match=r"Expected a (finite )?number from forward"):
             rubric(None, None)
         assert rubric.last_score is None
+
+    async def test_a_score_is_of_the_step_in_which_it_is_known(self) -> None:
+        root = WeightedSum({"a": Awaited()}, {"a": 1.0})
+        futures = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        late, early = [asyncio.ensure_future(root(future, None)) for future in futures]
+        await asyncio.sleep(0)  # both have begun
+        begun = tick()
+        futures[1].set_result(0.5)
+        assert await early == 0.5
+        assert root.component_scores(begun) == {"a": 0.5}
+        begun = tick()
+        assert root.component_scores(begun) == {}
+        futures[0].set_result(0.25)
+        assert await late == 0.25
+        assert root.component_scores(begun) == {"a": 0.25}
 
     def test_a_copy_has_children_of_its_own(self) -> None:
         root = WeightedSum({"a": Fixed(0.5)}, {"a": 1.0})

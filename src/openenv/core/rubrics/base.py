@@ -17,7 +17,7 @@ __all__ = ["Rubric"]
 PreHook: TypeAlias = Callable[["Rubric", Any, Any], Any]
 Hook: TypeAlias = Callable[["Rubric", Any, Any, Any], Any]
 
-# Orders all calls, so that a score can be told from one of an earlier step.
+# Orders all calls, and the ends of those that are awaited, so that a score can be told from one of an earlier step.
 _next_tick = count(1).__next__
 # Counts changes of any rubric's children: a list of components is valid for as long as it does not change.
 _changes = 0
@@ -128,7 +128,7 @@ class Rubric(ABC):
             score = self.forward(action, observation)
             if type(score) is not float or not isfinite(score):
                 if not isinstance(score, float) and isawaitable(score):
-                    return self._finish_async(score, action, observation, begun)
+                    return self._finish_async(score, action, observation)
                 score = _checked(score)
         except Exception as error:
             _mark(error, self)
@@ -147,7 +147,7 @@ class Rubric(ABC):
                 pre_hook(self, action, observation)
             score = self.forward(action, observation)
             if not isinstance(score, float) and isawaitable(score):
-                return self._finish_async(score, action, observation, begun)
+                return self._finish_async(score, action, observation)
             score = self._keep(_checked(score), begun)
             for hook in self._forward_hooks:
                 hook(self, action, observation, score)
@@ -157,7 +157,7 @@ class Rubric(ABC):
         return score
 
     async def _call_async(self, action: Any, observation: Any) -> Any:
-        begun = self.__dict__["_begun"] = _next_tick()
+        self.__dict__["_begun"] = _next_tick()
         try:
             for pre_hook in self._forward_pre_hooks:
                 await _resolved(pre_hook(self, action, observation))
@@ -165,11 +165,11 @@ class Rubric(ABC):
         except Exception as error:
             _mark(error, self)
             raise
-        return await self._finish_async(score, action, observation, begun)
+        return await self._finish_async(score, action, observation)
 
-    async def _finish_async(self, returned: Any, action: Any, observation: Any, begun: int) -> Any:
+    async def _finish_async(self, returned: Any, action: Any, observation: Any) -> Any:
         try:
-            score = self._keep(_checked(await _resolved(returned)), begun)
+            score = self._keep(_checked(await _resolved(returned)), _next_tick())
             for hook in self._forward_hooks:
                 await _resolved(hook(self, action, observation, score))
         except Exception as error:
@@ -177,8 +177,8 @@ class Rubric(ABC):
             raise
         return score
 
-    def _keep(self, score: Any, begun: int) -> Any:
-        self.__dict__.update(last_score=score, _scored=begun)
+    def _keep(self, score: Any, at: int) -> Any:
+        self.__dict__.update(last_score=score, _scored=at)
         return score
 
     def register_forward_hook(self, hook: Hook) -> None:

@@ -290,7 +290,7 @@ def _checked_weights(weights: list[float]) -> list[float]:
         raise TypeError(f"Expected a number as each weight, got {weights!r:.200}.") from None
     if not abs(total - 1.0) <= _WEIGHT_TOLERANCE:  # also true of NaN
         raise ValueError(f"Weights must sum to 1.0, got {total}; divide each of {weights} by their sum.")
-    return weights
+    return [float(weight) for weight in weights]
 
 
 async def _resolved(score: Any) -> Any:

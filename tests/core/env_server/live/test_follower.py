@@ -67,6 +67,15 @@ class RichEnvironment(SayEnvironment):
         return Said(text=action.text, number=0.0, reward=1.7e308)
 
 
+class AbsorbingEnvironment(SayEnvironment):
+    """Empties the list that its reset gets."""
+
+    def reset(self, seed: int | None = None, words: list[str] | None = None) -> Said:
+        if words is not None:
+            words.clear()
+        return Said(text="Go.", number=0.0)
+
+
 class Following:
     """A follower's end of the socket."""
 
@@ -208,6 +217,18 @@ def test_rewards_whose_sum_is_no_number_of_json(serve: Serve) -> None:
         assert not isinstance(totals[0], bool)
         assert http.post("/web/live/fork", headers={"X-OpenEnv-Session": session[:13]}).json()["total"] is None
         assert http.get("/web/live/sessions").json()["total"] == 2
+        follower.close()
+
+
+def test_what_an_environment_changes_in_its_arguments(serve: Serve) -> None:
+    server = serve(AbsorbingEnvironment, Say, Said)
+    with server.wire() as legacy, server.http() as http:
+        legacy.reset()
+        (row,) = http.get("/web/live/sessions").json()["sessions"]
+        follower = Following(server, row["session"])
+        legacy.reset(words=["a", "b"])
+        follower.read_until(lambda: follower.last == 1)
+        assert follower.lines[-1][4] == {"words": ["a", "b"]}
         follower.close()
 
 

@@ -21,6 +21,9 @@ from tests.support.servers import RunningServer, eventually
 from tests.support.walkers import crash_image
 from websockets.exceptions import InvalidStatus
 
+from openenv.core.env_server.history import Journal
+from openenv.core.exceptions import JournalError
+
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.9"}
 TOKEN = "sesame-open-wide"
 
@@ -110,6 +113,21 @@ def test_a_fork_that_is_not_attached_to_ends(serve: Serve, monkeypatch: pytest.M
         wire.do("reset", session)
         assert fork(http, session).status_code == 200
         server.wait_for_sessions(1)
+
+
+def test_a_fork_that_can_not_be_answered_ends(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(journal: Journal) -> bool:
+        raise JournalError("an error in the journal")
+
+    server = serve(journal=str(tmp_path / "journal.db"))
+    with server.v1() as wire, server.http() as http:
+        session = wire.open()
+        wire.do("reset", session)
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "commit", fail)
+            assert fork(http, session).is_server_error
+        server.wait_for_sessions(1)
+        assert wire.do("step", session, amount=1)["type"] == "observation"
 
 
 def test_sessions_that_can_not_be_forked(serve: Serve) -> None:

@@ -69,7 +69,17 @@ def test_entries_with_something_to_leave_out_are_lines_without_it(
     assert second[4] != {"say": text}
 
 
-def test_a_text_with_a_line_break_of_its_own_takes_no_other_with_it() -> None:
-    broken = (STEP_CODE, 1.0, 1.0, b"{}", '{"observation":\n1}')
-    content = encoded_entries(flat(entry(STEP_CODE, 0, "a"), broken), 0.0, ())
-    assert from_json(lines_in(content)[0])[5] == {"observation": "a"}
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("leave_out", [[], ["action.say"]])
+def test_line_breaks_in_json_of_an_environment_s_own(end: str, leave_out: list[str]) -> None:
+    broken = (STEP_CODE, 1.0, 1.0, f'{{{end}"do":{end}2}}'.encode(), f'{{"observation":{end}1}}')
+    content = encoded_entries(flat(entry(STEP_CODE, 0, "a"), broken, entry(STEP_CODE, 2, "c")), 0.0, (), leave_out)
+    before, at, after = map(from_json, lines_in(content))
+    assert at[4:6] == [{"do": 2}, {"observation": 1}]
+    assert [before[5], after[5]] == [{"observation": "a"}, {"observation": "c"}]
+
+
+def test_an_entry_of_an_unknown_kind_is_an_error_of_its_value() -> None:
+    content = encoded_entries(flat(entry(STEP_CODE, 0, "a")), 0.0, ())
+    with pytest.raises(ValueError, match=r"an entry is of an unknown kind"):
+        lines_in(content.replace(STEP_CODE.encode(), b"\x07", 1))

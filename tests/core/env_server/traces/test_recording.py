@@ -16,7 +16,7 @@ from tests.support.environments.pictured import FILE, Gallery, Look, View
 from tests.support.mcp_agents import agent
 from tests.support.ors_wire import OrsWire
 from tests.support.programs.journaled_server import Walk
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, eventually
 from tests.support.traces import recorded
 
 from openenv import GenericEnvClient, traces
@@ -379,6 +379,23 @@ def test_long_episodes_without_a_journal_keep_every_action(serve_walks: Any, fil
     server.stop()
     ((_, entries),) = recorded(file)
     assert [entry.request["length"] for entry in entries[1:]] == list(range(1100))
+
+
+def test_large_actions_that_are_refused_are_not_collected_without_bound(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.recording._HAND_OVER_EVERY_S", 3600.0)
+    monkeypatch.setattr("openenv.core.env_server.traces.recording._MOST_COLLECTED", 50_000)
+    server = serve(traces=file)
+    wire = server.v1()
+    session = wire.open()
+    wire.do("reset", session, seed=1)
+    for _ in range(3):
+        wire.do("step", session, amount="x" * 20_000)
+    eventually(lambda: bool(recorded(file)), "what was collected is on record")
+    ((_, entries),) = recorded(file)
+    assert [entry.failed for entry in entries] == [False, True, True, True]
+    wire.close()
 
 
 def test_filters_choose_episodes(serve: Serve, location: str) -> None:

@@ -94,10 +94,14 @@ def _response_field(model: type[BaseModel]) -> Any:
     return APIRoute("/", lambda: None, responses={500: {"model": model}}).response_fields[500]
 
 
+# The attribute is none that FastAPI documents. Without it, each route makes its own fields again.
+_ROUTE_CLASS: type[APIRoute] = DescribedRoute if hasattr(APIRoute("/", lambda: None), "response_fields") else APIRoute
+
+
 def guarded(**settings: Any) -> APIRouter:
     """Return a router for routes behind the server's guard, which denies requests before they reach a route."""
     responses = refusals(401, 403) | settings.get("responses", {})
-    return APIRouter(**{**settings, "responses": responses, "route_class": DescribedRoute})
+    return APIRouter(**{**settings, "responses": responses, "route_class": _ROUTE_CLASS})
 
 
 async def answer_request_error(request: Request, error: Exception, *, debug: bool = False) -> Response:

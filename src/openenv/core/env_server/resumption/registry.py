@@ -137,8 +137,14 @@ class ResumableSessions:
             ForkError: The environment can't be forked.
         """
         forked, last_answer = await original.between_requests(partial(self._fork_now, original, client))
-        if self.journal is not None:  # as before every answer on v1: what a client knows of is on record
-            await self.journal.commit()
+        if self.journal is not None:
+            try:
+                # As before every answer on v1: a client knows of what is on record. While the journal can't be written,
+                # as on a full disk, the session lives in this process alone, and is recorded again afterwards.
+                await self.journal.commit()
+            except BaseException:
+                forked.end(Ending.FAILED)
+                raise
         return forked, last_answer
 
     async def _fork_now(self, original: ResumableSession, client: str | None) -> tuple[ResumableSession, Answer | None]:

@@ -164,14 +164,14 @@ class FollowedTrace:
         self._feed = feed
         self._recorded = recorded
         self._kind: str | None = None  # of the request under way
-        self._sent: Sent = b"{}"
+        self._sent = b"{}"
         self._outcome: Outcome | None = None
         self._written: Written = ""
 
     def request(self, kind: str, data: Mapping[str, Any] | BaseModel, sent: Sent | None) -> None:
         """Record a request that is about to be carried out; see ``SessionTrace.request``."""
         self._kind = kind
-        self._sent = copy_of(data) if sent is None else sent
+        self._sent = sent if isinstance(sent, bytes) else copy_of(data if sent is None else sent)
         if self._recorded is not None:
             self._recorded.request(kind, data, self._sent)
 

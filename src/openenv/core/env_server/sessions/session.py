@@ -27,7 +27,6 @@ from openenv.core.env_server.sessions.state import Phase, SessionState
 from openenv.core.env_server.settings import ServerConfig
 from openenv.core.env_server.toolbox.toolbox import Toolbox
 from openenv.core.env_server.traces import SessionTrace
-from openenv.core.env_server.traces.encoding import copy_of
 from openenv.core.environment_types import EnvironmentTypes
 from openenv.core.exceptions import (
     EnvironmentFailedError,
@@ -234,8 +233,8 @@ class Session:
         """
         # The fields of a tool's action may fit the environment's own class of actions, too.
         fields = data if action is None or self._takes_tool_actions else action
-        if sent is None and self._trace is not None and kind in _EPISODE:  # a validated action has its defaults, too
-            sent = copy_of(data)
+        if sent is None:  # for the trace, which copies what it keeps: a validated action has its defaults, too
+            sent = data
         if self._turn.locked() or not self._is_immediate or kind not in _EPISODE:
             is_plain_step = kind == _STEP and self._observer is None
             return self._step_in_turn(fields, sent) if is_plain_step else self._handle_in_turn(kind, fields, sent)
@@ -274,7 +273,7 @@ class Session:
         Args:
             arguments: Keyword arguments for the environment's ``reset``. ``seed`` and ``episode_id`` are always
                 allowed, and with the ``split`` and ``index`` of a listed task all its other fields.
-            sent: The same, copied by the record of the session's history.
+            sent: The same as it was sent, perhaps as JSON, for the trace.
 
         Raises:
             InvalidRequestError: An argument is unknown, its value is invalid, or the split does not exist.
@@ -316,7 +315,7 @@ class Session:
             action: The action, or its fields, not validated yet.
             timeout_s: The caller's timeout in seconds; the server's limit holds if it is shorter.
             options: Further keyword arguments for the environment's ``step``, if it accepts them.
-            sent: The action's fields, copied by the record of the session's history.
+            sent: The action's fields as they were sent, likewise.
             tool: The tool that an agent calls by this action, if the action does not name it.
 
         Raises:

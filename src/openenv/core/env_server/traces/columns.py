@@ -28,6 +28,9 @@ _NAMES = {
     FAILED_STEP_CODE: ("step", True),
 }
 _LINE = b'["%b",%d,%d,%d,%b,%b]'
+# JSON of an environment's own may have line breaks, between its values, where spaces mean the same.
+_SPACES = bytes.maketrans(b"\r\n", b"  ")
+_SPACE_BY_BREAK = str.maketrans("\r\n", "  ")
 
 
 def encoded_entries(
@@ -42,11 +45,12 @@ def encoded_entries(
         leave_out: Paths of the fields to leave out.
     """
     codes, times, began, requests, answers = (entries[start::VALUES] for start in range(VALUES))
-    head = f"{''.join(codes)}\n{offset}".encode()
-    numbers = to_json([*times, *began])[1:-1].replace(b",", b"\n")
-    content = b"\n".join((head, numbers, *requests, "\n".join(answers).encode(errors="replace"), b""))
-    # A text of an environment's own with a line break would not be one line.
-    if content.count(b"\n") == 2 + (VALUES - 1) * len(codes) and is_clean(content, secrets, leave_out):
+    content = _in_columns(codes, times, began, requests, answers, offset)
+    if content.count(b"\n") > 2 + (VALUES - 1) * len(codes) or b"\r" in content:
+        requests = [request.translate(_SPACES) for request in requests]
+        answers = [answer.translate(_SPACE_BY_BREAK) for answer in answers]
+        content = _in_columns(codes, times, began, requests, answers, offset)
+    if is_clean(content, secrets, leave_out):
         return content
     lines = [
         line_of(kind, at + offset, at - since, request, answer, failed=failed)
@@ -57,8 +61,25 @@ def encoded_entries(
     return encoded(lines, secrets, leave_out)
 
 
+def _in_columns(
+    codes: Sequence[str],
+    times: Sequence[float],
+    began: Sequence[float],
+    requests: Sequence[bytes],
+    answers: Sequence[str],
+    offset: float,
+) -> bytes:
+    head = f"{''.join(codes)}\n{offset}".encode()
+    numbers = to_json([*times, *began])[1:-1].replace(b",", b"\n")
+    return b"\n".join((head, numbers, *requests, "\n".join(answers).encode(errors="replace"), b""))
+
+
 def lines_in(content: bytes) -> list[bytes]:
-    """Return encoded entries as lines, without line breaks, whichever form they have."""
+    """Return encoded entries as lines, without line breaks, whichever form they have.
+
+    Raises:
+        ValueError: They are damaged, or of a kind that this release does not know.
+    """
     if content[:1] >= b"\x20":
         return content.splitlines()
     head, offset, *rows = content.split(b"\n")
@@ -66,6 +87,8 @@ def lines_in(content: bytes) -> list[bytes]:
     times, began, requests, answers = (rows[start : start + count] for start in range(0, (VALUES - 1) * count, count))
     lines = []
     for code, at, since, request, answer in zip(head.decode(), times, began, requests, answers, strict=True):
+        if code not in _NAMES:
+            raise ValueError(f"an entry is of an unknown kind, {code!r}")
         kind, failed = _NAMES[code]
         ready = float(at)
         took = (ready - float(since)) * 1e6

@@ -91,7 +91,7 @@ class TraceDatabase(Protocol):
         """Connect to tables that exist."""
 
     def open(self) -> AbstractContextManager[TraceConnection]:
-        """Connect to tables that exist, and bring those of an older version up to date.
+        """Connect to tables that exist, and add what those of an older version lack.
 
         Raises:
             ConfigurationError: There are none, or they are of a later version.

@@ -13,7 +13,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.wire.redaction import holds_password, without_secrets
 
 Sent = bytes | dict[str, Any]
-"""Data of a request: JSON, or a copy that does not change any more."""
+"""Data of a request, as JSON or not yet."""
 
 UNKNOWN = b"null"
 """Data of a request that has no form in JSON."""

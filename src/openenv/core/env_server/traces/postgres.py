@@ -15,7 +15,7 @@ import psycopg
 
 from openenv.core.env_server.postgres_address import PostgresAddress
 from openenv.core.env_server.traces.database import TraceStoreError, Values
-from openenv.core.env_server.traces.tables import VERSION, table_statements
+from openenv.core.env_server.traces.tables import SAME_TABLES, VERSION, table_statements
 from openenv.core.exceptions import ConfigurationError
 
 SCHEMA = "openenv_traces"
@@ -56,8 +56,6 @@ WITH noted AS (DELETE FROM size_change RETURNING bytes)
 INSERT INTO size_change SELECT coalesce(sum(bytes), 0) FROM noted RETURNING bytes
 """
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::double precision"
-# Earliest version with the tables of this one.
-_SAME_TABLES = 2
 _names = count(1)
 
 
@@ -203,9 +201,9 @@ def _version_of(connection: "psycopg.Connection[Any]", name: str) -> int | None:
     if found != (True,):
         return None
     (version,) = connection.execute("SELECT version FROM traces").fetchone() or (None,)
-    if version is None or not _SAME_TABLES <= version <= VERSION:
+    if version is None or not SAME_TABLES <= version <= VERSION:
         raise ConfigurationError(
-            f"Expected the traces {name} to have version {_SAME_TABLES} or {VERSION}, got {version}: another release "
+            f"Expected the traces {name} to have version {SAME_TABLES} or {VERSION}, got {version}: another release "
             "of OpenEnv has made them. Use that release, give another database, or drop the schema "
             f"{SCHEMA} with its episodes."
         )

@@ -302,7 +302,7 @@ class SessionTrace:
         Args:
             kind: ``reset`` or ``step``.
             data: Arguments of the reset, or the action.
-            sent: The same, copied by a record of the session's history; ``None`` without such a copy.
+            sent: The same as it was sent, perhaps as JSON, and encoded here if not; ``None`` for ``data`` itself.
         """
         if self._kind is not None:
             self._answer_cancelled()
@@ -339,12 +339,9 @@ class SessionTrace:
             episode = self._begin(self._request if kind == RESET else {})
             if episode is None:
                 return
-        sent, text = self._sent, nested(written)
-        if episode.add(kind, outcome, time.monotonic(), began, sent, text):
-            self._recorder.changed(episode)
-        size = len(sent) + len(text)
-        if size > _LARGE:
-            self._recorder.added_large(size)
+        text = nested(written)
+        is_first = episode.add(kind, outcome, time.monotonic(), began, self._sent, text)
+        self._collected(episode, text, is_first=is_first)
 
     def failure(self, error: RequestError) -> None:
         """Record the error of the request, unless it is recorded already."""
@@ -403,8 +400,16 @@ class SessionTrace:
 
     def _fail(self, kind: str, answer: str) -> None:
         episode = self._episode
-        if episode is not None and episode.add_error(kind, self._sent, answer):
+        if episode is not None:
+            self._collected(episode, answer, is_first=episode.add_error(kind, self._sent, answer))
+
+    def _collected(self, episode: EpisodeTrace, answer: str, *, is_first: bool) -> None:
+        """Have an episode written soon after its first new entry, and at once if large entries add up to too much."""
+        if is_first:
             self._recorder.changed(episode)
+        size = len(self._sent) + len(answer)
+        if size > _LARGE:
+            self._recorder.added_large(size)
 
 
 def is_in_share(episode_id: str, share: float) -> bool:

@@ -10,6 +10,9 @@ from openenv.core.exceptions import ConfigurationError
 APPLICATION_ID = 0x4F455452  # "OETR"
 VERSION = 3
 
+SAME_TABLES = 2
+"""Earliest version with the tables of this one: what has it can be read without a change."""
+
 _TABLES = """
 CREATE TABLE run (
     number INTEGER PRIMARY KEY,         -- one for each time that a process opened the file for writing
@@ -86,19 +89,24 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables in an empty database, within a transaction."""
     _execute(connection, _TABLES)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    _upgrade(connection, 1)
+    _upgrade(connection, 1, VERSION)
 
 
-def upgrade_tables(connection: sqlite3.Connection, path: Path) -> None:
+def upgrade_tables(connection: sqlite3.Connection, path: Path, version: int = VERSION) -> None:
     """Bring the tables of an older version up to date, within a transaction.
+
+    Args:
+        connection: Connection to the file.
+        path: The file, for messages.
+        version: The version that they have at least afterwards: ``SAME_TABLES`` where nothing of this one is written.
 
     Raises:
         ConfigurationError: The file has no traces, or traces of a later version; the message says what it is.
         sqlite3.Error: The file is no SQLite database, or is truncated.
     """
-    version = check(connection, path)
-    if version < VERSION:
-        _upgrade(connection, version)
+    found = check(connection, path)
+    if found < version:
+        _upgrade(connection, found, version)
 
 
 def check(connection: sqlite3.Connection, path: Path) -> int:
@@ -119,10 +127,10 @@ def check(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _upgrade(connection: sqlite3.Connection, version: int) -> None:
-    for later in range(version + 1, VERSION + 1):
+def _upgrade(connection: sqlite3.Connection, found: int, version: int) -> None:
+    for later in range(found + 1, version + 1):
         _execute(connection, _ADDED[later])
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute(f"PRAGMA user_version = {version}")
 
 
 def table_statements() -> Iterator[str]:

@@ -269,8 +269,8 @@ class _Writing:
 
     def _prune(self, connection: TraceConnection) -> None:
         self._prune_at = time.monotonic() + _PRUNE_EVERY_S
-        before = time.time() - self._retention.max_age_s
         try:
+            before = connection.now() - self._retention.max_age_s
             prune(connection, before=before, max_bytes=self._retention.max_bytes)
         except STORE_ERRORS as error:
             logger.warning("old episodes can't be removed from the traces %s: %s", self._name, error)
