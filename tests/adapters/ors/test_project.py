@@ -14,7 +14,7 @@ from openenv.core.wire.redaction import redact
 SECRET = "a-secret-of-this-test"
 
 
-class Fragile(OrsClass):
+class Fragile(OrsClass):  # type: ignore[misc]  # the SDK has no types
     """Fails in its setup and in its teardown for a task that says so."""
 
     closed: ClassVar[list[str]] = []
@@ -41,7 +41,7 @@ class Fragile(OrsClass):
     def get_prompt(self) -> list[Any]:
         return [TextBlock(text=self.task_spec["word"])]
 
-    @tool
+    @tool  # type: ignore[untyped-decorator]
     def look(self) -> ToolOutput:
         """Look around."""
         return ToolOutput(blocks=[])
