@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
-from tests.support.servers import RunningServer, V1Wire
-from tests.support.services.chromium import open_chromium
+from tests.support.servers import RunningServer, V1Wire, eventually
 from tests.support.web_pages import ELSEWHERE, PlayPage, failing
 
 from openenv.core.env_server.app import create_fastapi_app
@@ -17,6 +17,11 @@ from openenv.core.env_server.types import Action, Observation, State
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 TOKEN = "sesame-open-wide"
 VECTOR, MANY = 64, 1500
+KEEP_SOCKETS = """() => {
+    window.sockets = [];
+    const Own = WebSocket;
+    window.WebSocket = class extends Own { constructor(...args) { super(...args); window.sockets.push(this) } };
+}"""
 
 
 class Say(Action):
@@ -43,12 +48,6 @@ class SayEnvironment(Environment[Say, Said, State]):
     @property
     def state(self) -> State:
         return State()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +146,7 @@ def test_a_broken_connection_goes_on_where_it_was(browser: Any, server: RunningS
     session = wire.open()
     wire.do("reset", session)
     with watching(browser, server) as visit:
-        visit.page.evaluate(
-            "() => { window.sockets = []; const Own = WebSocket; window.WebSocket = class extends Own {"
-            " constructor(...args) { super(...args); window.sockets.push(this) } } }"
-        )
+        visit.page.evaluate(KEEP_SOCKETS)
         follow(visit, session)
         wire.do("step", session, text="one")
         wait_for_text(visit, "step", "1")
@@ -160,6 +156,22 @@ def test_a_broken_connection_goes_on_where_it_was(browser: Any, server: RunningS
         visit.page.wait_for_selector("[data-testid=status][data-status=open]")
         assert visit.page.get_attribute("main", "data-entries") == "3"
         assert visit.page.evaluate("window.sockets.length") == 2
+
+
+def test_a_session_that_no_journal_has_is_not_waited_for(browser: Any, tmp_path: Path) -> None:
+    app = create_fastapi_app(SayEnvironment, Say, Said, journal=tmp_path / "journal")
+    with RunningServer(app) as server, server.v1() as wire, server.http() as http:
+        session = wire.open()
+        wire.do("reset", session)
+        (tmp_path / "journal").unlink()
+        eventually(lambda: http.get("/sessions").json()["sessions"][0]["recoverable"] is False, "it was noticed")
+        with watching(browser, server) as visit:
+            visit.page.evaluate(KEEP_SOCKETS)
+            visit.page.clock.set_fixed_time(0)  # so that no wait comes to its end
+            follow(visit, session)
+            visit.page.evaluate("window.sockets[0].close(4000)")
+            wire.do("close", session)
+            visit.page.wait_for_selector("[data-testid=status][data-status=lost]")
 
 
 def test_a_person_plays_on_from_where_a_session_stands(browser: Any) -> None:

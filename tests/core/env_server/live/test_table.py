@@ -37,7 +37,7 @@ def test_rows_and_figures(counter_server: RunningServer) -> None:
         assert (found["total"], found["matching"], found["capacity"]) == (2, 1, 64)
         assert found["steps"] == before["steps"] + 1
         assert sum(found["errors"].values()) == sum(before["errors"].values()) + 1
-        assert (found["workers"], found["silent"], found["waiting"]) == (1, [], 0)
+        assert (found["workers"], found["answered"], found["silent"], found["waiting"]) == (1, ["0"], [], 0)
         assert names(http, shown="new") == [second[:13]]
         assert names(http, shown="playing") == [first[:13]]
         assert names(http, shown="done") == names(http, shown="busy") == names(http, shown="away") == []
@@ -127,7 +127,9 @@ class TestWorkers:
                     other = wire.reset()["data"]["observation"]["process"]
             os.kill(other, signal.SIGSTOP)
             try:
-                assert len(page(http)["silent"]) == 1
+                found = page(http)
+                assert len(found["silent"]) == 1
+                assert sorted(found["answered"] + found["silent"]) == ["0", "1", "2"]
             finally:
                 os.kill(other, signal.SIGCONT)
             eventually(lambda: page(http)["silent"] == [], "it answers again")

@@ -67,6 +67,7 @@ class TablePage(BaseModel):
         steps: Steps since the start of each process.
         errors: Requests answered with an error since then, by code.
         workers: Number of processes.
+        answered: Numbers of the workers that the figures are of.
         silent: Numbers of the workers that did not answer in time, whose sessions are missing.
     """
 
@@ -79,6 +80,7 @@ class TablePage(BaseModel):
     steps: int
     errors: dict[str, int]
     workers: int
+    answered: list[str]
     silent: list[str]
 
 
@@ -116,6 +118,7 @@ class LiveTable:
             capacity=capacity,
             errors=errors,
             workers=len(reports),
+            answered=sorted(worker for worker, report in reports.items() if report is not None),
             silent=[worker for worker, report in reports.items() if report is None],
         )
 

@@ -13,7 +13,8 @@ const LONGEST_RETRY_MS = 5000;
 const MOST_ENTRIES = 5000;
 const MOST_CHARACTERS = 64e6;
 const ANNOUNCED_EVERY_MS = 5000;
-// Time for which a session that was followed may be away: another server has it once its client has come back.
+// Time for which a session that was followed may be missing from the server that answers for it: another one has it once
+// its client has come back.
 const AWAY_MS = 30000;
 // Why a session that a journal has ends at one server and goes on at another one.
 const MOVING = ["shutdown", "replaced"];
@@ -33,7 +34,7 @@ class Feed {
     this.last = 0;
     this.size = 0;
     this.pause = FIRST_RETRY_MS;
-    this.goneAt = 0;
+    this.missingSince = null;
     this.drawing = null;
     this.connect();
   }
@@ -49,7 +50,6 @@ class Feed {
 
   closed() {
     if (this.status === "lost") return;
-    if (this.status === "open") this.goneAt = Date.now();
     this.status = "reconnecting";
     this.changed();
     this.retry = setTimeout(() => this.connect(), this.pause);
@@ -76,13 +76,16 @@ class Feed {
 
   /** Whether another server may have the session, or have it soon. */
   mayReturn(ending) {
-    if (this.row === null || this.row.recoverable === null) return false; // no journal has it
-    return this.status === "open" ? MOVING.includes(ending) : Date.now() - this.goneAt < AWAY_MS;
+    if (!this.row?.recoverable) return false; // no journal has it
+    if (this.status === "open") return MOVING.includes(ending);
+    this.missingSince ??= Date.now(); // not the time before, in which no server answered
+    return Date.now() - this.missingSince < AWAY_MS;
   }
 
   begin(feed, resumed) {
     this.status = "open";
     this.pause = FIRST_RETRY_MS;
+    this.missingSince = null;
     if (resumed) return;
     Object.assign(this, { id: feed, last: 0, entries: [], size: 0, missed: 0 });
   }

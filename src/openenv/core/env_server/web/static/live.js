@@ -97,11 +97,11 @@ function Table({ config, go, onLoadError }) {
   const before = useRef(null);
   const rows = useRef(null);
   const onPage = (found) => {
-    const now = { at: performance.now(), steps: found.steps, silent: found.silent.length };
+    const now = { at: performance.now(), steps: found.steps, workers: found.answered.join() };
     const last = before.current;
     before.current = now;
     // Without the figures of the same workers, the difference is none.
-    if (last !== null && last.silent === now.silent) setRates((known) => [...known, Math.max(0, (1000 * (now.steps - last.steps)) / (now.at - last.at))].slice(-RATES));
+    if (last !== null && last.workers === now.workers) setRates((known) => [...known, Math.max(0, (1000 * (now.steps - last.steps)) / (now.at - last.at))].slice(-RATES));
     setProblem(null);
     setPage(found);
   };
