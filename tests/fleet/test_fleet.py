@@ -25,6 +25,8 @@ from openenv.fleet import Autoscaling, Fleet, ReplicaStatus
 
 REPLICAS = 4
 PLACES = 600
+# A frame of three times as much is still read, and here it is longer than by default.
+MESSAGE_MB = 17.0
 # So many sessions that each server gets some, even if one of them was slow to say how many it has.
 SEVERAL = 64 * REPLICAS
 SESSIONS = 2000
@@ -36,7 +38,13 @@ SMALL: Any = {"resources": Resources(cpus=0.1), "start_timeout_s": 120, "resume_
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     journal = tmp_path_factory.mktemp("fleet") / "journal"
-    settings: Any = {"max_sessions": PLACES, "journal": journal, "hang_s": 4.0, "resume_window_s": WINDOW_S}
+    settings: Any = {
+        "max_sessions": PLACES,
+        "max_message_size_mb": MESSAGE_MB,
+        "journal": journal,
+        "hang_s": 4.0,
+        "resume_window_s": WINDOW_S,
+    }
     with Fleet(ChainEnvironment, replicas=REPLICAS, drain_s=1.0, **settings) as fleet:
         yield fleet
 
@@ -243,6 +251,12 @@ def test_clients_of_the_legacy_wire_and_of_http_use_the_same_address(fleet: Flee
         assert http.delete("/session").is_success
         assert http.get("/schema").json().keys() >= {"action", "observation", "state"}
         assert http.post("/step", json={"action": {"amount": "much"}}).status_code == 422
+
+
+def test_a_page_may_send_as_long_a_message_as_the_settings_allow(fleet: Fleet) -> None:
+    with V1Wire(fleet.address.replace("http", "ws") + "/ws", {"Origin": fleet.address}) as wire:
+        session = wire.open()
+        assert wire.ask(wire.message("step", session, amount="9" * (50 * 1024 * 1024)))["type"] == "error"
 
 
 def test_what_goes_on_is_told_for_all_servers(fleet: Fleet) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from openenv.core.addresses import is_loopback, url_of
 from openenv.core.env_server.access.policy import AccessPolicy, AuthRequirement, new_token
 from openenv.core.env_server.logs import LogFormat
+from openenv.core.env_server.operations.drain import longest_frame
 from openenv.core.env_server.serving import listen
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, ServerSettings
 from openenv.core.env_server.tls import TLS
@@ -280,12 +281,14 @@ class Fleet:
                 f"Expected a journal that all {cluster.nodes} machines of this Ray reach, as in "
                 f"postgresql://user@host/database, got the file {journal}."
             )
+        config = self._config()
         return FleetPlan(
             server=server,
             address=self.address,
             access=self._access,
-            mode=self._config().mode,
+            mode=config.mode,
             autoscaling=self._autoscaling,
+            longest_frame=longest_frame(config),
             moves_sessions=journal is not None,
             **self._patience_s,
         )

@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
     Attributes:
         replica: The server.
-        sessions: How many of its sessions to open there; 0 where no server has a place.
+        sessions: How many sessions to open there; 0 where no server has a place, or none is wanted.
     """
 
     replica: Replica
@@ -141,7 +141,7 @@ class Replicas:
         """Choose a server for a client; ``None`` where there is none in time.
 
         Args:
-            wanted: For how many sessions it connects.
+            wanted: For how many sessions it connects; 0 for a client that opens none, which any server answers.
             holder: Number of the replica that held the sessions which it takes up; ``None`` for new ones.
             patience_s: Seconds to wait for a server that is being started.
         """
@@ -178,7 +178,7 @@ class Replicas:
     def _known_place(self, wanted: int, holder: int | None, came_at: float) -> Placed | None:
         """Choose a server, but not one without a place as long as there may be one: what is known is a moment old."""
         placed = self._place(wanted, holder)
-        if placed is None or placed.sessions > 0 or holder is not None:
+        if placed is None or placed.sessions > 0 or holder is not None or wanted == 0:
             return placed
         is_full = all(not replica.load.free and replica.asked_at > came_at for replica in self.those(Phase.SERVING))
         return placed if is_full else None

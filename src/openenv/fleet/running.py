@@ -42,6 +42,7 @@ class FleetPlan:
         access: Who may use it.
         mode: What it serves.
         autoscaling: Bounds between which it chooses the number of its servers; ``None`` leaves that to its user.
+        longest_frame: Longest frame that is read from a WebSocket, in bytes.
         moves_sessions: Whether sessions go on at another server when theirs ends, since there is a journal.
         start_timeout_s: Seconds that a server may need until it is ready.
         hang_s: Seconds without an answer after which a server is replaced.
@@ -52,6 +53,7 @@ class FleetPlan:
     access: AccessPolicy
     mode: ServerMode
     autoscaling: Autoscaling | None
+    longest_frame: int
     moves_sessions: bool
     start_timeout_s: float
     hang_s: float
@@ -93,6 +95,7 @@ class RunningFleet:
         await self.scale(replicas)
         server = self._plan.server
         settings = uvicorn_settings(server.log_level, server.log_format, server.tls)
+        settings["ws_max_size"] = self._plan.longest_frame
         app = self._gateway.app(self._plan.access, self._plan.mode)
         self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
@@ -162,7 +165,7 @@ class RunningFleet:
         await self._tasks.close()
         if self._server is not None:
             self._server.should_exit = True
-        await self._replicas.close()  # before the address has ended: with them end the streams that it hands on
+        await self._replicas.close()  # before the address has ended: with them end the streams that it forwards
         if self._serving is not None:
             await self._serving
         await self._forwarding.close()

@@ -1,16 +1,18 @@
-"""WebSockets of pages that a fleet hands on: their messages, how they are refused, and how they end."""
+"""WebSockets of pages that a fleet forwards: their messages, how they are refused, and how they end."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.support.environments.common import Add, CounterEnvironment, Total
-from tests.support.servers import RunningServer, V1Wire, eventually
+from tests.support.servers import RunningServer, V1Wire, Wire, eventually
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
 
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.providers.resources import Resources
@@ -26,7 +28,7 @@ TOKEN_PROTOCOL = "openenv.token.c2VzYW1lLW9wZW4td2lkZQ"
 
 
 class Gateway:
-    """Hands every socket on to one server.
+    """Forwards every socket to one server.
 
     Attributes:
         token: What it shows to the server.
@@ -38,13 +40,70 @@ class Gateway:
         self.replica.started = Started("127.0.0.1", server.port, 1, "127.0.0.1", 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand one socket on."""
-        await SocketForwarding(self.token, None).hand_on(self.replica, scope, receive, send)
+        """Forward one socket."""
+        await SocketForwarding(self.token, None).forward(self.replica, scope, receive, send)
+
+
+class Closing:
+    """Server that closes each socket with a code and a reason of its own.
+
+    Attributes:
+        offered: Subprotocols that each client has offered.
+    """
+
+    def __init__(self) -> None:
+        self.offered: list[list[str]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Close a socket."""
+        self.offered.append(scope["subprotocols"])
+        await receive()
+        await send({"type": "websocket.accept", "subprotocol": scope["subprotocols"][0]})
+        await send({"type": "websocket.close", "code": 4001, "reason": "enough of it"})
+
+
+class DisconnectedClient:
+    """Client of the gateway that has closed its socket, and to which nothing can be sent any more.
+
+    Args:
+        request: What it has sent before.
+
+    Attributes:
+        unsent: The answer that could not be sent.
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self._messages: list[Message] = [
+            {"type": "websocket.connect"},
+            {"type": "websocket.receive", "text": json.dumps(request)},
+        ]
+        self._answered = asyncio.Event()
+        self.unsent = ""
+
+    async def receive(self) -> Message:
+        """Return what it has sent; once it should have got an answer, that it has closed its socket."""
+        if self._messages:
+            return self._messages.pop(0)
+        await self._answered.wait()
+        return {"type": "websocket.disconnect", "code": 1000, "reason": ""}
+
+    async def send(self, message: Message) -> None:
+        """Fail for an answer, as ASGI servers do."""
+        if message["type"] == "websocket.send":
+            self.unsent = str(message)
+            self._answered.set()
+            raise OSError("the client has disconnected")
+
+
+def serving(app: ASGIApp) -> RunningServer:
+    """Serve the WebSockets of all paths."""
+    served: Any = Starlette(routes=[WebSocketRoute("/{path:path}", app)])
+    return RunningServer(served)
 
 
 @pytest.fixture
 def server() -> Iterator[RunningServer]:
-    app = create_fastapi_app(CounterEnvironment, Add, Total, token=TOKEN, max_concurrent_envs=4, resume_window_s=60)
+    app = create_fastapi_app(CounterEnvironment, Add, Total, token=TOKEN, max_concurrent_envs=4, resume_window_s=600)
     with RunningServer(app) as server:
         yield server
 
@@ -57,8 +116,7 @@ def gateway(server: RunningServer) -> Gateway:
 @pytest.fixture
 def address(gateway: Gateway) -> Iterator[str]:
     """Address of the gateway's sockets."""
-    app: Any = Starlette(routes=[WebSocketRoute("/{path:path}", gateway)])
-    with RunningServer(app) as running:
+    with serving(gateway) as running:
         yield running.url.replace("http", "ws", 1)
 
 
@@ -79,25 +137,34 @@ def test_a_client_that_says_goodbye_ends_its_sessions(server: RunningServer, add
     server.wait_for_sessions(0)
 
 
+async def test_a_goodbye_reaches_the_server_though_an_answer_can_not_be_sent(
+    server: RunningServer, gateway: Gateway
+) -> None:
+    scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": [], "subprotocols": ["openenv.v1"]}
+    client = DisconnectedClient({"type": "open", "id": 1})
+    await gateway(scope, client.receive, client.send)
+    assert "opened" in client.unsent
+    await asyncio.to_thread(server.wait_for_sessions, 0)
+
+
 def test_a_client_that_was_cut_off_comes_back_to_its_sessions(server: RunningServer, address: str) -> None:
     wire = V1Wire(f"{address}/ws", PAGE)
     session, token = wire.open_with_token()
     wire.do("reset", session)
     wire.do("step", session, amount=2)
     wire.cut()
+    eventually(lambda: server.connections == 0, "the server's socket has gone with it")
     with V1Wire(f"{address}/ws?session={session[:13]}", PAGE) as again:
         assert again.attach(session, token, answered=2)["type"] == "attached"
         assert again.do("step", session, amount=2)["data"]["observation"]["total"] == 4
 
 
-def test_a_server_that_ends_closes_the_socket_with_its_own_code(server: RunningServer, address: str) -> None:
-    with V1Wire(f"{address}/ws", PAGE) as wire:
-        wire.do("reset", wire.open())
-        server.stop()
+def test_the_code_and_the_reason_with_which_a_server_closes_reach_the_page() -> None:
+    with serving(Closing()) as server, serving(Gateway(server)) as running, running.v1(PAGE) as wire:
         with pytest.raises(ConnectionClosed) as closed:
             wire.receive()
         assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1012
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4001, "enough of it")
 
 
 def test_what_the_server_refuses_is_refused_in_the_same_way(gateway: Gateway, address: str) -> None:
@@ -115,17 +182,9 @@ def test_a_server_that_is_gone_is_answered_for(server: RunningServer, address: s
     assert refused.value.response.status_code == 503
 
 
-def test_a_token_that_a_page_sends_as_a_subprotocol_stays_at_the_gateway(server: RunningServer, address: str) -> None:
-    headers = {
-        **PAGE,
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-        "Sec-WebSocket-Protocol": f"openenv.v1, {TOKEN_PROTOCOL}",
-    }
-    url = address.replace("ws", "http", 1)
-    with httpx.Client(trust_env=False, timeout=60) as http, http.stream("GET", f"{url}/ws", headers=headers) as answer:
-        assert answer.status_code == 101
-        assert answer.headers["sec-websocket-protocol"] == "openenv.v1"
-    eventually(lambda: server.connections == 0, "the server's socket has gone with it")
+def test_a_token_that_a_page_sends_as_a_subprotocol_stays_at_the_gateway() -> None:
+    closing, offered = Closing(), [Subprotocol("openenv.v1"), Subprotocol(TOKEN_PROTOCOL)]
+    with serving(closing) as server, serving(Gateway(server)) as running:
+        with Wire(running.url.replace("http", "ws", 1), PAGE, offered) as wire:
+            assert wire.socket.subprotocol == "openenv.v1"
+        assert closing.offered == [["openenv.v1"]]

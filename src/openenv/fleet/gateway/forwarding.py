@@ -1,4 +1,4 @@
-"""HTTP requests that a fleet hands on to one of its servers, whose answer it hands back as it comes.
+"""HTTP requests that a fleet forwards to one of its servers, whose answer it hands back as it comes.
 
 Sessions over HTTP and agents' streams go this way, and questions about the environment. Of sockets, those of pages in a
 browser do (``sockets.py``); the clients of all others are sent to the server itself.
@@ -35,7 +35,7 @@ _KEEP_ALIVE_S = 2.0
 
 
 class Forwarding:
-    """Hands requests on.
+    """Forwards requests.
 
     Args:
         token: What the servers want to be shown; ``None`` for nothing.
@@ -52,7 +52,7 @@ class Forwarding:
             trust_env=False,
         )
 
-    async def hand_on(self, replica: Replica, request: Request, send: Send) -> None:
+    async def forward(self, replica: Replica, request: Request, send: Send) -> None:
         """Have a server answer a request, or say why it does not.
 
         Args:
@@ -79,7 +79,7 @@ class Forwarding:
             )
             return _Answer(await self._http.send(forwarded, stream=True))
         except (httpx.InvalidURL, UnicodeDecodeError) as error:  # no path: it might lead away from the server
-            return JSONResponse({"detail": f"The request's target can't be handed on: {error}"}, 400)
+            return JSONResponse({"detail": f"The request's target can't be forwarded: {error}"}, 400)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             logger.info("%s could not be reached: %r", replica, error)
             return no_server()

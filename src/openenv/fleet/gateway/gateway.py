@@ -1,7 +1,7 @@
 """The one address of a fleet: it chooses a server for each client and gets out of the way.
 
 A WebSocket's handshake is answered with a redirect to the server that is least loaded; all else goes straight between
-the client and that server. HTTP requests are handed on, and so are the WebSockets of pages, which follow no redirect.
+the client and that server. HTTP requests are forwarded, and so are the WebSockets of pages, which follow no redirect.
 """
 
 import re
@@ -39,6 +39,8 @@ _COUNT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _HOST_NAME = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 # Longest body that is looked into for the session that an agent names there.
 _LONGEST_NAMING_BODY = 1024 * 1024
+# Methods of requests that open no session.
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _CAPACITY = "openenv_sessions_capacity"
 
 
@@ -47,8 +49,8 @@ class Gateway:
 
     Args:
         replicas: The fleet's servers.
-        forwarding: Hands HTTP requests on.
-        sockets: Hands the WebSockets of pages on.
+        forwarding: Forwards HTTP requests.
+        sockets: Forwards the WebSockets of pages.
         describe: Describes the fleet.
     """
 
@@ -82,7 +84,7 @@ class Gateway:
         app.router.routes += [*page.view_routes(), *docs.docs_routes()]
         if mode is ServerMode.SIMULATION:  # an agent must not read the episodes of others
             app.router.routes += self._live.routes()
-        app.router.default = self._hand_on
+        app.router.default = self._forward
         protect(app, replace(access, open_pages=page.PUBLIC_PATHS | docs.PUBLIC_PATHS))
         return app
 
@@ -122,7 +124,7 @@ class Gateway:
             CounterMetricFamily("openenv_fleet_replaced", "Servers replaced since they died or hung.", replaced),
         ]
 
-    async def _hand_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer what has no route here."""
         if scope["type"] == "websocket":
             await answer_handshake(Response(status_code=404), scope, receive, send)
@@ -132,22 +134,22 @@ class Gateway:
             holder = await _holder_in_body(request) or holder_of(named_session(scope))
         except ClientDisconnect:
             return
-        placed = await self._replicas.place(1, holder, PATIENCE_S)
+        placed = await self._replicas.place(0 if request.method in _READS else 1, holder, PATIENCE_S)
         if placed is None:
             await no_server()(scope, receive, send)
         else:
-            await self._forwarding.hand_on(placed.replica, request, send)
+            await self._forwarding.forward(placed.replica, request, send)
 
 
 class _Placements:
-    """Answers handshakes of WebSockets with the address of a server, or hands the sockets of pages on.
+    """Answers handshakes of WebSockets with the address of a server, or forwards the sockets of pages.
 
     Args:
         replicas: The fleet's servers.
-        sockets: Hands the sockets of pages on.
+        sockets: Forwards the sockets of pages.
 
     Attributes:
-        count: Handshakes that were answered so.
+        count: Handshakes that were answered with an address.
     """
 
     def __init__(self, replicas: Replicas, sockets: SocketForwarding) -> None:
@@ -160,10 +162,10 @@ class _Placements:
         if placed is None:
             await answer_handshake(no_server(), scope, receive, send)
             return
-        self.count += 1
         if is_of_page(scope):
-            await self._sockets.hand_on(placed.replica, scope, receive, send)
+            await self._sockets.forward(placed.replica, scope, receive, send)
         else:
+            self.count += 1
             await answer_handshake(_redirect(placed, scope), scope, receive, send)
 
 

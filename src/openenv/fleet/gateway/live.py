@@ -39,8 +39,8 @@ class FleetLive:
 
     Args:
         replicas: The fleet's servers.
-        forwarding: Hands HTTP requests on.
-        sockets: Hands WebSockets on.
+        forwarding: Forwards HTTP requests.
+        sockets: Forwards WebSockets.
         describe: Describes the fleet.
     """
 
@@ -76,7 +76,7 @@ class FleetLive:
         if replica is None:
             await no_server()(scope, receive, send)
         else:
-            await self._forwarding.hand_on(replica, Request(scope, receive), send)
+            await self._forwarding.forward(replica, Request(scope, receive), send)
 
     async def _feed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have the server of a session send its entries."""
@@ -84,14 +84,14 @@ class FleetLive:
         if replica is None:
             await answer_handshake(no_server(), scope, receive, send)
         else:
-            await self._sockets.hand_on(replica, scope, receive, send)
+            await self._sockets.forward(replica, scope, receive, send)
 
     async def _server_of(self, scope: Scope) -> Replica | None:
         """Return the server of the session that a call names, or one that answers that there is none."""
         name = named_session(scope) or ""
         number = await self._table.worker_of(public_name(name))
         holder = holder_of(name) if number is None else int(number)
-        placed = await self._replicas.place(1, holder, PATIENCE_S)
+        placed = await self._replicas.place(0, holder, PATIENCE_S)
         return None if placed is None else placed.replica
 
 

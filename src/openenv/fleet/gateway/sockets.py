@@ -1,4 +1,4 @@
-"""WebSockets that a fleet hands on to one of its servers, message by message: those of pages in a browser.
+"""WebSockets that a fleet forwards to one of its servers, message by message: those of pages in a browser.
 
 Browsers follow no redirect of a WebSocket, so a page reaches no server by itself. All other clients do.
 """
@@ -24,6 +24,8 @@ from openenv.fleet.replica import Replica
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_S = 10.0
+# For a client that has closed its socket: how long its close code may need to the server.
+_CLOSE_TIMEOUT_S = 2.0
 _SERVICE_RESTART = 1012
 
 
@@ -33,7 +35,7 @@ def is_of_page(scope: Scope) -> bool:
 
 
 class SocketForwarding:
-    """Hands WebSockets on.
+    """Forwards WebSockets.
 
     Args:
         token: What the servers want to be shown; ``None`` for nothing.
@@ -45,7 +47,7 @@ class SocketForwarding:
         self._settings: dict[str, Any] = {"ssl": trust_in(tls)} if self._is_https else {}
         self._own = [] if token is None else [("authorization", f"Bearer {token}")]
 
-    async def hand_on(self, replica: Replica, scope: Scope, receive: Receive, send: Send) -> None:
+    async def forward(self, replica: Replica, scope: Scope, receive: Receive, send: Send) -> None:
         """Connect a client to a server, or answer its handshake with the reason why not.
 
         Args:
@@ -63,13 +65,13 @@ class SocketForwarding:
             )
             await answer_handshake(answer, scope, receive, send)
         except InvalidURI as error:
-            await answer_handshake(Response(f"The address can't be handed on: {error}", 400), scope, receive, send)
+            await answer_handshake(Response(f"The address can't be forwarded: {error}", 400), scope, receive, send)
         except (OSError, InvalidHandshake) as error:
             logger.info("%s could not be reached: %r", replica, error)
             await answer_handshake(no_server(), scope, receive, send)
         else:
             await receive()  # websocket.connect
-            await _Relay(server, receive, send).run()
+            await _SocketForwarder(server, receive, send).run()
 
     async def _connect(self, replica: Replica, scope: Scope) -> ClientConnection:
         query = scope["query_string"].decode("latin-1")
@@ -84,12 +86,13 @@ class SocketForwarding:
             compression=None,
             proxy=None,
             open_timeout=_CONNECT_TIMEOUT_S,
+            ping_timeout=None,  # pongs wait while the page does not read; the pings still find a machine that is gone
             max_size=None,  # the limits are the server's
             **self._settings,
         )
 
 
-class _Relay:
+class _SocketForwarder:
     """Messages of a client to its server, and of the server to the client, until one of them closes its socket.
 
     Args:
@@ -104,7 +107,7 @@ class _Relay:
         self._send = send
 
     async def run(self) -> None:
-        """Accept the client's socket, and relay until either end has gone."""
+        """Accept the client's socket, and forward until either end has gone."""
         upwards: asyncio.Task[None] | None = None
         try:
             await self._send({"type": "websocket.accept", "subprotocol": self._server.subprotocol})
@@ -112,6 +115,8 @@ class _Relay:
             await self._carry_down()
         except (OSError, RuntimeError) as error:  # which ASGI servers raise on a send to a client that has disconnected
             logger.debug("a client has gone: %s", error)
+            if upwards is not None:  # it may be about to send the client's close code
+                await asyncio.wait([upwards], timeout=_CLOSE_TIMEOUT_S)
         finally:
             if upwards is not None:
                 upwards.cancel()
