@@ -286,9 +286,13 @@ def test_a_step_waits_while_the_session_is_resumed(browser: Any) -> None:
         page = PlayPage(browser, server)
         note_sockets(page)
         page.reset()
-        page.page.evaluate("window.sockets[0].close(4000)")
-        page.page.wait_for_selector(".status[data-status=reconnecting]")
-        page.step({"amount": 3})
+        page.page.fill("[data-testid=action] [id='field-amount']", "3")
+        page.page.evaluate(
+            "() => { const [socket] = window.sockets;"
+            " socket.addEventListener('close', () => document.querySelector('[data-testid=step]').click());"
+            " socket.close(4000) }"
+        )
+        page.page.wait_for_selector("main[data-steps='1']")
         assert page.observation["total"] == 3
         assert page.page.evaluate("window.sockets.length") == 2
         page.close()
