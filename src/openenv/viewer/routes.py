@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -23,11 +22,11 @@ from openenv.traces.episodes import STEP, Entry, EpisodeRecord, Filter
 from openenv.traces.formats.atif import trajectory_of
 from openenv.traces.formats.messages import row_of
 from openenv.traces.reading import TraceFile
+from openenv.viewer.answers import HEADERS, invalid_query, json_of, json_response, not_found
 from openenv.viewer.grid import grid_of
 
 BELOW = "/web/traces/"
 _MOST_ENTRIES = 500
-_HEADERS = {"Cache-Control": "no-store"}
 _EXPORTS: dict[str, Callable[[EpisodeRecord], Any]] = {"messages": row_of, "atif": trajectory_of, "json": asdict}
 
 
@@ -106,9 +105,9 @@ async def _answered(path: str | Path, answer: Callable[[TraceFile, Request], Any
     try:
         content = await run_in_threadpool(_read, path, answer, request)
     except ValidationError as error:
-        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
+        return invalid_query(error)
     except ConfigurationError as error:
-        return json_response({"detail": str(error)}, 404)
+        return not_found(error)
     return json_response(content)
 
 
@@ -119,7 +118,7 @@ async def _exported(path: str | Path, request: Request) -> Response:
         return checked
     where = _FilterQuery.model_validate(dict(request.query_params)).filter
     lines = _lines(path, _EXPORTS[request.path_params["to"]], where)
-    return StreamingResponse(lines, headers=_HEADERS, media_type="application/jsonl")
+    return StreamingResponse(lines, headers=HEADERS, media_type="application/jsonl")
 
 
 def _export_query(traces: TraceFile, request: Request) -> None:
@@ -131,21 +130,12 @@ def _lines(path: str | Path, form: Callable[[EpisodeRecord], Any], where: Filter
     """Iterate over episodes as lines of JSON, reading one after another; Starlette does so in threads."""
     with TraceFile(path) as traces:
         for record in traces.records(where):
-            yield _json_of(form(record)) + b"\n"
+            yield json_of(form(record)) + b"\n"
 
 
 def _read(path: str | Path, answer: Callable[[TraceFile, Request], Any], request: Request) -> Any:
     with TraceFile(path) as traces:
         return answer(traces, request)
-
-
-def json_response(content: Any, status: int = 200) -> Response:
-    """Return an answer that browsers do not keep."""
-    return Response(_json_of(content), status, _HEADERS, media_type="application/json")
-
-
-def _json_of(content: Any) -> bytes:
-    return to_json(content, inf_nan_mode="null", fallback=str)
 
 
 def _environments(traces: TraceFile, request: Request) -> Any:

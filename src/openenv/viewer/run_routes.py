@@ -7,16 +7,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
+from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages, with_trace
-from openenv.viewer.routes import json_response
 from openenv.viewer.run_folder import TrainingRun
 
 BELOW = "/web/run/"
@@ -55,12 +53,7 @@ def run_routes(folder: str | Path, traces: str | Path | None = None) -> list[Bas
 
 
 async def _answered(run: TrainingRun, answer: Any, request: Request) -> Response:
-    try:
-        return json_response(await run_in_threadpool(answer, run, dict(request.query_params)))
-    except ValidationError as error:
-        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
-    except (ConfigurationError, OSError) as error:
-        return json_response({"detail": str(error)}, 404)
+    return await answered(answer, run, dict(request.query_params))
 
 
 def _progress(run: TrainingRun, query: Mapping[str, str]) -> Any:

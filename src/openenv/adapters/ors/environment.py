@@ -1,7 +1,6 @@
 """An environment that an ORS server holds, as one of ours."""
 
 import os
-import random
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -32,6 +31,7 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.env_server.types import EnvironmentMetadata, State
 from openenv.core.exceptions import ConfigurationError, EnvironmentFailedError, ResetNeededError, TaskNotFoundError
+from openenv.core.tasks.listed_tasks import index_by_seed
 from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsEnvironment"]
@@ -211,7 +211,7 @@ class OrsEnvironment(Environment[CallToolAction, OrsObservation, State]):
         count = await self._remote.num_tasks(split)
         if count < 1:
             raise TaskNotFoundError(f"The ORS server {self.target} has no task in its split {split!r}.")
-        return random.randrange(count) if seed is None else seed % count  # noqa: S311  # nothing to be guarded
+        return index_by_seed(count, seed)
 
     def _task(self, task_spec: Mapping[str, Any]) -> Task:
         remote = self._remote

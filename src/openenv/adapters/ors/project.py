@@ -1,7 +1,6 @@
 """An environment class of an ORS project as one of ours: its own code, without a server of the OpenReward SDK."""
 
 import os
-import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -23,8 +22,9 @@ from openenv.adapters.ors.results import (
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, ListToolsObservation
 from openenv.core.env_server.types import State
-from openenv.core.exceptions import ConfigurationError, InvalidRequestError, ResetNeededError, TaskNotFoundError
+from openenv.core.exceptions import ConfigurationError, ResetNeededError, TaskNotFoundError
 from openenv.core.rubrics import Rubric, RubricDict
+from openenv.core.tasks.listed_tasks import index_by_seed, whole_seed
 from openenv.core.wire.redaction import remember_secret
 
 __all__ = ["OrsProjectEnvironment", "ToolRewards"]
@@ -216,9 +216,7 @@ class OrsProjectEnvironment(Environment[CallToolAction, OrsObservation, State]):
         count = await self.num_tasks(split)
         if count < 1:
             raise TaskNotFoundError(f"The split {split!r} has no task.")
-        if seed is not None and type(seed) is not int:
-            raise InvalidRequestError(f"Expected the seed to be a whole number, got {seed!r:.100}.")
-        return random.randrange(count) if seed is None else seed % count  # noqa: S311  # nothing to be guarded
+        return index_by_seed(count, None if seed is None else whole_seed(seed))
 
     async def _tools(self) -> ListToolsObservation:
         if self._instance is None:

@@ -85,8 +85,7 @@ class TaskListing(ABC):
         """
         split = next(iter(self.task_counts), DEFAULT_SPLIT) if split is None else split
         if index is None:
-            count = max(1, self.num_tasks(split))
-            index = random.randrange(count) if seed is None else _whole(seed) % count  # noqa: S311  # no secret
+            index = index_by_seed(max(1, self.num_tasks(split)), None if seed is None else whole_seed(seed))
         return self._ref(split, index)
 
     def _ref(self, split: Any, index: Any) -> TaskRef:
@@ -159,7 +158,22 @@ def _check(place: str, tasks: Any, check: Callable[[Task], object]) -> None:
             ) from error
 
 
-def _whole(seed: Any) -> int:
+def index_by_seed(count: int, seed: int | None) -> int:
+    """Return the index of a task: the same seed, the same task, and neighbouring seeds neighbouring tasks.
+
+    Args:
+        count: How many tasks there are, at least one.
+        seed: The seed; ``None`` for any task.
+    """
+    return random.randrange(count) if seed is None else seed % count  # noqa: S311  # no secret
+
+
+def whole_seed(seed: Any) -> int:
+    """Return a seed that was not validated yet.
+
+    Raises:
+        InvalidRequestError: It is no whole number.
+    """
     if type(seed) is not int:
         raise InvalidRequestError(f"Expected the seed to be a whole number, got {seed!r:.100}.")
     return seed

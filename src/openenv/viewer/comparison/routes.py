@@ -6,16 +6,15 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
+from openenv.viewer.answers import answered
 from openenv.viewer.comparison.sources import ComparedSource, TaskEpisodes, compared
-from openenv.viewer.routes import first_difference, json_response
+from openenv.viewer.routes import first_difference
 from openenv.viewer.source import Source
 
 BELOW = "/web/compare/"
@@ -42,18 +41,7 @@ def comparison_routes(sources: Sequence[Source]) -> list[BaseRoute]:
         "tasks": partial(_tasks, beside),
         "difference/{first}/{second}": partial(_difference, sources),
     }
-    return [
-        Route(BELOW + path, partial(_answered, answer), include_in_schema=False) for path, answer in answers.items()
-    ]
-
-
-async def _answered(answer: Callable[[Request], Any], request: Request) -> Response:
-    try:
-        return json_response(await run_in_threadpool(answer, request))
-    except ValidationError as error:
-        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
-    except (ConfigurationError, OSError) as error:
-        return json_response({"detail": str(error)}, 404)
+    return [Route(BELOW + path, partial(answered, answer), include_in_schema=False) for path, answer in answers.items()]
 
 
 def _overview(sources: Sequence[Source], beside: Sequence[ComparedSource], request: Request) -> Any:

@@ -6,19 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from openenv.core.exceptions import ConfigurationError
 from openenv.traces.reading import TraceFile
+from openenv.viewer.answers import answered
 from openenv.viewer.episode_notes import usable_traces, with_messages
 from openenv.viewer.episodes.folder import EpisodeFolder, Order, PlayedEpisode, PlayedTask, task_key
 from openenv.viewer.episodes.results import Estimated, Results
 from openenv.viewer.episodes.traces import trace_of
-from openenv.viewer.routes import json_response
 
 BELOW = "/web/results/"
 # Rewards of a task that are shown.
@@ -66,12 +64,7 @@ def episode_routes(folder: Path) -> list[BaseRoute]:
 
 
 async def _answered(folder: EpisodeFolder, answer: Answer, request: Request) -> Response:
-    try:
-        return json_response(await run_in_threadpool(answer, folder, dict(request.query_params)))
-    except ValidationError as error:
-        return json_response({"detail": str(error.errors(include_url=False, include_context=False))}, 422)
-    except (ConfigurationError, OSError) as error:
-        return json_response({"detail": str(error)}, 404)
+    return await answered(answer, folder, dict(request.query_params))
 
 
 def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
@@ -80,14 +73,14 @@ def _summary(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
 
 
 def _tasks(folder: EpisodeFolder, query: Mapping[str, str]) -> Any:
-    asked = _TasksQuery.model_validate(query)
-    tasks = folder.tasks(asked.order)
+    chosen = _TasksQuery.model_validate(query)
+    tasks = folder.tasks(chosen.order)
     results = folder.results()
     estimates = _estimates_of(results)
     success = None if results is None else results.success_reward
     with ExitStack() as opened:
         traces = usable_traces(folder.traces, opened)
-        shown = tasks[asked.start : asked.start + asked.limit]
+        shown = tasks[chosen.start : chosen.start + chosen.limit]
         rows = [_row(task, estimates.get(task_key(task.task)), success, traces) for task in shown]
         return {"tasks": len(tasks), "rows": rows}
 
