@@ -6,19 +6,11 @@ from typing import Any
 import pytest
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
-from tests.support.services.chromium import open_chromium
 
 from openenv.core.env_server.app import create_fastapi_app
 
 TOKEN = "sesame-open-wide"
 PATIENCE_MS = 120_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A Chromium that finds no name, so that whatever is not on this machine fails."""
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

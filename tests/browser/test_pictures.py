@@ -1,24 +1,15 @@
 """Declared arrays of pixels are pictures on the page, while an episode is played and on record."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.support.environments.pictured import Gallery, Look, View
 from tests.support.servers import RunningServer, eventually
-from tests.support.services.chromium import open_chromium
 from tests.support.web_pages import PlayPage
 
 from openenv import create_app, traces
 
 _PIXEL = "canvas => [canvas.width, canvas.height, ...canvas.getContext('2d').getImageData(3, 1, 1, 1).data]"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 def test_pixels_are_pictures(browser: Any, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, Field
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
-from tests.support.services.chromium import open_chromium
 from tests.support.web_pages import ELSEWHERE, PlayPage
 
 from openenv.auto.discovery import find_environment
@@ -20,12 +19,6 @@ from openenv.core.env_server.types import Action, EnvironmentMetadata, Observati
 
 TOKEN = "sesame-open/wide~>>?"
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_chromium("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1") as browser:
-        yield browser
 
 
 @contextmanager

@@ -265,7 +265,7 @@ def test_what_goes_on_is_told_for_all_servers(fleet: Fleet) -> None:
         games.reset(seeds=range(SEVERAL))
         numbers = {str(replica.number) for replica in serving(fleet)}
         # A server that is slow to answer is missing from the table, not waited for.
-        eventually(lambda: session_workers(fleet) == numbers, "every server has said which sessions it has")
+        eventually(lambda: session_workers(fleet) == numbers, "every server has said which sessions it has", 300)
         eventually(lambda: figure(fleet, "openenv_sessions_capacity") == REPLICAS * PLACES, "the capacity of all")
         text = httpx.get(f"{fleet.address}/metrics", timeout=60).text
         assert f'openenv_fleet_replicas{{phase="serving"}} {REPLICAS}.0' in text
