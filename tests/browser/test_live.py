@@ -23,6 +23,13 @@ KEEP_SOCKETS = """() => {
     window.WebSocket = class extends Own { constructor(...args) { super(...args); window.sockets.push(this) } };
 }"""
 
+KEEP_RATES = """() => {
+    window.rates = [];
+    const shown = document.querySelector("[data-testid=rate]");
+    const keep = () => window.rates.push(shown.textContent);
+    new MutationObserver(keep).observe(shown, { childList: true, characterData: true, subtree: true });
+}"""
+
 
 class Say(Action):
     text: str
@@ -90,6 +97,27 @@ def test_a_failure_that_passes_does_not_end_the_table(browser: Any, server: Runn
         page.wait_for_selector("[role=alert]", state="detached")
         page.type("#text", "x" * 210)
         assert page.input_value("#text") == "x" * 200, "the server takes no more"
+
+
+def test_the_rate_is_of_the_workers_that_answered_twice_running(browser: Any, server: RunningServer) -> None:
+    """A worker that falls silent as another one comes back is no burst of steps."""
+
+    def answer(route: Any) -> None:
+        table = {**route.fetch().json(), **answers[min(given[0], len(answers) - 1)]}
+        given[0] += 1
+        route.fulfill(json=table)
+
+    one, other = {"answered": ["0"], "steps": 0}, {"answered": ["1"], "steps": 10**9}
+    answers, given = [one, other, one, other], [0]
+    with watching(browser, server) as visit:
+        visit.page.wait_for_selector("[data-testid=rate]")
+        visit.page.evaluate(KEEP_RATES)
+        visit.page.route("**/web/live/sessions?*", answer)
+        while given[0] <= len(answers):
+            with visit.page.expect_response("**/web/live/sessions?*"):
+                pass
+        wait_for_text(visit, "rate", "0")
+        assert set(visit.page.evaluate("window.rates")) <= {"", "0"}
 
 
 def test_one_of_a_vector_is_followed_and_no_step_is_missing(browser: Any, server: RunningServer, wire: V1Wire) -> None:

@@ -10,14 +10,29 @@ import pytest
 from pydantic import BaseModel, Field
 from tests.support.environments.common import Add, CounterEnvironment, Total
 from tests.support.servers import RunningServer
-from tests.support.web_pages import ELSEWHERE, PlayPage
+from tests.support.web_pages import ELSEWHERE, PATIENCE_MS, Address, PlayPage
 
 from openenv.auto.discovery import find_environment
+from openenv.auto.package import EnvironmentPackage
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.providers.local_process import LocalProcessProvider
 
 TOKEN = "sesame-open/wide~>>?"
+# Clicks the buttons of the form in turn until the episode is done.
+PLAY_IN_TURN = """
+async () => {
+  const main = document.querySelector("main");
+  const isDone = () => document.querySelector("[data-testid=done]").innerText === "done";
+  const frame = () => new Promise(requestAnimationFrame);
+  while (!isDone())
+    for (const button of document.querySelectorAll("[data-testid=action] button.choice")) {
+      button.click();
+      do await frame(); while (main.dataset.busy !== "no");
+    }
+}
+"""
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 
 
@@ -33,35 +48,87 @@ def playing(browser: Any, app: Any, **context: Any) -> Iterator[PlayPage]:
 
 
 @pytest.mark.parametrize(
-    ("name", "most_steps"),
+    "name",
     [
-        ("blackjack", 12),
-        ("catch", 9),
-        ("2048", 3),
-        ("echo", 2),
-        ("openspiel", 10),
-        ("reasoning_gym", 1),
-        ("sql", 12),
-        ("sudoku", 4),
-        ("textarena", 6),
-        ("wordle", 6),
-        pytest.param("code_feedback", 3, marks=pytest.mark.needs("sandbox")),
-        pytest.param("coding", 2, marks=pytest.mark.needs("sandbox")),
-        pytest.param("terminal", 6, marks=pytest.mark.needs("sandbox")),
+        "blackjack",
+        "catch",
+        "openspiel",
+        "reasoning_gym",
+        "sql",
+        "textarena",
+        "wordle",
+        pytest.param("code_feedback", marks=pytest.mark.needs("sandbox")),
+        pytest.param("terminal", marks=pytest.mark.needs("sandbox")),
     ],
 )
-def test_an_environment_is_played_by_the_form(browser: Any, name: str, most_steps: int) -> None:
+def test_an_environment_is_played_to_its_end_by_the_form(browser: Any, name: str) -> None:
     package = find_environment(name)
+    with playing(browser, package.app()) as page:
+        page.reset(seed=3)
+        play(page, package)
+        assert page.done
+        page.assert_accessible()
+
+
+def test_the_last_cells_of_a_puzzle_are_filled_in_by_the_form(browser: Any) -> None:
+    package = find_environment("sudoku")
+    with playing(browser, package.app()) as page:
+        page.reset(seed=3, clues=78)
+        play(page, package)
+        assert (page.done, page.reward, page.steps) == (True, "1", 3)
+
+
+@pytest.mark.needs("sandbox")
+def test_an_episode_ends_after_as_many_steps_as_its_form_was_given(browser: Any) -> None:
+    package = find_environment("coding")
+    with playing(browser, package.app()) as page:
+        page.reset(seed=3, max_steps=2)
+        play(page, package)
+        assert (page.done, page.steps) == (True, 2)
+
+
+def test_a_game_of_hundred_moves_is_played_to_its_end_by_the_form(browser: Any) -> None:
+    """Moves in turn, those that slide no tile included, since the environment's own player makes a thousand."""
+    with playing(browser, find_environment("2048").app()) as page:
+        page.reset(seed=2)
+        page.page.evaluate(PLAY_IN_TURN)
+        assert page.steps > 50
+        assert page.observation["legal_moves"] == []
+
+
+def test_an_environment_without_an_end_goes_on(browser: Any) -> None:
+    package = find_environment("echo")
+    with playing(browser, package.app()) as page:
+        page.reset()
+        play(page, package, most_steps=2)
+        assert (page.done, page.steps) == (False, 2)
+
+
+@pytest.mark.needs("browser")
+def test_a_task_in_a_browser_is_done_by_the_form(browser: Any) -> None:
+    """Its server has a process of its own, since Playwright's browser of the tests is in this one."""
+    package = find_environment("browsergym")
+    variables = {"BROWSERGYM_TASK_NAME": "enter-text", "BROWSERGYM_TIMEOUT": str(PATIENCE_MS)}
+    with LocalProcessProvider("browsergym", env_vars=variables) as server:
+        server.wait_for_ready(timeout_s=300)
+        page = PlayPage(browser, Address(server.base_url))
+        page.reset(seed=3)
+        assert page.page.locator("[data-testid=pixels]").evaluate("canvas => canvas.height") == 210
+        page.reset(screenshot="false")
+        play(page, package)
+        assert (page.done, page.reward, page.steps) == (True, "1", 2)
+        page.assert_accessible()
+        page.close()
+
+
+def play(page: PlayPage, package: EnvironmentPackage, most_steps: int = 100) -> None:
+    """Play an episode to its end with the environment's own player, or some steps of it."""
     player = package.make_player(3)
     observation_class = package.observation_class()
     assert player is not None
-    with playing(browser, package.app()) as page:
-        page.reset(seed=3)
-        while not page.done and page.steps < most_steps:
-            action = player(observation_class.model_validate(page.observation))
-            page.step(action.model_dump(mode="json", exclude_unset=True), type(action).__name__)
-        assert page.done or page.steps == most_steps
-        page.assert_accessible()
+    while not page.done and page.steps < most_steps:
+        action = player(observation_class.model_validate(page.observation))
+        page.step(action.model_dump(mode="json", exclude_unset=True), type(action).__name__)
 
 
 # --- Forms -----------------------------------------------------------------------------------------------------------

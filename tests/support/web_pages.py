@@ -69,8 +69,11 @@ class PlayPage:
     def reset(self, **fields: Any) -> None:
         """Fill in the form of the reset, and send it."""
         self.page.wait_for_selector("[data-testid=reset]")
+        folded = self.page.locator("[data-testid=reset-form] details:not([open]) > summary")
+        for summary in folded.all() if fields else ():
+            summary.click()
         for name, value in fields.items():
-            self.page.fill(f"[data-testid=reset-form] #field-reset-{name}", str(value))
+            _fill(self.page.locator(f"[data-testid=reset-form] #field-reset-{name}"), value)
         self.page.click("[data-testid=reset]")
         self.wait_for(0)
 
@@ -102,10 +105,7 @@ class PlayPage:
         field = self.page.locator(f"[data-testid=action] [id='field-{name}']")
         if not field.count():
             return  # a constant, or a field that the form does not show
-        if field.evaluate("element => element.tagName") == "SELECT":
-            field.select_option(label=str(value))
-        else:
-            field.fill(value if isinstance(value, str) else json.dumps(value))
+        _fill(field, value)
 
     def wait_for(self, steps: int) -> None:
         """Wait until an episode has had a number of steps."""
@@ -142,6 +142,13 @@ class PlayPage:
         """Fail for what axe finds."""
         found = violations(self.page)
         assert not found, "\n".join(found)
+
+
+def _fill(field: Any, value: Any) -> None:
+    if field.evaluate("element => element.tagName") == "SELECT":
+        field.select_option(label=str(value))
+    else:
+        field.fill(value if isinstance(value, str) else json.dumps(value))
 
 
 @contextmanager
