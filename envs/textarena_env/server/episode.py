@@ -11,28 +11,33 @@ PROMPT = "PROMPT"
 
 
 class Episode:
-    """A game in progress, seen by the player whom the client plays.
+    """A game in progress, as the client's player sees it.
 
     Args:
-        game: The game, with nobody having moved.
-        seat: The client's; ``None`` if it plays all of them.
-        opponents: Who plays the other seats.
+        game: The game, before its first move.
+        player_id: The client's player; ``None`` if the client plays all players.
+        opponents: The opponents, by the ids of their players.
         history: What an observation shows.
         max_turns: Messages of all players after which the episode is cut off, if any.
 
     Attributes:
         game: The game.
         max_turns: As given.
-        messages: How many all players wrote.
+        messages: Number of messages that all players have written.
     """
 
     def __init__(
-        self, game: Game, seat: int | None, opponents: Mapping[int, Opponent], history: History, max_turns: int | None
+        self,
+        game: Game,
+        player_id: int | None,
+        opponents: Mapping[int, Opponent],
+        history: History,
+        max_turns: int | None,
     ) -> None:
         self.game = game
         self.max_turns = max_turns
         self.messages = 0
-        self._seat = seat
+        self._player_id = player_id
         self._opponents = opponents
         self._history = history
         self._prompts: dict[int, str] = {}
@@ -41,31 +46,31 @@ class Episode:
 
     @property
     def truncated(self) -> bool:
-        """Whether ``max_turns`` cut it off, not the game's own end."""
+        """Whether the episode was cut off by ``max_turns``, before the game's own end."""
         return not self.game.over and self.max_turns is not None and self.messages >= self.max_turns
 
     @property
     def over(self) -> bool:
-        """Whether nobody can move any more."""
+        """Whether no player can move any more."""
         return self.game.over or self.truncated
 
     @property
-    def viewer(self) -> int:
-        """Whose observation the client gets: the client's player, or with all of them whoever is to move."""
-        if self._seat is not None:
-            return self._seat
+    def observing_player(self) -> int:
+        """The player whose observation the client gets: its own, or the next to move where it plays all players."""
+        if self._player_id is not None:
+            return self._player_id
         return self._last_mover if self.over else self.game.player
 
     @property
-    def rewarded(self) -> int:
-        """Whose reward the client gets: the client's player, or with all of them whoever moved last."""
-        return self._last_mover if self._seat is None else self._seat
+    def rewarded_player(self) -> int:
+        """The player whose reward the client gets: its own, or the last to move where it plays all players."""
+        return self._last_mover if self._player_id is None else self._player_id
 
     def play(self, text: str) -> None:
-        """Write something for the client's player, and let the opponents move up to the client's next turn.
+        """Send a message of the client's player, and let the opponents move up to the client's next turn.
 
         Args:
-            text: What to write.
+            text: The message.
         """
         self._write(text)
         self._let_opponents_move()
@@ -73,7 +78,7 @@ class Episode:
     def observe(
         self, reward: float | None = None, info: Mapping[str, Any] | None = None
     ) -> tuple[TextArenaObservation, list[TextArenaMessage]]:
-        """Take what the client's player has not seen yet.
+        """Return what the client's player has not seen yet.
 
         Args:
             reward: The observation's reward.
@@ -82,7 +87,7 @@ class Episode:
         Returns:
             The observation, and the new messages, which a cumulative history hides in it.
         """
-        player = self.viewer
+        player = self.observing_player
         first = player not in self._prompts
         observation = self._observation(player, reward, info)
         new = observation.messages

@@ -97,9 +97,9 @@ class Game:
         return {int(player): _number(reward) for player, reward in (self._game.state.rewards or {}).items()}
 
     def reason(self, player: int) -> str:
-        """Why the game ended, as a player is told; only once it has."""
-        told: Mapping[int, Mapping[str, Any]] = self._game.state.game_info
-        return str(told.get(player, {}).get("reason", ""))
+        """Why the game ended, in the words for a player; only once it has."""
+        info: Mapping[int, Mapping[str, Any]] = self._game.state.game_info
+        return str(info.get(player, {}).get("reason", ""))
 
     def play(self, text: str) -> bool:
         """Let the player who is to move write something.

@@ -1,4 +1,4 @@
-"""How the players move whom the client does not play."""
+"""Opponents: how the players move that the client does not play."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -14,30 +14,30 @@ from .moves import known_moves
 
 
 class Opponent(Protocol):
-    """Plays one seat of a game."""
+    """Policy of one player of a game."""
 
     def move(self, game: Game, observation: TextArenaObservation) -> str:
-        """Choose what to write.
+        """Choose a message.
 
         Args:
-            game: The game, in which this seat is to move. It is not changed.
-            observation: What the seat sees.
+            game: The game, in which this player is to move. It is not changed.
+            observation: The player's observation.
 
         Returns:
-            The text.
+            The message.
         """
         ...
 
 
 class RandomOpponent:
-    """Makes any legal move, each with equal chance.
+    """Opponent that makes any legal move, each with equal chance.
 
-    A few games have positions without one, of which their rules say nothing. There it writes a move that is refused,
-    and loses by that.
+    A few games have positions without a legal move, of which their rules say nothing. There the opponent sends an
+    illegal move, and loses.
 
     Args:
-        moves: All that may be a move.
-        random: The source of its choices.
+        moves: Every text that can be a move of the game.
+        random: Generator of random numbers.
     """
 
     def __init__(self, moves: tuple[str, ...], random: Random) -> None:
@@ -51,40 +51,40 @@ class RandomOpponent:
 
 
 class ScriptedOpponent:
-    """Plays as the environment's own player does.
+    """Opponent that plays as the environment's scripted player does.
 
     Args:
-        player: That player.
+        player: The scripted player: the action for an observation.
     """
 
     def __init__(self, player: Callable[[TextArenaObservation], TextArenaAction]) -> None:
         self._player = player
 
     def move(self, game: Game, observation: TextArenaObservation) -> str:
-        """Ask the player."""
+        """Return the scripted player's message."""
         return self._player(observation).message
 
 
-def seat_opponents(kind: Opponents, game: Game, seat: int, seed: int | str) -> dict[int, Opponent]:
-    """Give every seat but one to an opponent.
+def make_opponents(kind: Opponents, game: Game, player_id: int, seed: int | str) -> dict[int, Opponent]:
+    """Make an opponent for every player but the client's.
 
     Args:
         kind: ``random`` or ``scripted``.
         game: The game.
-        seat: The client's.
-        seed: Of what the opponents do by chance.
+        player_id: The client's player.
+        seed: Seed of the opponents' random choices.
 
     Returns:
-        The opponents by their seats.
+        The opponents, by the ids of their players.
 
     Raises:
-        InvalidRequestError: There is no such seat, or there are no such opponents for this game.
+        InvalidRequestError: The game has no such player, or there are no such opponents for it.
     """
-    if not 0 <= seat < game.num_players:
+    if not 0 <= player_id < game.num_players:
         raise InvalidRequestError(
-            f"player_id is {seat}; expected 0 to {game.num_players - 1}, as in {game.env_id} play {game.num_players}."
+            f"Expected a player_id from 0 to {game.num_players - 1} in {game.env_id}, got {player_id}."
         )
-    others = [other for other in range(game.num_players) if other != seat]
+    others = [other for other in range(game.num_players) if other != player_id]
     return dict(zip(others, _opponents(kind, game, seed), strict=False)) if others else {}
 
 

@@ -22,7 +22,7 @@ class Settings(VariableSettings):
         env_id: The game of a reset that names none.
         num_players: Players; a game for more has as many as it needs.
         max_turns: Messages of all players after which an episode is cut off; ``None`` for the game's own end alone.
-        opponents: Who plays the seats that the client does not.
+        opponents: How the players move that the client does not play.
         history: What an observation shows.
         options: What the game's class is called with beside what its id stands for; only for ``env_id``. Each has a
             variable, as in ``TEXTARENA_KW_num_guesses``.

@@ -12,7 +12,7 @@ from openenv.core.exceptions import ResetNeededError
 from ..models import History, Opponents, TextArenaAction, TextArenaMessage, TextArenaObservation, TextArenaState
 from .episode import Episode
 from .game import MOST_PLAYERS, Game, start
-from .opponents import Opponent, seat_opponents
+from .opponents import Opponent, make_opponents
 from .rewards import WordleReward
 from .settings import Settings
 
@@ -56,9 +56,9 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             env_id: TextArena's id of the game; by default the server's.
             num_players: Players in the game; by default the server's number, or as many as the game needs.
             max_turns: Messages of all players after which the episode is cut off; by default the server's.
-            opponents: Who plays the other seats: ``random`` legal moves, the ``scripted`` player, or ``self``: the
-                client plays all of them in turn.
-            player_id: The client's seat; of no meaning with ``self``.
+            opponents: How the other players move: ``random`` legal moves, as the ``scripted`` player, or ``self``: the
+                client plays all players in turn.
+            player_id: The client's player; of no meaning with ``self``.
             history: Whether an observation shows what is ``new``, or the ``cumulative`` transcript.
 
         Returns:
@@ -73,8 +73,8 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         seed = randbits(64) if seed is None else seed
         options = settings.options if env_id == settings.env_id else {}
         game = start(env_id, num_players, settings.num_players, seed, options)
-        seat, others = self._seats(opponents or settings.opponents, game, player_id, seed)
-        self._episode = Episode(game, seat, others, history or settings.history, cap)
+        client, others = self._players(opponents or settings.opponents, game, player_id, seed)
+        self._episode = Episode(game, client, others, history or settings.history, cap)
         self.rubric = WordleReward() if game.name == "Wordle" else None
         self._state = TextArenaState(
             episode_id=episode_id or str(uuid4()), env_id=env_id, num_players=game.num_players, max_turns=cap
@@ -88,7 +88,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
             action: The text.
 
         Returns:
-            What the player sees who is to move next, and the reward.
+            The observation of the player that is to move next, and the reward.
 
         Raises:
             ResetNeededError: There is no episode, or it is over.
@@ -118,12 +118,14 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         )
 
     @staticmethod
-    def _seats(kind: Opponents, game: Game, player_id: int, seed: int | str) -> tuple[int | None, dict[int, Opponent]]:
+    def _players(
+        kind: Opponents, game: Game, player_id: int, seed: int | str
+    ) -> tuple[int | None, dict[int, Opponent]]:
         if game.num_players == 1:
             return 0, {}
         if kind == "self":
             return None, {}
-        return player_id, seat_opponents(kind, game, player_id, seed)
+        return player_id, make_opponents(kind, game, player_id, seed)
 
     def _observation(self, episode: Episode, action: TextArenaAction | None = None) -> TextArenaObservation:
         reward = None if action is None and not episode.over else _reward(episode)
@@ -144,7 +146,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
 
 
 def _reward(episode: Episode) -> float:
-    reward = episode.game.rewards.get(episode.rewarded, 0.0) if episode.game.over else 0.0
+    reward = episode.game.rewards.get(episode.rewarded_player, 0.0) if episode.game.over else 0.0
     # TextArena gives a lost game of Wordle the share of letters that its last guess had right.
     return float(reward >= 1.0) if episode.game.name == "Wordle" else reward
 
@@ -153,4 +155,4 @@ def _ending(episode: Episode) -> dict[str, Any]:
     if episode.truncated:
         return {"truncated": True, "reason": f"The episode was cut off after {episode.messages} messages."}
     rewards = {str(player): reward for player, reward in sorted(episode.game.rewards.items())}
-    return {"rewards": rewards, "reason": episode.game.reason(episode.viewer)}
+    return {"rewards": rewards, "reason": episode.game.reason(episode.observing_player)}

@@ -60,9 +60,9 @@ def test_the_player_scores_at_tic_tac_toe_what_the_readme_says() -> None:
     assert tuple(f"{value:.2f}" for value in scores) == stated.groups()
 
 
-@pytest.mark.parametrize("seat", [0, 1])
-def test_the_player_never_loses_at_tic_tac_toe_and_draws_with_itself(seat: int) -> None:
-    task = {"env_id": "TicTacToe-v0", "player_id": seat}
+@pytest.mark.parametrize("player_id", [0, 1])
+def test_the_player_never_loses_at_tic_tac_toe_and_draws_with_itself(player_id: int) -> None:
+    task = {"env_id": "TicTacToe-v0", "player_id": player_id}
     assert score(make_player, range(20), opponents="scripted", **task) == 0.0
     ends = [final_observation(seed, make_player(seed), opponents="random", **task) for seed in range(30)]
     assert min(float(end.reward or 0.0) for end in ends) == 0.0

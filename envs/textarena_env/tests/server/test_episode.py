@@ -1,17 +1,17 @@
 from textarena_env.server.episode import Episode
 from textarena_env.server.game import start
-from textarena_env.server.opponents import seat_opponents
+from textarena_env.server.opponents import make_opponents
 
 
-def episode(env_id: str, *, seat: int | None = 0, max_turns: int | None = None, history: str = "new") -> Episode:
+def episode(env_id: str, *, player_id: int | None = 0, max_turns: int | None = None, history: str = "new") -> Episode:
     game = start(env_id, None, 1, 3, {})
-    others = {} if seat is None or game.num_players == 1 else seat_opponents("random", game, seat, 3)
-    return Episode(game, seat, others, history, max_turns)  # type: ignore[arg-type]  # one of them
+    others = {} if player_id is None or game.num_players == 1 else make_opponents("random", game, player_id, 3)
+    return Episode(game, player_id, others, history, max_turns)  # type: ignore[arg-type]  # one of them
 
 
-def test_opponents_move_before_the_client_where_they_sit_before_it() -> None:
-    playing = episode("ThreePlayerTicTacToe-v0", seat=2)
-    assert (playing.messages, playing.viewer, playing.rewarded) == (2, 2, 2)
+def test_opponents_whose_turn_is_first_move_before_the_client() -> None:
+    playing = episode("ThreePlayerTicTacToe-v0", player_id=2)
+    assert (playing.messages, playing.observing_player, playing.rewarded_player) == (2, 2, 2)
     observation, new = playing.observe()
     assert [message.sender_id for message in new if message.category == "PLAYER_ACTION"] == [0, 1]
     assert observation.legal_players == [2]
@@ -31,22 +31,22 @@ def test_each_message_is_seen_once() -> None:
     assert playing.observe()[0].messages == []
 
 
-def test_who_plays_all_seats_sees_the_one_that_is_to_move() -> None:
-    playing = episode("TicTacToe-v0", seat=None)
-    prompts, viewers = [], []
+def test_a_client_that_plays_all_players_sees_the_next_to_move() -> None:
+    playing = episode("TicTacToe-v0", player_id=None)
+    prompts, players = [], []
     for cell in (4, 0, 3, 1, 5):
         observation, _ = playing.observe()
         prompts.append(observation.prompt)
-        viewers.append(observation.current_player_id)
+        players.append(observation.current_player_id)
         playing.play(f"[{cell}]")
-    assert viewers == [0, 1, 0, 1, 0]
-    assert all(f"You are Player {player} in" in prompt for player, prompt in zip(viewers, prompts, strict=True))
+    assert players == [0, 1, 0, 1, 0]
+    assert all(f"You are Player {player} in" in prompt for player, prompt in zip(players, prompts, strict=True))
     end, _ = playing.observe()
-    assert (end.current_player_id, end.legal_players, playing.rewarded) == (0, [], 0)
+    assert (end.current_player_id, end.legal_players, playing.rewarded_player) == (0, [], 0)
 
 
-def test_a_player_does_not_see_what_only_another_is_told() -> None:
-    playing = episode("KuhnPoker-v0", seat=None)
+def test_a_player_does_not_see_what_only_another_player_may_know() -> None:
+    playing = episode("KuhnPoker-v0", player_id=None)
     shown = [playing.observe()[0]]
     playing.play("[check]")
     shown.append(playing.observe()[0])

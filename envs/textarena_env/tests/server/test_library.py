@@ -54,6 +54,6 @@ def test_a_dictionary_is_made_once_and_knows_the_words() -> None:
     assert games[0].dictionary.get_all_words() is games[0].dictionary.get_all_words()
 
 
-def test_the_wrappers_can_be_told_apart() -> None:
+def test_wrappers_of_observations_are_recognised() -> None:
     wrappers = registry()["Wordle-v0"].default_wrappers
     assert [issubclass(wrapper, observation_wrapper()) for wrapper in wrappers] == [True, False]

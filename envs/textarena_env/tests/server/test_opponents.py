@@ -7,7 +7,7 @@ from textarena_env import TextArenaObservation
 from textarena_env.server.game import game_name, start
 from textarena_env.server.library import registry
 from textarena_env.server.moves import known_moves
-from textarena_env.server.opponents import RandomOpponent, seat_opponents
+from textarena_env.server.opponents import RandomOpponent, make_opponents
 
 NOTHING = TextArenaObservation(prompt="")
 LONG = {"Battleship-v0", "PigDice-v0", "Othello-v0-tiny"}  # the shortest, or cut off here, of games that take long
@@ -42,21 +42,21 @@ def test_where_no_move_is_legal_one_is_made_all_the_same() -> None:
     assert RandomOpponent(("[4]",), Random(1)).move(game, NOTHING) == "[4]"
 
 
-def test_every_other_seat_is_given_to_an_opponent() -> None:
+def test_every_other_player_is_an_opponent() -> None:
     game = start("ThreePlayerTicTacToe-v0", None, 1, 1, {})
-    assert seat_opponents("random", game, 1, 5).keys() == {0, 2}
+    assert make_opponents("random", game, 1, 5).keys() == {0, 2}
 
 
 @pytest.mark.parametrize(
-    ("env_id", "kind", "seat", "says"),
+    ("env_id", "kind", "player_id", "says"),
     [
-        ("TicTacToe-v0", "random", 2, "expected 0 to 1"),
-        ("TicTacToe-v0", "random", -1, "expected 0 to 1"),
+        ("TicTacToe-v0", "random", 2, "from 0 to 1 in TicTacToe-v0, got"),
+        ("TicTacToe-v0", "random", -1, "from 0 to 1 in TicTacToe-v0, got"),
         ("Codenames-v0", "random", 0, "no random opponents for Codenames-v0; there are for Battleship"),
         ("ConnectFour-v0", "scripted", 0, "there are for TicTacToe"),
     ],
 )
-def test_what_there_is_not_is_refused(env_id: str, kind: str, seat: int, says: str) -> None:
+def test_unknown_players_and_opponents_are_refused(env_id: str, kind: str, player_id: int, says: str) -> None:
     game = start(env_id, None, 1, 1, {})
     with pytest.raises(InvalidRequestError, match=says):
-        seat_opponents(kind, game, seat, 1)  # type: ignore[arg-type]  # one of them
+        make_opponents(kind, game, player_id, 1)  # type: ignore[arg-type]  # one of them

@@ -61,7 +61,7 @@ def test_the_word_wins_one_and_ends_it() -> None:
     assert not [message for message in end.messages if "Feedback:" in message.content]
 
 
-def test_a_lost_game_of_wordle_is_worth_nothing_and_its_share_is_told() -> None:
+def test_a_lost_game_of_wordle_is_worth_nothing_and_its_share_is_reported() -> None:
     environment = TextArenaEnvironment()
     environment.reset(seed=1)
     secret = secret_of(environment)
@@ -99,7 +99,7 @@ def test_there_is_nothing_to_write_to_before_a_reset_or_after_the_end() -> None:
     [
         ({"env_id": "Wordl"}, "no game with the id"),
         ({"num_players": 2}, "can't be played with num_players=2"),
-        ({"env_id": "TicTacToe-v0", "opponents": "random", "player_id": 2}, "expected 0 to 1"),
+        ({"env_id": "TicTacToe-v0", "opponents": "random", "player_id": 2}, "from 0 to 1 in TicTacToe-v0, got 2"),
         ({"env_id": "Codenames-v0", "opponents": "random"}, "no random opponents"),
         ({"env_id": "GuessWho-v0"}, "can't be played here"),
     ],
