@@ -18,6 +18,8 @@ from openenv.cli.__main__ import app
 from openenv.core import MCPToolClient, StepResult
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.exceptions import ServerError
+from openenv.core.providers.venv.requirements import read_requirements
+from openenv.doctor.needs import packages_of
 from openenv.validation import validate_folder
 
 
@@ -148,6 +150,12 @@ class TestVerifiers:
         assert '"sums" = { path = "../../sums", editable = true }' in (folder / "pyproject.toml").read_text()
         assert (folder / "server" / "requirements.txt").read_text().splitlines()[2:] == ["sums"]
         assert not_passed(folder) == []
+
+    def test_the_doctor_names_the_project_by_its_folder(self, folder: Path) -> None:
+        """By its name, pip would install what the index has, which may be of another author."""
+        found = packages_of(folder, read_requirements(folder))
+        assert found.detail == "sums is not installed"
+        assert found.remedy.startswith(f"pip install -e {folder.parents[1] / 'sums'}  # or")
 
     def test_a_row_is_a_task_and_functions_are_parts_of_the_reward(self, player: Player) -> None:
         assert player.reset(split="train", index=2).observation.prompt == "3 + 3?"

@@ -34,6 +34,19 @@ def test_a_project_lists_what_it_needs_beside_openenv(tmp_path: Path) -> None:
     assert (found.file, found.python, found.is_locked) == (folder / "pyproject.toml", ">=3.11", False)
 
 
+def test_the_command_names_folders_that_uv_s_settings_have(tmp_path: Path) -> None:
+    sources = """
+        [tool.uv.sources]
+        My_Sums = { path = "../my sums", editable = true }
+        data = { path = "data" }
+        other = { git = "https://example.invalid/x" }
+        odd = 1
+        """
+    folder = project(tmp_path / "env", "my-sums[all]>=1", "data", "other", "odd", more=sources)
+    command = read_requirements(folder).install_command()
+    assert command == f"pip install -e '{tmp_path}/my sums[all]' {folder}/data other odd"
+
+
 def test_a_list_is_read_where_there_is_no_project(tmp_path: Path) -> None:
     listed = """
         # what it needs

@@ -1,9 +1,10 @@
 """What an environment's folder says that it needs: its ``pyproject.toml`` or ``requirements.txt``, and its lock."""
 
+import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Requirements:
         is_locked: Whether there is a lock beside it, in which uv has chosen versions.
         python: Which Pythons it is made for, as in ``>=3.11``; empty for any.
         content: All that its environment depends on.
+        sources: Folders of the requirements that uv has from a folder, by their normalized names; as pip takes them.
     """
 
     file: Path
@@ -53,15 +55,26 @@ class Requirements:
     is_locked: bool
     python: str
     content: bytes
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def install_command(self) -> str:
         """Return the command that installs all of it into a Python environment where OpenEnv is already installed.
 
         Not ``pip install FOLDER``: where the folder requires the distribution ``openenv``, that would bring the public
-        package, which overwrites files of this one.
+        package, which overwrites files of this one. What has a folder is named by it: of a name, pip would choose what
+        the index has, which may be of another author.
         """
-        words = [word for line in self.lines for word in (shlex.split(line) if line.startswith("-") else [line])]
-        return shlex.join(["pip", "install", *words])
+        return shlex.join(["pip", "install", *(word for line in self.lines for word in self._words(line))])
+
+    def _words(self, line: str) -> Sequence[str]:
+        if line.startswith("-"):
+            return shlex.split(line)
+        requirement = _requirement(line)
+        source = self.sources.get(canonicalize_name(requirement.name)) if requirement else None
+        if requirement is None or source is None:
+            return [line]
+        *option, folder = source
+        return [*option, f"{folder}[{','.join(sorted(requirement.extras))}]" if requirement.extras else folder]
 
 
 def read_requirements(folder: Path, within: Path | None = None) -> Requirements:
@@ -75,10 +88,11 @@ def read_requirements(folder: Path, within: Path | None = None) -> Requirements:
     Raises:
         ConfigurationError: No file says so, or one can't be read.
     """
-    project = _project(folder / PROJECT_FILE)
+    file = folder / PROJECT_FILE
+    document = _toml(_read(file), file) if file.is_file() else {}
+    project = _project(document)
     if project is None:
         return _from_list(folder, within)
-    file = folder / PROJECT_FILE
     if "dependencies" in _texts(project, "dynamic", file):
         raise ConfigurationError(
             f"{file}: its dependencies are dynamic, so that only a build would tell them; list them in the file."
@@ -87,7 +101,8 @@ def read_requirements(folder: Path, within: Path | None = None) -> Requirements:
     lock = folder / LOCK_FILE
     is_locked = lock.is_file()
     content = f"{_read(file)}{_read(lock) if is_locked else ''}".encode()
-    return Requirements(file, lines, extras, is_locked, _text(project, "requires-python", file), content)
+    python = _text(project, "requires-python", file)
+    return Requirements(file, lines, extras, is_locked, python, content, _sources(document, folder))
 
 
 def _texts(project: Mapping[str, Any], key: str, file: Path) -> list[str]:
@@ -104,10 +119,25 @@ def _text(project: Mapping[str, Any], key: str, file: Path) -> str:
     return text
 
 
-def _project(file: Path) -> Mapping[str, Any] | None:
-    document = _toml(_read(file), file) if file.is_file() else {}
+def _project(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     project = document.get("project")
     return project if isinstance(project, dict) and "name" in project else None
+
+
+def _sources(document: Mapping[str, Any], folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the folders that uv's settings name, as pip takes them."""
+    found = {}
+    for name, source in _table(_table(_table(document, "tool"), "uv"), "sources").items():
+        path = source.get("path") if isinstance(source, dict) else None
+        if isinstance(path, str):
+            option = ("-e",) if source.get("editable") is True else ()
+            found[canonicalize_name(name)] = (*option, os.path.normpath(folder.absolute() / path))
+    return found
+
+
+def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    table = document.get(key)
+    return table if isinstance(table, dict) else {}
 
 
 def _from_list(folder: Path, within: Path | None) -> Requirements:
@@ -175,11 +205,15 @@ def _without_ours(listed: Iterable[str]) -> tuple[tuple[str, ...], frozenset[str
 
 
 def _ours(line: str) -> Requirement | None:
+    requirement = _requirement(line)
+    return requirement if requirement and canonicalize_name(requirement.name) in OURS else None
+
+
+def _requirement(line: str) -> Requirement | None:
     try:
-        requirement = Requirement(line)
+        return Requirement(line)
     except InvalidRequirement:  # an option or a path, which pip reads
         return None
-    return requirement if canonicalize_name(requirement.name) in OURS else None
 
 
 def _toml(text: str, file: Path) -> dict[str, Any]:
