@@ -1,5 +1,6 @@
 """Environments with rubrics, which another process can import."""
 
+import sys
 import threading
 from typing import Any
 
@@ -46,7 +47,16 @@ class Stride(Rubric):
                 return "far"
             case -4:
                 released.wait(60)
+            case -5:
+                sys.exit(3)
         return action.length / GOAL
+
+
+class AwaitedStride(Stride):
+    """The same, awaited."""
+
+    async def forward(self, action: Walk, observation: Spot) -> Any:
+        return super().forward(action, observation)
 
 
 class Arrival(Rubric):
@@ -101,6 +111,26 @@ class GradedWalk(Environment[Walk, Spot, State]):
     @property
     def state(self) -> State:
         return State()
+
+
+class InlineGradedWalk(GradedWalk):
+    """Runs on the event loop of its process."""
+
+    BLOCKING = False
+
+
+class AwaitedGradedWalk(GradedWalk):
+    """Has components that are awaited together."""
+
+    @staticmethod
+    def make_rubric() -> Rubric:
+        return WeightedSum({"stride": AwaitedStride(), "arrival": Arrival()}, {"stride": 0.25, "arrival": 0.75})
+
+    async def step_async(self, action: Walk) -> Spot:
+        self._total += max(0, action.length)
+        spot = Spot(text="", total=self._total, done=self._total >= GOAL)
+        spot.reward = await self._apply_rubric_async(action, spot)
+        return spot
 
 
 class GradedJourney(GradedWalk):

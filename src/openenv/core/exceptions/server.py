@@ -193,6 +193,15 @@ class EnvironmentTimeoutError(RequestError):
             may_have_happened=True,
         )
 
+    def blame_component(self, component: str) -> None:
+        """Add which component of the reward did not return.
+
+        Args:
+            component: Its path.
+        """
+        self.message += f" The reward component {component!r} did not return."
+        self.details["component"] = component
+
 
 class EnvironmentFactoryError(RequestError):
     """The factory raised instead of making an environment.

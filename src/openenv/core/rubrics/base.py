@@ -24,6 +24,8 @@ _changes = 0
 
 # Attribute of an exception: the innermost rubric that raised it.
 _RAISED_BY = "_raised_by_rubric"
+# What a component raises by its own fault. Code that is called as a component may call sys.exit().
+_FAULTS = (Exception, SystemExit)
 
 
 class _Listing(NamedTuple):
@@ -130,7 +132,7 @@ class Rubric(ABC):
                 if not isinstance(score, float) and isawaitable(score):
                     return self._finish_async(score, action, observation)
                 score = _checked(score)
-        except Exception as error:
+        except _FAULTS as error:
             _mark(error, self)
             raise
         attributes["last_score"] = score
@@ -151,7 +153,7 @@ class Rubric(ABC):
             score = self._keep(_checked(score), begun)
             for hook in self._forward_hooks:
                 hook(self, action, observation, score)
-        except Exception as error:
+        except _FAULTS as error:
             _mark(error, self)
             raise
         return score
@@ -162,7 +164,7 @@ class Rubric(ABC):
             for pre_hook in self._forward_pre_hooks:
                 await _resolved(pre_hook(self, action, observation))
             score = self.forward(action, observation)
-        except Exception as error:
+        except _FAULTS as error:
             _mark(error, self)
             raise
         return await self._finish_async(score, action, observation)
@@ -172,7 +174,7 @@ class Rubric(ABC):
             score = self._keep(_checked(await _resolved(returned)), _next_tick())
             for hook in self._forward_hooks:
                 await _resolved(hook(self, action, observation, score))
-        except Exception as error:
+        except _FAULTS as error:
             _mark(error, self)
             raise
         return score
@@ -427,7 +429,7 @@ async def _resolved(value: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-def _mark(error: Exception, rubric: Rubric) -> None:
+def _mark(error: BaseException, rubric: Rubric) -> None:
     """Note the innermost rubric that raised an exception."""
     if getattr(error, _RAISED_BY, None) is None:
         setattr(error, _RAISED_BY, rubric)

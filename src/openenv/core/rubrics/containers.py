@@ -144,9 +144,11 @@ class WeightedSum(Rubric):
 
     async def _gathered(self, scores: list[Any]) -> float:
         """Await scores together; the first error cancels the other calls."""
-        tasks = [asyncio.ensure_future(_resolved(score)) for score in scores]
+        tasks = [asyncio.ensure_future(_with_exit_wrapped(score)) for score in scores]
         try:
             awaited = await asyncio.gather(*tasks)
+        except _ExitError as wrapper:
+            raise wrapper.exit from None
         finally:
             for task in tasks:
                 task.cancel()
@@ -295,3 +297,19 @@ def _checked_weights(weights: list[float]) -> list[float]:
 
 async def _resolved(score: Any) -> Any:
     return await score if isawaitable(score) else score
+
+
+async def _with_exit_wrapped(score: Any) -> Any:
+    """Await a score in a task of its own, out of which a ``SystemExit`` would end the event loop."""
+    try:
+        return await _resolved(score)
+    except SystemExit as error:
+        raise _ExitError(error) from None
+
+
+class _ExitError(Exception):
+    """Wrapper that carries a ``SystemExit`` out of a task."""
+
+    def __init__(self, error: SystemExit) -> None:
+        self.exit = error
+        super().__init__()

@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from tests.support.environments.graded import GradedJourney, GradedWalk, MappedJourney, Spot, Walk, released
+from tests.support.environments.graded import (
+    AwaitedGradedWalk,
+    GradedJourney,
+    GradedWalk,
+    InlineGradedWalk,
+    MappedJourney,
+    Spot,
+    Walk,
+    released,
+)
 from tests.support.ors_wire import OrsWire
 from tests.support.servers import RunningServer
 from tests.support.walkers import Walker, crash_image
@@ -56,7 +65,12 @@ class TestClients:
 
     @pytest.mark.parametrize(
         ("length", "message"),
-        [(-1, "raised ValueError: backwards"), (-2, "finite number"), (-3, "a number from forward, got 'far'")],
+        [
+            (-1, "raised ValueError: backwards"),
+            (-2, "finite number"),
+            (-3, "a number from forward, got 'far'"),
+            (-5, "raised SystemExit: 3"),
+        ],
     )
     def test_a_component_without_a_score_fails_the_step_and_no_more(
         self, server: RunningServer, length: int, message: str
@@ -84,12 +98,30 @@ class TestClients:
         assert StepResult({}, metadata={"step_rewards": ["?"], "reward_signals": 7}).step_rewards is None
 
 
-def test_a_component_that_does_not_end_is_named() -> None:
-    with serve(GradedWalk, step_timeout_s=0.2) as server, GenericEnvClient(server.url).sync() as client:
+@pytest.mark.parametrize(
+    ("environment", "isolation"), [(GradedWalk, "none"), (GradedWalk, "process"), (InlineGradedWalk, "process")]
+)
+def test_a_component_that_does_not_end_is_named(environment: type[GradedWalk], isolation: Isolation) -> None:
+    with (
+        serve(environment, isolation, step_timeout_s=0.2) as server,
+        GenericEnvClient(server.url).sync() as client,
+    ):
         client.reset()
         with pytest.raises(OpenEnvError, match="The reward component 'stride' did not return"):
             client.step({"length": -4})
         released.set()
+        client.reset()
+        assert client.step({"length": 4}).reward == 1.0
+        released.clear()
+
+
+@in_either_place
+def test_an_awaited_component_that_exits_ends_its_step_alone(isolation: Isolation) -> None:
+    with serve(AwaitedGradedWalk, isolation) as server, GenericEnvClient(server.url).sync() as client:
+        client.reset()
+        with pytest.raises(OpenEnvError, match="The reward component 'stride' raised SystemExit: 3"):
+            client.step({"length": -5})
+        assert client.step({"length": 4}).reward == 1.0
 
 
 def test_agents_get_the_components_and_not_what_they_rest_on(plain_server: RunningServer) -> None:

@@ -70,6 +70,7 @@ class LocalRunner:
         self._session_name = session_name
         self._executor = executor
         self._keep = keep
+        self._scored_step: ScoredStep | None = None
         environment_class: type = type(environment)
         self._reset = environment_method(environment_class, "reset")
         self._step = environment_method(environment_class, "step")
@@ -98,6 +99,11 @@ class LocalRunner:
     def supports_concurrent_sessions(self) -> bool:
         """Whether the environment shares no state with other instances of its class."""
         return bool(getattr(type(self.environment), "SUPPORTS_CONCURRENT_SESSIONS", False))
+
+    @property
+    def running_component(self) -> str | None:
+        """Path of the component of the reward that the step under way waits for; ``None`` if there is none."""
+        return None if self._scored_step is None else self._scored_step.running()
 
     @classmethod
     async def make(
@@ -154,7 +160,7 @@ class LocalRunner:
         rubric = self.environment.rubric
         if not isinstance(rubric, Rubric):  # a function: it has no components
             return self._start_step(action, options, timeout_s)
-        scored = ScoredStep(rubric)
+        scored = self._scored_step = ScoredStep(rubric)
         try:
             result = self._start_step(action, options, timeout_s)
         except RequestError as error:

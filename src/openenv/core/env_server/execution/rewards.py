@@ -65,12 +65,16 @@ class ScoredStep:
         outcome.metadata = metadata
         return outcome
 
+    def running(self) -> str | None:
+        """Return the path of the component that has not returned yet; ``None`` if none runs."""
+        return running_component(self._rubric, self._begun)
+
     def failure(self, error: RequestError) -> RequestError:
         """Return the error of a failed step, with the name of the component that failed or did not end."""
         if isinstance(error, EnvironmentTimeoutError):
-            component = running_component(self._rubric, self._begun)
+            component = self.running()
             if component is not None:
-                error.message += f" The reward component {component!r} did not return."
+                error.blame_component(component)
             return error
         cause = error.__cause__
         component = None if cause is None else failed_component(cause, self._rubric)

@@ -5,9 +5,12 @@ To the server, the body is JSON, because reading untrusted JSON runs no code. Fr
 """
 
 import asyncio
+import os
 import pickle
+import signal
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,10 +40,14 @@ from openenv.core.wire.results import Outcome, WrittenJson, WrittenToolResult
 LOG = 0
 """Number of frames with a log record, which answer no call."""
 
+RUNNING_SIGNAL = signal.SIGUSR2
+"""Signal to a process with a late step, which answers with the component of the reward that the step waits for."""
+
 _HEADER = struct.Struct("<IQ")
 _MOST_BYTES = 2**30
 
-_OUTCOME, _TOOL_OUTCOME, _ARRAY_OUTCOME, _VALUE, _ERROR, _PROGRESS = b"o", b"t", b"a", b"v", b"e", b"p"
+_OUTCOME, _TOOL_OUTCOME, _ARRAY_OUTCOME, _VALUE, _ERROR = b"o", b"t", b"a", b"v", b"e"
+_PROGRESS, _RUNNING = b"p", b"r"
 _TEXT_LENGTH = struct.Struct("<I")
 
 # Errors of environments. Any other error is sent as its nearest base class here: an environment's process must not
@@ -123,6 +130,19 @@ class Link(asyncio.Protocol):
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting += (_HEADER.pack(len(body), number), body)
+
+    def send_at_once(self, number: int, body: bytes) -> None:
+        """Send a small frame without the event loop, which may hang; only if no other frame is on its way.
+
+        Args:
+            number: Number of a call.
+            body: The frame's body.
+        """
+        transport = self._transport
+        if transport is None or self._waiting or transport.get_write_buffer_size():
+            return
+        with suppress(OSError):  # a full socket, or a closed one
+            os.write(transport.get_extra_info("socket").fileno(), _HEADER.pack(len(body), number) + body)
 
     def close(self) -> None:
         """Send the waiting frames, and close this end."""
@@ -264,6 +284,20 @@ def read_progress(body: bytes) -> tuple[float, str] | None:
         return None
     fraction, message = from_json(body[1:])
     return float(fraction or 0.0), str(message)
+
+
+def write_running(component: str | None) -> bytes:
+    """Encode the path of the component of the reward that a late step waits for."""
+    return _RUNNING + error_json(component or "").encode()
+
+
+def read_running(body: bytes) -> str | None:
+    """Decode what a late step waits for: empty where it is no component; ``None`` where the body is something else.
+
+    Raises:
+        ValueError: The body is not JSON.
+    """
+    return str(from_json(body[1:])) if body.startswith(_RUNNING) else None
 
 
 def read_answer(body: bytes) -> Outcome | WrittenJson:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pydantic_core import from_json
@@ -11,7 +13,17 @@ from openenv.core.env_server.execution.progress import ProgressListener, current
 from openenv.core.env_server.isolation.forkserver import ForkServer
 from openenv.core.env_server.isolation.forkserver_config import ForkServerConfig
 from openenv.core.env_server.isolation.forkserver_main import kill_group
-from openenv.core.env_server.isolation.link import CANCEL, LOG, Call, Link, read_answer, read_progress, write_call
+from openenv.core.env_server.isolation.link import (
+    CANCEL,
+    LOG,
+    RUNNING_SIGNAL,
+    Call,
+    Link,
+    read_answer,
+    read_progress,
+    read_running,
+    write_call,
+)
 from openenv.core.exceptions import (
     ConfigurationError,
     EnvironmentFactoryError,
@@ -30,6 +42,9 @@ _END_GRACE_S = 5.0
 _EXIT_GRACE_S = 0.5
 # Seconds to read the last answers of a process that has ended, where another process holds its socket open.
 _LAST_WORDS_S = 1.0
+# Seconds in which a process with a late step is to say which component of the reward the step waits for. It can't while
+# code in C holds the interpreter.
+_RUNNING_S = 1.0
 
 
 class ProcessPool:
@@ -137,6 +152,7 @@ class EnvironmentProcess:
         self._eof = asyncio.Event()
         self._calls: dict[int, asyncio.Future[Outcome | WrittenJson]] = {}
         self._listeners: dict[int, ProgressListener] = {}
+        self._time_limits: dict[int, _TimeLimit] = {}
         self._last_number = LOG
         self._is_ending = False
         self.starting = self._loop.create_task(self._start(processes))
@@ -172,9 +188,8 @@ class EnvironmentProcess:
         if listener is not None:
             self._listeners[number] = listener
         self._link.send(number, body)
-        timer = None
         if timeout_s is not None:
-            timer = self._loop.call_later(timeout_s, self._time_out, answer, call.operation, timeout_s)
+            self._time_limits[number] = _TimeLimit(self, answer, call.operation, timeout_s)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -185,14 +200,20 @@ class EnvironmentProcess:
         finally:
             del self._calls[number]
             self._listeners.pop(number, None)
-            if timer is not None:
-                timer.cancel()
+            if timeout_s is not None:
+                self._time_limits.pop(number).cancel()
 
     def post(self, call: Call) -> None:
         """Send a call to a session's environment, and ignore the answer."""
         if self.ended is None:
             self._last_number += 1
             self._link.send(self._last_number, write_call(call))
+
+    def ask_for_running(self) -> None:
+        """Ask the process which components of rewards its steps wait for."""
+        if self.pid is not None and not self._exit.done():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, RUNNING_SIGNAL)
 
     def kill(self, why: str) -> None:
         """Kill the process and its children. Pending calls fail when it has ended; further calls fail at once."""
@@ -240,6 +261,8 @@ class EnvironmentProcess:
                 logging.getLogger(name).log(level, "%s", text)
             elif number in self._listeners and (progress := read_progress(body)) is not None:
                 self._listeners[number](*progress)
+            elif number in self._time_limits and (component := read_running(body)) is not None:
+                self._time_limits[number].fail(component)
             elif number in self._calls:
                 self._answered(self._calls[number], body)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -262,18 +285,55 @@ class EnvironmentProcess:
         if not self._is_ending and not self._exit.done():
             self._loop.call_later(_EXIT_GRACE_S, self.kill, "closed its connection to the server")
 
-    def _time_out(self, answer: "asyncio.Future[Any]", operation: str, timeout_s: float) -> None:
-        if answer.done():
+
+class _TimeLimit:
+    """Time limit of a call to a process, which is killed when the limit is exceeded.
+
+    Args:
+        process: The process.
+        answer: The answer to the call.
+        operation: The call's operation.
+        timeout_s: The limit in seconds.
+    """
+
+    def __init__(
+        self, process: EnvironmentProcess, answer: "asyncio.Future[Any]", operation: str, timeout_s: float
+    ) -> None:
+        self._process = process
+        self._answer = answer
+        self._operation = operation
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        expired = self._ask if operation == "step" else self.fail
+        self._timer = self._loop.call_later(timeout_s, expired)
+
+    def cancel(self) -> None:
+        """Cancel the limit, when the call has ended."""
+        self._timer.cancel()
+
+    def fail(self, component: str = "") -> None:
+        """End the call with an error, and the process.
+
+        Args:
+            component: Path of the component of the reward that the step waits for; empty if there is none.
+        """
+        if self._answer.done():
             return
-        late = f"{operation} did not finish within {timeout_s:g} s"
-        answer.set_exception(
-            EnvironmentTimeoutError(
-                operation,
-                timeout_s,
-                f"{late}, so its process was ended. A reset starts a new episode in a new process.",
-            )
+        late = f"{self._operation} did not finish within {self._timeout_s:g} s"
+        error = EnvironmentTimeoutError(
+            self._operation,
+            self._timeout_s,
+            f"{late}, so its process was ended. A reset starts a new episode in a new process.",
         )
-        self.kill(f"was ended because the {late} in another session")
+        if component:
+            error.blame_component(component)
+        self._answer.set_exception(error)
+        self._process.kill(f"was ended because the {late} in another session")
+
+    def _ask(self) -> None:
+        """Ask the process what the step waits for, and end the call when it answers, or soon after."""
+        self._process.ask_for_running()
+        self._timer = self._loop.call_later(_RUNNING_S, self.fail)
 
 
 class _DiedError(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 import faulthandler
 import logging
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -20,12 +21,14 @@ from openenv.core.env_server.execution.runner import finished
 from openenv.core.env_server.isolation.link import (
     CANCEL,
     LOG,
+    RUNNING_SIGNAL,
     Call,
     Link,
     read_call,
     write_error,
     write_outcome,
     write_progress,
+    write_running,
     write_value,
 )
 from openenv.core.event_loop import new_event_loop
@@ -58,6 +61,7 @@ def serve_sessions(connection: socket.socket, factory: EnvironmentFactory, log_l
 async def _serve(connection: socket.socket, factory: EnvironmentFactory, log_level: int) -> None:
     worker = Worker(factory)
     await asyncio.get_running_loop().create_unix_connection(lambda: worker.link, sock=connection)
+    signal.signal(RUNNING_SIGNAL, worker.report_running)
     logging.basicConfig(level=log_level, handlers=[_ServerLog(worker.link)], force=True)
     await worker.ended.wait()
     await worker.close()
@@ -81,12 +85,18 @@ class Worker:
         self._shared_executor = shared_executor_for(factory)
         self._runners: dict[int, LocalRunner] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._steps: dict[int, LocalRunner] = {}
 
     async def close(self) -> None:
         """Close the remaining environments."""
         closing = [asyncio.ensure_future(runner.close()) for runner in self._runners.values()]
         if closing:
             await asyncio.wait(closing, timeout=_CLOSE_TIMEOUT_S)
+
+    def report_running(self, *_: Any) -> None:
+        """Send which components of rewards the steps under way wait for: a signal handler, since the loop may hang."""
+        for number, runner in self._steps.items():
+            self.link.send_at_once(number, write_running(runner.running_component))
 
     def _lost(self) -> None:
         self.ended.set()
@@ -136,8 +146,12 @@ class Worker:
     async def _step(
         self, runner: LocalRunner, number: int, action: Any, options: Mapping[str, Any], reports: bool = False
     ) -> bytes:
-        with progress_listener(partial(self._report, number)) if reports else nullcontext():
-            return write_outcome(_outcome(runner, "step", await finished(runner.step(action, options))))
+        self._steps[number] = runner
+        try:
+            with progress_listener(partial(self._report, number)) if reports else nullcontext():
+                return write_outcome(_outcome(runner, "step", await finished(runner.step(action, options))))
+        finally:
+            del self._steps[number]
 
     def _report(self, number: int, fraction: float, message: str) -> None:
         if number in self._tasks:  # a thread may still report the progress of a cancelled call

@@ -126,7 +126,7 @@ def _project(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _sources(document: Mapping[str, Any], folder: Path) -> dict[str, tuple[str, ...]]:
     """Return the folders that uv's settings name, as pip takes them."""
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name, source in _table(_table(_table(document, "tool"), "uv"), "sources").items():
         path = source.get("path") if isinstance(source, dict) else None
         if isinstance(path, str):
