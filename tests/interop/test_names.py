@@ -19,7 +19,7 @@ SERVER = (
 MODULES = [
     *("openenv", "openenv.auto", "openenv.core", "openenv.core.env_server", "openenv.discovery"),
     *("openenv.core.containers.runtime", "openenv.core.containers.runtime.providers"),
-    *(f"openenv.core.containers.runtime.{name}_provider" for name in ("daytona", "hf_sandbox", "uv")),
+    *(f"openenv.core.containers.runtime.{name}_provider" for name in ("daytona", "hf_sandbox", "modal", "uv")),
     *(f"openenv.core.{name}" for name in CORE.split()),
     *(f"openenv.core.env_server.{name}" for name in SERVER.split()),
 ]

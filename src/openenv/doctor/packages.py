@@ -26,6 +26,7 @@ _USED_FOR = {
     "inspect": "evaluation with Inspect",
     "kubernetes": "pods as providers",
     "llm": "rewards by models as judges",
+    "modal": "sandboxes of Modal as providers",
     "openspiel": "OpenSpiel's games",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from openenv.core.providers import KubernetesProvider as KubernetesProvider
     from openenv.core.providers import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers import LocalProcessProvider as LocalProcessProvider
+    from openenv.core.providers import ModalProvider as ModalProvider
     from openenv.core.providers import Resources as Resources
     from openenv.core.providers import RuntimeProvider as RuntimeProvider
     from openenv.core.providers import UVProvider as UVProvider
@@ -29,6 +30,7 @@ else:
                 "KubernetesProvider",
                 "LocalDockerProvider",
                 "LocalProcessProvider",
+                "ModalProvider",
                 "Resources",
                 "RuntimeProvider",
                 "UVProvider",

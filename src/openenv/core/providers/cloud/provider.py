@@ -39,6 +39,7 @@ class CloudProvider(ContainerProvider):
         secrets: Further ones, for the server's process alone; neither errors nor logs show their values.
         cmd: The shell command that starts the server; by default the image's command ``server``, or the application
             that its ``openenv.yaml`` names.
+        surface_server_logs: Whether errors and ``logs`` show the end of what the server printed.
     """
 
     service_name: ClassVar[str]
@@ -53,12 +54,14 @@ class CloudProvider(ContainerProvider):
         env_vars: Mapping[str, str] | None,
         secrets: Mapping[str, str] | None,
         cmd: str | None,
+        surface_server_logs: bool = True,
     ) -> None:
         check_names(secrets or ())
         self.image = image
         self.env_vars = dict(env_vars or {})
         self.secrets = dict(secrets or {})
         self.cmd = cmd
+        self._shows_logs = surface_server_logs
         self._sandbox: Sandbox | None = None
         self._address: Address | None = None
         self._token: str | None = None
@@ -170,7 +173,7 @@ class CloudProvider(ContainerProvider):
         Args:
             size: How many characters, at most.
         """
-        if self._sandbox is None:
+        if self._sandbox is None or not self._shows_logs:
             return ""
         hidden = sorted(filter(None, [*self.secrets.values(), self._token]), key=len, reverse=True)
         longest = len(hidden[0]) if hidden else 0

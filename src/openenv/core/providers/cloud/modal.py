@@ -1,0 +1,281 @@
+"""``ModalProvider``: a server in a sandbox of Modal, by the SDK ``modal``."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.cloud.errors import Service, ServiceError, shortened
+from openenv.core.providers.cloud.provider import CloudProvider
+from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
+from openenv.core.providers.cloud.server_script import SERVER_PORT
+from openenv.core.wire.redaction import without_secrets
+
+if TYPE_CHECKING:
+    import modal
+
+_ResultT = TypeVar("_ResultT")
+
+SECRET_VARIABLE = "MODAL_TOKEN_SECRET"  # noqa: S105  # its name, not a token
+
+_SERVICE = Service(
+    name="Modal",
+    credentials=f"MODAL_TOKEN_ID and {SECRET_VARIABLE}, from https://modal.com/settings/tokens; or `modal token new`",
+)
+_DOCKERFILE = "dockerfile:"
+_CONTEXT = "?context="
+_COMMAND_TIMEOUT_S = 30
+_PAUSE_S = 0.5
+# What a sandbox reserves without any wish; `cpu` and `memory` are limits on top of that.
+_RESERVED_CPU = 0.125
+_RESERVED_MIB = 128
+
+
+class ModalProvider(CloudProvider):
+    """Starts a server in a sandbox of Modal, https://modal.com.
+
+    The server is reached by a tunnel of Modal's, which is encrypted but wants no key: the server's own token is its
+    lock. ``EnvClient`` sends it by itself; other programs need ``provider.token``.
+
+    The sandbox is terminated by ``stop_container``, after a start that failed or was interrupted, and when the
+    interpreter ends; in any case Modal ends it after ``timeout`` seconds.
+
+    Args:
+        image: The image to start where ``start_container`` names none, from a registry that Modal can read; or what
+            ``image_from_dockerfile`` returned.
+        env_vars: Environment variables of the sandbox, which Modal keeps as a secret of its own kind.
+        secrets: Further ones, for the server's process alone.
+        app_name: The app of Modal in which sandboxes are made; it is made too if there is none.
+        use_sandbox_v2: Whether sandboxes have to be of Modal's second kind. If not, the SDK chooses: now this kind, the
+            first one with a GPU, or the one that ``MODAL_SANDBOX_V2`` says.
+        timeout: Seconds after which Modal ends the sandbox, whatever it does: more than the longest use of it.
+        cmd: The shell command that starts the server, in place of the one that is found in the image.
+        cpu: The most processors that the sandbox may use; Modal's own limit if ``None``.
+        memory: The most MiB of memory; Modal's own limit if ``None``.
+        create_options: Further arguments of ``modal.Sandbox.create``, as ``{"gpu": "A10G", "region": "eu"}``.
+        surface_server_logs: Whether errors and ``logs`` show the end of what the server printed.
+
+    Raises:
+        ImportError: ``modal`` is not installed.
+
+    Example::
+
+        provider = ModalProvider(image="ghcr.io/me/echo-env:1.0", cpu=2, memory=4096)
+        with EchoEnv(provider=provider).sync() as env:
+            env.reset()
+    """
+
+    service_name: ClassVar[str] = "Modal"
+
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        env_vars: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        app_name: str = "openenv",
+        use_sandbox_v2: bool = False,
+        timeout: int = 3600,
+        cmd: str | None = None,
+        cpu: float | None = None,
+        memory: int | None = None,
+        create_options: Mapping[str, Any] | None = None,
+        surface_server_logs: bool = True,
+    ) -> None:
+        super().__init__(
+            image=image, env_vars=env_vars, secrets=secrets, cmd=cmd, surface_server_logs=surface_server_logs
+        )
+        _check_sdk()
+        self._app_name = app_name
+        self._is_second_kind = use_sandbox_v2
+        self._options: dict[str, Any] = {**(create_options or {}), "timeout": timeout}
+        if cpu is not None:
+            self._options["cpu"] = (min(_RESERVED_CPU, cpu), cpu)
+        if memory is not None:
+            self._options["memory"] = (min(_RESERVED_MIB, memory), memory)
+
+    @staticmethod
+    def image_from_dockerfile(dockerfile_path: str | Path, context_dir: str | Path | None = None) -> str:
+        """Return an image that Modal builds from a Dockerfile when it is first started.
+
+        Args:
+            dockerfile_path: The Dockerfile.
+            context_dir: The folder that its ``COPY`` instructions are relative to; the one above the Dockerfile's if
+                ``None``, as for ``ENVIRONMENT/server/Dockerfile``.
+
+        Returns:
+            What to pass as ``image``.
+
+        Raises:
+            FileNotFoundError: There is no such Dockerfile.
+            ConfigurationError: There is no such folder.
+        """
+        path = Path(dockerfile_path).resolve()
+        if not path.is_file():
+            raise FileNotFoundError(f"Expected a Dockerfile at {path}, found none.")
+        context = path.parent.parent if context_dir is None else Path(context_dir).resolve()
+        if not context.is_dir():
+            raise ConfigurationError(f"Expected a folder as context_dir, found none at {context}.")
+        return f"{_DOCKERFILE}{path}{_CONTEXT}{context}"
+
+    def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
+        options = {**self._options, "image": self._image(image), "env": dict(env_vars)}
+        secrets = [*self.secrets.values(), os.environ.get(SECRET_VARIABLE, "")]
+        return ModalSandbox(self._app_name, name, options, secrets, is_second_kind=self._is_second_kind)
+
+    def _image(self, image: str) -> "modal.Image":
+        from modal import Image
+
+        if not image.startswith(_DOCKERFILE):
+            return Image.from_registry(image)
+        path, _, context = image.removeprefix(_DOCKERFILE).partition(_CONTEXT)
+        return Image.from_dockerfile(path, context_dir=context or Path(path).parent.parent)
+
+
+class ModalSandbox(ShellSandbox):
+    """A sandbox of Modal. The SDK repeats calls by itself whose failure may pass.
+
+    Args:
+        app_name: The app in which it is made.
+        name: Its name, which no other running sandbox of the app has.
+        options: What the SDK makes it of.
+        secrets: Texts that no error shows.
+        is_second_kind: Whether it is a sandbox of Modal's second kind.
+    """
+
+    def __init__(
+        self, app_name: str, name: str, options: Mapping[str, Any], secrets: Iterable[str], *, is_second_kind: bool
+    ) -> None:
+        super().__init__(name)
+        self._app_name = app_name
+        self._options = options
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._is_second_kind = is_second_kind
+        self._may_be_there = False
+        self._made: modal.Sandbox | None = None
+
+    def create(self) -> None:
+        """Have it made, and wait until it runs."""
+        app = self._called("the app's lookup", self._app)
+        self._may_be_there = True
+        try:
+            self._made = self._called("the creation of a sandbox", partial(self._create, app))
+        except ServiceError as error:
+            self._may_be_there = error.may_be_done
+            raise
+
+    def run(self, command: str) -> str:
+        """Run a short shell command and return what it printed."""
+        return self._called("a command", partial(self._run, command))
+
+    def address(self, port: int) -> Address:
+        """Return the address of its tunnel."""
+        tunnels = self._called("its tunnels", self._running.tunnels)
+        if port not in tunnels:
+            raise ProviderError(f"Expected a tunnel of Modal to port {port} of the sandbox {self.name}, got none.")
+        return Address(tunnels[port].url)
+
+    def why_ended(self) -> str | None:
+        """Look whether it runs, and for the note of how the server ended."""
+        if self._called("its state", self._running.poll) is not None:
+            return f"Modal has ended it, at the latest after the {self._options['timeout']} s of timeout="
+        return super().why_ended()
+
+    def remove(self) -> None:
+        """Terminate it; wait for it if its creation had no answer."""
+        appears_by = time.monotonic() + self.appears_within_s
+        while self._may_be_there and self._made is None:
+            self._made = self._found()
+            if self._made is None:
+                self._may_be_there = time.monotonic() < appears_by
+                time.sleep(_PAUSE_S if self._may_be_there else 0)
+        if self._may_be_there:
+            self._called("the end of a sandbox", self._running.terminate)
+            self._running.detach()
+            self._may_be_there = False
+        self._made = None
+
+    @property
+    def _running(self) -> "modal.Sandbox":
+        if self._made is None:
+            raise ProviderError(f"The sandbox {self.name} of Modal does not run.")
+        return self._made
+
+    def _app(self) -> "modal.App":
+        import modal
+
+        return modal.App.lookup(self._app_name, create_if_missing=True)
+
+    def _create(self, app: "modal.App") -> "modal.Sandbox":
+        import modal
+
+        create = modal.Sandbox._experimental_create if self._is_second_kind else modal.Sandbox.create
+        # A command that does nothing, in place of the image's: the server gets its secrets when it is started.
+        return create("sleep", "infinity", app=app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
+
+    def _run(self, command: str) -> str:
+        process = self._running.exec("sh", "-c", command, timeout=_COMMAND_TIMEOUT_S)
+        printed = process.stdout.read()
+        process.wait()
+        return printed
+
+    def _found(self) -> "modal.Sandbox | None":
+        """Find it by its name, if it is there."""
+        import modal
+
+        find = modal.Sandbox._experimental_from_name if self._is_second_kind else modal.Sandbox.from_name
+        try:
+            return self._called("the search for a sandbox", partial(find, self._app_name, self.name))
+        except ServiceError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def _called(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
+        """Make a call of the SDK, whose errors become ours, without secrets."""
+        from modal import exception
+
+        try:
+            return call()
+        except exception.ImageBuildError as error:
+            raise ProviderError(f"Modal can't build the image: {self._said(error)}") from None
+        except (exception.ConnectionError, exception.TimeoutError) as error:
+            raise _SERVICE.silence(what, self._said(error)) from None
+        except exception.Error as error:
+            status = _status(error)
+            if status is None:
+                raise ProviderError(f"Modal: {what} failed with {self._said(error)}") from None
+            raise _SERVICE.refusal(what, status, self._said(error)) from None
+        except (OSError, ValueError, LookupError) as error:
+            raise ProviderError(f"Modal: {what} failed with {type(error).__name__}: {self._said(error)}") from None
+
+    def _said(self, error: Exception) -> str:
+        return shortened(str(without_secrets(str(error) or type(error).__name__, self._secrets)))
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status that means the same as an error of Modal's, whose API has other ones."""
+    from modal import exception
+
+    statuses = {
+        exception.AuthError: 401,
+        exception.PermissionDeniedError: 403,
+        exception.NotFoundError: 404,
+        exception.AlreadyExistsError: 409,
+        exception.ConflictError: 409,
+        exception.InvalidError: 400,
+        exception.ResourceExhaustedError: 429,
+        exception.InternalError: 500,
+        exception.ServiceError: 503,
+    }
+    return next((status for kind, status in statuses.items() if isinstance(error, kind)), None)
+
+
+def _check_sdk() -> None:
+    try:
+        import modal as _  # noqa: F401
+    except ImportError as error:
+        raise ImportError('ModalProvider needs modal: pip install "openenv-core[modal]"') from error
