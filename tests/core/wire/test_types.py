@@ -1,9 +1,10 @@
 """The models on the wire."""
 
-from typing import Any
+import math
+from typing import Any, Self
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from openenv.core.env_server import types
 from openenv.core.wire.messages import (
@@ -142,6 +143,59 @@ def test_assignment_is_validated() -> None:
     observation = Observation()
     with pytest.raises(ValidationError):
         observation.done = "perhaps"  # type: ignore[assignment]
+
+
+class Scores(Observation):
+    text: str = ""
+
+
+class PositiveScores(Observation):
+    reward: float = Field(default=0.0, ge=0)
+
+
+class CheckedScores(Observation):
+    @model_validator(mode="after")
+    def _at_most_one(self) -> Self:
+        if self.reward is not None and self.reward > 1:
+            raise ValueError("more than 1")
+        return self
+
+
+class FixedScores(Observation):
+    model_config = ConfigDict(frozen=True)
+
+
+class StillCheckedScores(CheckedScores):
+    pass
+
+
+@pytest.mark.parametrize("reward", [0.5, math.inf, 1, True, None])
+def test_a_reward_can_be_assigned(reward: Any) -> None:
+    observation = Scores(text="hello", metadata={"seed": 1})
+    observation.reward = reward
+    assert (observation.reward, type(observation.reward)) == (reward, type(reward))
+    assert observation == Scores(text="hello", reward=reward, metadata={"seed": 1})
+    assert observation.model_dump(exclude_unset=True) == {"text": "hello", "reward": reward, "metadata": {"seed": 1}}
+
+
+@pytest.mark.parametrize(
+    ("observation", "reward"),
+    [
+        (Scores(), "a lot"),
+        (PositiveScores(), -0.5),
+        (CheckedScores(), 1.5),
+        (StillCheckedScores(), 1.5),
+        (FixedScores(), 0.5),
+    ],
+)
+def test_a_reward_that_the_class_rejects_cannot_be_assigned(observation: Observation, reward: Any) -> None:
+    with pytest.raises(ValidationError):
+        observation.reward = reward
+
+
+def test_an_attribute_that_is_no_field_cannot_be_assigned() -> None:
+    with pytest.raises(ValueError, match="rewards"):
+        Scores().rewards = 0.5  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("reward", [True, False, 1, 0, 0.5])

@@ -4,7 +4,7 @@ This module imports nothing of OpenEnv.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -61,6 +61,43 @@ class Observation(BaseModel):
     done: bool = False
     reward: Annotated[Scalar | None, WrapValidator(_float_first)] = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    _accepts_every_float: ClassVar[bool] = True
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Note whether the class accepts every float as its reward, as ``Observation`` does."""
+        super().__pydantic_init_subclass__(**kwargs)
+        decorators = cls.__pydantic_decorators__
+        cls._accepts_every_float = inherits_field(cls, "reward") and not (
+            decorators.field_validators
+            or decorators.model_validators
+            or decorators.validators
+            or decorators.root_validators
+            or cls.model_config.get("frozen")
+        )
+
+    if not TYPE_CHECKING:  # or type checkers would accept the assignment of any attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Assign an attribute: a float as the reward without validation, which copies all fields."""
+            if name == "reward" and type(value) is float and self._accepts_every_float:
+                self.__dict__["reward"] = value
+                self.__pydantic_fields_set__.add("reward")
+            else:
+                super().__setattr__(name, value)
+
+
+def inherits_field(observation_class: type[BaseModel], name: str) -> bool:
+    """Return whether a class of observations has a field as ``Observation`` declares it.
+
+    Args:
+        observation_class: The class.
+        name: Name of a field of ``Observation``.
+    """
+    field = observation_class.model_fields.get(name)
+    # The text has all that a field's declaration can say: its type, validators, serializers, aliases.
+    return issubclass(observation_class, Observation) and repr(field) == repr(Observation.model_fields[name])
 
 
 class State(BaseModel):
