@@ -29,7 +29,7 @@ class Kind(NamedTuple):
         name: Its name in the table.
         measure: Returns the seconds of CPU per step of a server, with so many sessions and steps.
         sessions: Number of sessions.
-        environment: Name of the benchmark's environment.
+        environment: Name of the environment, as of ``serve_ours``.
         record: What the server keeps of the steps: ``journal`` or ``traces``; empty for nothing.
     """
 
@@ -47,6 +47,7 @@ KINDS = (
     Kind("64 sockets, in threads", legacy_cpu_per_step, environment="threaded"),
     Kind("64 sessions on a socket (v1)", v1_cpu_per_step),
     Kind("1,024 sessions on a socket (v1)", v1_cpu_per_step, sessions=1024),
+    Kind("64 sessions on a socket (v1), with a rubric of ten parts", v1_cpu_per_step, environment="scored"),
     Kind("64 sessions on a socket (v1), with a journal", v1_cpu_per_step, record="journal"),
     Kind("64 sessions on a socket (v1), with traces", v1_cpu_per_step, record="traces"),
 )

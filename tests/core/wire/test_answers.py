@@ -5,10 +5,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, computed_field, field_serializer
 
 from openenv import NDArray, Observation
-from openenv.core.wire.answers import observation_json, written_observation
+from openenv.core.wire.answers import observation_json, outcome_json, written_observation, written_outcome
 from openenv.core.wire.arrays import ArrayJson, ArrayWriter
+from openenv.core.wire.results import Outcome
 
 SEVERAL = 40  # not every observation is searched for NaN
 
@@ -42,3 +46,57 @@ def test_nan_in_an_array_is_not_sent_as_null_in_silence(caplog: pytest.LogCaptur
     for _ in range(SEVERAL):
         assert '"depth":[1.0,null]' in observation_json(Depth(depth=np.array([1, np.nan], np.float32)))
     assert [record.getMessage().partition(" is")[0] for record in caplog.records] == ["Depth.depth.1"]
+
+
+class Word(Observation):
+    text: str = ""
+
+    @computed_field
+    def length(self) -> int:
+        return len(self.text)
+
+
+class Hidden(Word):
+    @field_serializer("metadata")
+    def _nothing(self, _value: Any) -> None:
+        return None
+
+
+class Renamed(Word):
+    metadata: dict[str, Any] = Field(default_factory=dict, serialization_alias="info")
+
+
+class Bare(Observation):
+    pass
+
+
+CLASSES = (Observation, Bare, Word, Hidden, Renamed, Depth)
+
+
+def scored(observation_class: type[Observation], metadata: dict[str, Any], text: str = "") -> Outcome:
+    """Return the outcome of a step with a rubric: its metadata are those of the observation, and only numbers."""
+    fields = {"text": text} if issubclass(observation_class, Word) else {}
+    if observation_class is Depth:
+        fields["depth"] = np.ones(2, np.float32)  # type: ignore[assignment]
+    observation = observation_class(reward=0.5, metadata=metadata, **fields)
+    return Outcome(observation, 0.5, False, observation.metadata, has_plain_metadata=True)
+
+
+@given(
+    st.sampled_from(CLASSES), st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)), st.text()
+)
+def test_metadata_that_are_written_once_read_as_if_written_twice(
+    observation_class: type[Observation], scores: dict[str, float], text: str
+) -> None:
+    outcome = scored(observation_class, {"reward_signals": scores, "reward_weights": scores}, text)
+    twice = Outcome(outcome.observation, 0.5, False, outcome.metadata)
+    assert outcome_json(outcome) == outcome_json(twice)
+    assert written_outcome(outcome, ArrayWriter()) == written_outcome(twice, ArrayWriter())
+
+
+def test_the_json_of_a_scored_step() -> None:
+    metadata = {"reward_signals": {"short": 1.0, "\u00e9": 1e-7}, "reward_weights": {"short": 0.75, "\u00e9": 0.25}}
+    written = '{"reward_signals":{"short":1.0,"\u00e9":1e-7},"reward_weights":{"short":0.75,"\u00e9":0.25}}'
+    observation = f'{{"metadata":{written},"text":"hi","length":2}}'
+    expected = f'{{"observation":{observation},"reward":0.5,"done":false,"metadata":{written}}}'
+    assert outcome_json(scored(Word, metadata, "hi")) == expected

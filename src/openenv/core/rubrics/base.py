@@ -325,13 +325,16 @@ class Rubric(ABC):
             if rubric._scored > since
         }
 
-    def total_weights(self) -> Mapping[str, float]:
-        """Return the weights in this rubric's score of the components that it is a weighted sum of, by path."""
-        return self._listing().weights
+    def total_weights(self, scored: Mapping[str, float] | None = None) -> Mapping[str, float]:
+        """Return the weights in this rubric's score of the components that it is a weighted sum of, by path.
 
-    def component_count(self) -> int:
-        """Return the number of rubrics below this one."""
-        return len(self._listing().rubrics)
+        Args:
+            scored: Scores from ``component_scores``, to leave out the weights of other components; ``None`` for all.
+        """
+        listing = self._listing()
+        if scored is None or len(scored) == len(listing.rubrics):
+            return listing.weights
+        return {path: weight for path, weight in listing.weights.items() if path in scored}
 
     def component_evidence(self, since: int = 0) -> dict[str, Any]:
         """Return the ``evidence`` of this rubric and those below it that were called, by path.
@@ -339,9 +342,12 @@ class Rubric(ABC):
         Args:
             since: As for ``component_scores``.
         """
+        witnesses = self._listing().witnesses
+        if not witnesses:  # as in most rubrics, in each step
+            return {}
         return {
             path: evidence
-            for path, rubric in self._listing().witnesses.items()
+            for path, rubric in witnesses.items()
             if rubric.scored_since(since) and (evidence := rubric.evidence()) is not None
         }
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -16,11 +17,13 @@ from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.plain_values import plain_value
 from openenv.core.wire.arrays import FILE, KEY, ArrayJson, ArrayWriter, Written
 from openenv.core.wire.results import ImageFile, Outcome, Picture, WebView, WrittenJson
+from openenv.core.wire.types import inherits_field
 
 logger = logging.getLogger(__name__)
 
 # Fields that are sent beside the observation, not inside it.
 _BESIDE = {"reward", "done"}
+_BESIDE_OR_WRITTEN = {*_BESIDE, "metadata"}
 # Maximum depth of the search for a value without a JSON form.
 _DEEPEST_PATH = 10
 # One of so many observations with a null in their JSON is searched for NaN and infinity: null fields are common, and a
@@ -60,8 +63,9 @@ def written_outcome(outcome: Outcome, arrays: ArrayWriter | None, *, always_meta
         EnvironmentFailedError: Some value has no form in JSON.
     """
     try:
-        observation = written_observation(outcome.observation, arrays)
         metadata = _dump(outcome.metadata) if outcome.metadata else "null"
+        shared = metadata if outcome.has_plain_metadata and _begins_with_metadata(outcome) else None
+        observation = written_observation(outcome.observation, arrays, shared)
     except (ValueError, TypeError) as error:
         raise unsendable(outcome, error) from error
     reward = outcome.reward
@@ -88,12 +92,34 @@ def observation_json(observation: BaseModel | WrittenJson) -> str:
     return shown
 
 
-def written_observation(observation: BaseModel | WrittenJson, arrays: ArrayWriter | None) -> Written:
+def _begins_with_metadata(outcome: Outcome) -> bool:
+    """Return whether the JSON of an outcome's observation begins with the outcome's metadata."""
+    observation = outcome.observation
+    if isinstance(observation, WrittenJson) or observation.__dict__.get("metadata") is not outcome.metadata:
+        return False
+    return _writes_metadata_first(type(observation))
+
+
+@cache
+def _writes_metadata_first(observation_class: type[BaseModel]) -> bool:
+    """Return whether the JSON of a class's observations begins with their metadata, as they are."""
+    decorators = observation_class.__pydantic_decorators__
+    return (
+        inherits_field(observation_class, "metadata")
+        and next(name for name in observation_class.model_fields if name not in _BESIDE) == "metadata"
+        and not (decorators.field_serializers or decorators.model_serializers)
+    )
+
+
+def written_observation(
+    observation: BaseModel | WrittenJson, arrays: ArrayWriter | None, metadata: str | None = None
+) -> Written:
     """Return an observation as ``observation_json`` does, with its arrays beside the JSON.
 
     Args:
         observation: The observation.
         arrays: Collects the arrays; ``None`` for nested lists in their place.
+        metadata: The JSON of the observation's metadata, with which its own JSON begins; ``None`` to write them, too.
 
     Raises:
         ValueError: Some value has no form in JSON; or ``TypeError``.
@@ -102,13 +128,17 @@ def written_observation(observation: BaseModel | WrittenJson, arrays: ArrayWrite
         return observation.text if arrays is None else observation.json
     # As in model_dump_json, but without its checks of arguments, which would double the time.
     serializer = type(observation).__pydantic_serializer__
+    beside = _BESIDE if metadata is None else _BESIDE_OR_WRITTEN
     try:
-        json = serializer.to_json(observation, exclude=_BESIDE, warnings=False, fallback=plain_value, context=arrays)
+        json = serializer.to_json(observation, exclude=beside, warnings=False, fallback=plain_value, context=arrays)
     except Exception:
         if arrays is not None:
             arrays.discard()
         raise
     text = json.decode()
+    if metadata is not None:
+        others = text[1:-1]
+        text = f'{{"metadata":{metadata},{others}}}' if others else f'{{"metadata":{metadata}}}'
     if "null" in text and next(_with_null) % _LOOKED_AT == 0:
         _warn_of_non_finite(observation)
     if arrays is None:

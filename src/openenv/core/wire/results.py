@@ -58,12 +58,16 @@ class WrittenToolResult(WrittenJson):
 
 @dataclass(slots=True)
 class Outcome:
-    """Outcome of a reset or a step: an observation with its reward, its done flag and its metadata."""
+    """Outcome of a reset or a step: an observation with its reward, its done flag and its metadata.
+
+    ``has_plain_metadata`` says that the metadata are only names and finite numbers, whose JSON is the same everywhere.
+    """
 
     observation: BaseModel | WrittenJson
     reward: Scalar | None = None
     done: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
+    has_plain_metadata: bool = False
 
 
 def outcome_of(returned: Any) -> Outcome:

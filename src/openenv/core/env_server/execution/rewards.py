@@ -48,15 +48,14 @@ class ScoredStep:
         metadata: dict[str, Any] = {}
         if scores:
             metadata[REWARD_SIGNALS] = scores
-            weights = rubric.total_weights()
-            if len(scores) < rubric.component_count():  # a part of the sum may not have been scored
-                weights = {name: weight for name, weight in weights.items() if name in scores}
+            weights = rubric.total_weights(scores)  # a part of the sum may not have been scored
             if weights:
                 metadata[REWARD_WEIGHTS] = weights
         if evidence:
             metadata[REWARD_EVIDENCE] = evidence
         if credit:
             metadata[STEP_REWARDS] = credit
+        outcome.has_plain_metadata = not (evidence or outcome.metadata)
         if outcome.metadata:
             metadata |= outcome.metadata
         if isinstance(outcome.observation, Observation):
