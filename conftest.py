@@ -1,7 +1,10 @@
 """For the tests of the house and of its environments: needs, order, and how many examples property tests try."""
 
+import gc
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.support.needs", "tests.support.order"]
@@ -18,3 +21,14 @@ settings.register_profile("openenv", max_examples=60, deadline=None)
 # The same examples in each run: what a change is let in by must not depend on luck. Runs by hand look for new ones.
 settings.register_profile("repeatable", settings.get_profile("openenv"), derandomize=True, database=None)
 settings.load_profile("openenv")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which would look through all modules again and again, now and in tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

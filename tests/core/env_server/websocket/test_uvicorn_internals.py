@@ -1,6 +1,7 @@
 """The methods of uvicorn that the server overrides or relies on are those that it was written for."""
 
 import ast
+import functools
 import hashlib
 import inspect
 import tomllib
@@ -73,13 +74,19 @@ def relied_on() -> Iterator[tuple[str, type, str]]:
 
 def source_of(theirs: type, name: str) -> str:
     """A method's source in the file of its class: other libraries put methods of their own in its place."""
-    lines, _ = inspect.getsourcelines(theirs)
-    tree = ast.parse("".join(lines))
-    assert isinstance(tree.body[0], ast.ClassDef)
-    method = next(node for node in tree.body[0].body if getattr(node, "name", None) == name)
+    lines, tree = parsed(theirs)
+    method = next(node for node in tree.body if getattr(node, "name", None) == name)
     assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
     first = min([method.lineno, *(decorator.lineno for decorator in method.decorator_list)])
     return "".join(lines[first - 1 : method.end_lineno])
+
+
+@functools.cache
+def parsed(theirs: type) -> tuple[list[str], ast.ClassDef]:
+    lines, _ = inspect.getsourcelines(theirs)
+    (tree,) = ast.parse("".join(lines)).body
+    assert isinstance(tree, ast.ClassDef)
+    return lines, tree
 
 
 def digest(source: str) -> str:
