@@ -9,14 +9,65 @@ import os
 from asyncio import _get_running_loop  # the form of get_running_loop() that answers None instead of raising
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from contextvars import copy_context
 from threading import Lock, Thread, current_thread
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from openenv.core.event_loop import new_event_loop
 from openenv.core.exceptions import ClientModeError, ConnectionFailedError
 
 ResultT = TypeVar("ResultT")
+
+
+class _BlockingCall(Generic[ResultT]):
+    """A coroutine for which a thread waits while it runs on a loop of another thread.
+
+    It has the context variables of the thread that waits. A lock is the cheapest thing to wait for: a
+    ``concurrent.futures.Future`` costs more than sending a vector's turn.
+
+    Args:
+        coroutine: The coroutine.
+        loop: The loop.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, ResultT], loop: asyncio.AbstractEventLoop) -> None:
+        self._coroutine = coroutine
+        self._loop = loop
+        self._context = copy_context()
+        self._has_ended = Lock()
+        self._has_ended.acquire()
+        self._task: asyncio.Task[None] | None = None
+        self._results: list[ResultT] = []
+        self._error: BaseException | None = None
+
+    def start(self) -> None:
+        """Start the coroutine; called on the loop."""
+        self._task = self._loop.create_task(self._carry_out(), context=self._context)
+
+    def cancel(self) -> None:
+        """Cancel the coroutine, unless it has ended; called on the loop, after ``start``."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def result(self) -> ResultT:
+        """Wait for the coroutine's result, or raise its error."""
+        self._has_ended.acquire()
+        if self._error is None:
+            return self._results[0]
+        try:
+            raise self._error
+        finally:
+            self._error = None  # whose traceback refers to this frame
+
+    async def _carry_out(self) -> None:
+        try:
+            self._results.append(await self._coroutine)
+        except BaseException as error:
+            self._error = error
+            if not isinstance(error, Exception):  # the task's cancellation, or what ends the loop
+                raise
+        finally:
+            self._has_ended.release()
 
 
 class BackgroundLoop:
@@ -47,13 +98,14 @@ class BackgroundLoop:
             raise ClientModeError(
                 "A client's coroutine called a blocking method. Await the client's own method instead."
             )
-        future: Future[ResultT] = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        call = _BlockingCall(coroutine, self.loop)
+        self.call(call.start)
         try:
-            return future.result()
+            return call.result()
         except ConnectionFailedError as error:
             raise error.with_traceback(None) from None  # its sentence says all; the frames are of another thread
         except BaseException:
-            future.cancel()  # the wait was interrupted; a coroutine that has ended does not mind
+            self.call(call.cancel)  # the wait was interrupted; a coroutine that has ended does not mind
             raise
 
     def _run(self) -> None:

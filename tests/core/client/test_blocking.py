@@ -1,10 +1,13 @@
 """The loop behind blocking use, and the rule for when a call blocks."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -98,6 +101,47 @@ def test_all_threads_share_one_loop_in_one_daemon_thread() -> None:
     threads = [thread for thread in threading.enumerate() if thread.name == "openenv-clients"]
     assert len(threads) == 1
     assert threads[0].daemon
+
+
+def test_a_coroutine_has_the_context_of_the_thread_that_waits_for_it() -> None:
+    traced: ContextVar[str] = ContextVar("traced", default="nothing")
+    traced.set("this call")
+
+    async def read() -> str:
+        return traced.get()
+
+    assert wait_for(read) == "this call"
+
+
+def test_a_wait_that_is_interrupted_cancels_the_coroutine() -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def wait_for_ever() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    def interrupt() -> None:
+        started.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        background_loop().run(wait_for_ever())
+    thread.join()
+    assert cancelled.wait(60)
+
+
+def test_a_coroutine_that_is_cancelled_by_itself_is_no_deadlock() -> None:
+    async def give_up() -> None:
+        raise asyncio.CancelledError("given up")
+
+    with pytest.raises(asyncio.CancelledError, match="given up"):
+        background_loop().run(give_up())
+    assert wait_for(Thermometer().read) == "20 C"
 
 
 def test_calls_from_many_threads_are_all_made_in_each_thread_s_order() -> None:

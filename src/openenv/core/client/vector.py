@@ -244,11 +244,12 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
 
     async def _exchange_once(self, requests: Mapping[int, _Request]) -> list[SlotResult[ObsT]]:
         batch = _Batch(self.num_envs, self._parsers, self._note)
-        lost = self._lost(requests)
-        for slot, loss in lost.items():
-            batch.settle(slot, loss)
-        closed = [slot for slot in requests if slot not in lost and not self._is_open(slot)]
-        if closed:
+        unusable = [slot for slot in requests if not self._is_open(slot)]
+        if unusable:
+            lost = self._lost(unusable, requests)
+            for slot, loss in lost.items():
+                batch.settle(slot, loss)
+            closed = [slot for slot in unusable if slot not in lost]
             for slot, error in zip(closed, await self._open(closed), strict=True):
                 if error is not None:
                     batch.settle(slot, error)
@@ -256,13 +257,13 @@ class VectorEnv(Generic[ActT, ObsT, StateT]):
         await self._all_answered(batch)
         return batch.results
 
-    def _lost(self, requests: Mapping[int, _Request]) -> dict[int, OpenEnvError]:
+    def _lost(self, unusable: Iterable[int], requests: Mapping[int, _Request]) -> dict[int, OpenEnvError]:
         """Return the errors of slots whose sessions were lost between calls. A reset need not report them."""
         losses: dict[int, OpenEnvError] = {}
-        for slot, (kind, _) in requests.items():
+        for slot in unusable:
             session = self._sessions[slot]
-            loss = None if session is None or session.answers else session.unreported_loss()
-            if loss is not None and kind != RESET:
+            loss = None if session is None else session.unreported_loss()
+            if loss is not None and requests[slot][0] != RESET:
                 losses[slot] = loss
         return losses
 
