@@ -60,7 +60,8 @@ class GymnasiumEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
                 'openenv.adapters.gymnasium.environment_class("CartPole-v1").'
             )
         self._env = gymnasium.make(self.id, disable_env_checker=True, **self.arguments)
-        self._state = State()
+        self._episode_id: str | None = None
+        self._steps = 0
 
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **options: Any
@@ -72,20 +73,20 @@ class GymnasiumEnvironment(Environment[ActT, ObsT, State], Generic[ActT, ObsT]):
             episode_id: Names the episode.
             **options: The environment's own options.
         """
-        self._state = State(episode_id=episode_id)
+        self._episode_id, self._steps = episode_id, 0
         value, info = self._env.reset(seed=seed, options=options or None)
         return self._observation(value), plain_info(info)
 
     def step(self, action: ActT) -> Step[ObsT]:
         """Do one action; returns Gymnasium's five values."""
         value, reward, terminated, truncated, info = self._env.step(self.action_codec.decode(action.action))
-        self._state.step_count += 1
+        self._steps += 1
         return self._observation(value), float(reward), bool(terminated), bool(truncated), plain_info(info)
 
     @property
     def state(self) -> State:
         """The episode's name and its steps so far."""
-        return self._state
+        return State(episode_id=self._episode_id, step_count=self._steps)
 
     def render(self) -> str | np.ndarray[Any, Any] | None:
         """Show where the episode stands: text where the environment can, else a picture of shape (height, width, 3)."""
