@@ -16,10 +16,11 @@ SERVER = (
     "base_transforms exceptions http_server interfaces mcp_environment mcp_types route_config serialization types "
     "web_interface"
 )
+PROVIDERS = "daytona hf_sandbox modal novita uv"
 MODULES = [
     *("openenv", "openenv.auto", "openenv.core", "openenv.core.env_server", "openenv.discovery"),
     *("openenv.core.containers.runtime", "openenv.core.containers.runtime.providers"),
-    *(f"openenv.core.containers.runtime.{name}_provider" for name in ("daytona", "hf_sandbox", "modal", "uv")),
+    *(f"openenv.core.containers.runtime.{name}_provider" for name in PROVIDERS.split()),
     *(f"openenv.core.{name}" for name in CORE.split()),
     *(f"openenv.core.env_server.{name}" for name in SERVER.split()),
 ]

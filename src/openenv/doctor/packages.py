@@ -27,6 +27,7 @@ _USED_FOR = {
     "kubernetes": "pods as providers",
     "llm": "rewards by models as judges",
     "modal": "sandboxes of Modal as providers",
+    "novita": "sandboxes of Novita as providers",
     "openspiel": "OpenSpiel's games",
     "ors": "OpenReward's environments",
     "pettingzoo": "PettingZoo's games",

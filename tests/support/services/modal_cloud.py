@@ -6,7 +6,6 @@ import contextlib
 import json
 import secrets
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -15,19 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import trustme
 from grpclib.const import Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server, Stream
 from modal_proto import api_grpc, api_pb2, task_command_router_grpc, task_command_router_pb2
 from tests.support.services.cloud_machine import Machine
+from tests.support.services.tls_tunnel import TlsTunnel, local_certificate
 
 TOKEN = ("ak-ada", "as-ada-secret")
 GOOD_IMAGE = "ghcr.io/ada/echo-env:1.0"
 BARE_IMAGE = "ghcr.io/ada/bare:1.0"
 BROKEN_IMAGE = "ghcr.io/ada/broken:1.0"
 
-_CHUNK = 65536
 _LIFETIME_S = 3600
 _DONE = api_pb2.GenericResult(status=api_pb2.GenericResult.GENERIC_STATUS_SUCCESS)
 _KILLED = api_pb2.GenericResult(status=api_pb2.GenericResult.GENERIC_STATUS_TERMINATED)
@@ -97,15 +95,11 @@ class FakeModal:
         self.faults: list[Fault] = []
         self.sandboxes: dict[str, FakeSandbox] = {}
         self.images: dict[str, api_pb2.Image] = {}
-        authority = trustme.CA()
-        self.authority = root / "authority.pem"
-        authority.cert_pem.write_to_path(str(self.authority))
         self.url = ""
-        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert("localhost").configure_cert(self._tls)
+        self._certificate, self.authority = local_certificate(root)
         self._secrets: dict[str, Mapping[str, str]] = {}
         self._late: list[tuple[int, api_pb2.SandboxCreateRequest]] = []
-        self._tunnels: list[asyncio.Server] = []
+        self._tunnels: list[TlsTunnel] = []
         self._printed: dict[str, asyncio.Task[str]] = {}
 
     @property
@@ -127,7 +121,9 @@ class FakeModal:
         """End what still runs, and forget all that was."""
         for sandbox in self.sandboxes.values():
             sandbox.machine.end()
-        for each in (self.calls, self.faults, self.sandboxes, self.images, self._late):
+        for tunnel in self._tunnels:
+            tunnel.close()
+        for each in (self.calls, self.faults, self.sandboxes, self.images, self._late, self._tunnels):
             each.clear()
 
     async def serve(self, listener: socket.socket, ended: asyncio.Event) -> None:
@@ -136,8 +132,6 @@ class FakeModal:
         server = Server([_Service(kind, self) for kind in kinds])
         await server.start(sock=listener)
         await ended.wait()
-        for tunnel in self._tunnels:
-            tunnel.close()
         server.close()
         await server.wait_closed()
 
@@ -272,11 +266,9 @@ class FakeModal:
     async def tunnels(self, request: api_pb2.SandboxGetTunnelsRequest) -> Any:
         """Open the tunnel to a sandbox's server."""
         sandbox = self.sandboxes[request.sandbox_id]
-        lead = partial(_lead, sandbox.machine)
-        server = await asyncio.start_server(lead, "127.0.0.1", 0, ssl=self._tls)
-        self._tunnels.append(server)
+        self._tunnels.append(TlsTunnel(sandbox.machine, self._certificate))
         (port,) = (each.port for each in sandbox.definition.open_ports.ports)
-        tunnel = api_pb2.TunnelData(host="localhost", port=server.sockets[0].getsockname()[1], container_port=port)
+        tunnel = api_pb2.TunnelData(host="localhost", port=self._tunnels[-1].port, container_port=port)
         return api_pb2.SandboxGetTunnelsResponse(result=_DONE, tunnels=[tunnel])
 
     async def task_router(self, _request: Any) -> Any:
@@ -330,23 +322,6 @@ _HANDLERS: dict[str, Callable[[FakeModal, Any], Awaitable[Any]]] = {
     "TaskExecStdioRead": FakeModal.printed,
     "TaskExecWait": FakeModal.executed,
 }
-
-
-async def _lead(machine: Machine, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Lead a connection to the machine's server; as Modal's tunnels, this adds no headers."""
-    with contextlib.closing(writer):
-        port = await asyncio.to_thread(machine.port)
-        if port is None:
-            return
-        to_read, to_write = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_pump(reader, to_write), _pump(to_read, writer))
-
-
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError), contextlib.closing(target):
-        while data := await source.read(_CHUNK):
-            target.write(data)
-            await target.drain()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from openenv.core.providers.cloud.daytona import DaytonaProvider as DaytonaProvider
     from openenv.core.providers.cloud.hugging_face import HFSandboxProvider as HFSandboxProvider
     from openenv.core.providers.cloud.modal import ModalProvider as ModalProvider
+    from openenv.core.providers.cloud.novita import NovitaSandboxProvider as NovitaSandboxProvider
     from openenv.core.providers.docker.pool import DockerPool as DockerPool
     from openenv.core.providers.docker.provider import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers.kubernetes.provider import KubernetesProvider as KubernetesProvider
@@ -25,6 +26,7 @@ else:
             "openenv.core.providers.cloud.daytona": ("DaytonaProvider",),
             "openenv.core.providers.cloud.hugging_face": ("HFSandboxProvider",),
             "openenv.core.providers.cloud.modal": ("ModalProvider",),
+            "openenv.core.providers.cloud.novita": ("NovitaSandboxProvider",),
             "openenv.core.providers.docker.pool": ("DockerPool",),
             "openenv.core.providers.docker.provider": ("LocalDockerProvider",),
             "openenv.core.providers.kubernetes.provider": ("KubernetesProvider",),

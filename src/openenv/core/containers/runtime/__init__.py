@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from openenv.core.providers import LocalDockerProvider as LocalDockerProvider
     from openenv.core.providers import LocalProcessProvider as LocalProcessProvider
     from openenv.core.providers import ModalProvider as ModalProvider
+    from openenv.core.providers import NovitaSandboxProvider as NovitaSandboxProvider
     from openenv.core.providers import Resources as Resources
     from openenv.core.providers import RuntimeProvider as RuntimeProvider
     from openenv.core.providers import UVProvider as UVProvider
@@ -31,6 +32,7 @@ else:
                 "LocalDockerProvider",
                 "LocalProcessProvider",
                 "ModalProvider",
+                "NovitaSandboxProvider",
                 "Resources",
                 "RuntimeProvider",
                 "UVProvider",

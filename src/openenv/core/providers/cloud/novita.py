@@ -1,0 +1,247 @@
+"""``NovitaSandboxProvider``: a server in a sandbox of Novita, by the SDK ``novita-sandbox``."""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, shortened
+from openenv.core.providers.cloud.provider import CloudProvider
+from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
+from openenv.core.wire.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from novita_sandbox import Sandbox as NovitaSdkSandbox
+
+_ResultT = TypeVar("_ResultT")
+
+KEY_VARIABLE = "NOVITA_API_KEY"
+
+_SERVICE = Service(name="Novita", credentials=f"{KEY_VARIABLE} or api_key=, from https://novita.ai/settings")
+_TEMPLATE = "template:"
+_NAME_LABEL = "openenv"
+_TRAFFIC_HEADER = "E2B-Traffic-Access-Token"
+_COMMAND_TIMEOUT_S = 30
+_PAUSE_S = 0.5
+# A command that does nothing, in place of the image's: the server gets its secrets when it is started.
+_IDLE_COMMAND = "sleep infinity"
+_IDLE_IS_READY = "sleep 1"
+# The SDK begins its errors with the status of the answer.
+_STATUS = re.compile(r"([1-5]\d\d): ")
+
+
+class NovitaSandboxProvider(CloudProvider):
+    """Starts a server in a sandbox of Novita, https://novita.ai/sandbox.
+
+    The server is reached at a host name of the sandbox's; its own token is its lock. ``EnvClient`` sends it by itself;
+    other programs need ``provider.token``.
+
+    The sandbox is removed by ``stop_container``, after a start that failed or was interrupted, and when the interpreter
+    ends; in any case Novita ends it after ``timeout`` seconds.
+
+    Args:
+        image: The image to start where ``start_container`` names none, from a registry that Novita can read, of which
+            it makes a template once; or a template that is there, as ``template:NAME``.
+        env_vars: Environment variables of the sandbox.
+        secrets: Further ones, for the server's process alone.
+        api_key: Novita's key; ``NOVITA_API_KEY`` if ``None``.
+        domain: The region's domain; ``NOVITA_DOMAIN``, or the SDK's, if ``None``.
+        timeout: Seconds after which Novita ends the sandbox, whatever it does: more than the longest use of it.
+        metadata: Labels of the sandbox; ``{"idle_timeout": "900"}`` has Novita end it after so many idle seconds.
+        secure: Whether commands need a token of the sandbox, which the SDK sends; the region's custom if ``None``.
+        cmd: The shell command that starts the server, in place of the one that is found in the image.
+        working_directory: The folder in which ``cmd`` runs.
+        surface_server_logs: Whether errors and ``logs`` show the end of what the server printed.
+        cpu_count: The processors of a template that is made of an image.
+        memory_mb: Its memory in MiB.
+        on_build_logs: Called with each entry of the log while a template is made.
+
+    Raises:
+        ConfigurationError: There is no key, or a working directory without a command.
+        ImportError: ``novita-sandbox`` is not installed.
+
+    Example::
+
+        provider = NovitaSandboxProvider(image="ghcr.io/me/echo-env:1.0")
+        with EchoEnv(provider=provider).sync() as env:
+            env.reset()
+    """
+
+    service_name: ClassVar[str] = "Novita"
+
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        env_vars: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        api_key: str | None = None,
+        domain: str | None = None,
+        timeout: int = 3600,
+        metadata: Mapping[str, str] | None = None,
+        secure: bool | None = None,
+        cmd: str | None = None,
+        working_directory: str | None = None,
+        surface_server_logs: bool = True,
+        cpu_count: int = 2,
+        memory_mb: int = 1024,
+        on_build_logs: Callable[[Any], None] | None = None,
+    ) -> None:
+        if working_directory and not cmd:
+            raise ConfigurationError("Expected cmd= beside working_directory=, which is where it runs; got none.")
+        cmd = f"cd {shlex.quote(working_directory)} && {cmd}" if working_directory else cmd
+        super().__init__(
+            image=image, env_vars=env_vars, secrets=secrets, cmd=cmd, surface_server_logs=surface_server_logs
+        )
+        _check_sdk()
+        key = api_key or os.environ.get(KEY_VARIABLE)
+        if not key:
+            raise ConfigurationError(f"Expected Novita's API key, got none. Set {_SERVICE.credentials}.")
+        self._access = {"api_key": key, **({"domain": domain} if domain else {})}
+        self._metadata = dict(metadata or {})
+        self._settings: dict[str, Any] = {"timeout": timeout, "secure": secure}
+        self._build: dict[str, Any] = {
+            "cmd": _IDLE_COMMAND,
+            "ready_cmd": _IDLE_IS_READY,
+            "cpu_count": cpu_count,
+            "memory_mb": memory_mb,
+            # Without either, the SDK prints the log; it takes only one of them.
+            **({"on_build_logs": on_build_logs} if on_build_logs else {"build_logs": False}),
+        }
+
+    def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
+        settings = {**self._settings, "envs": dict(env_vars), "metadata": {**self._metadata, _NAME_LABEL: name}}
+        if image.startswith(_TEMPLATE):
+            settings["template"] = image.removeprefix(_TEMPLATE)
+        else:
+            settings |= {"image": image, "build": self._build}
+        return NovitaSandbox(name, settings, self._access, [*self.secrets.values(), self._access["api_key"]])
+
+
+class NovitaSandbox(ShellSandbox):
+    """A sandbox of Novita.
+
+    Args:
+        name: Its name, which is a label of it.
+        settings: What the SDK makes it of.
+        access: The key, and the region.
+        secrets: Texts that no error shows.
+    """
+
+    def __init__(
+        self, name: str, settings: Mapping[str, Any], access: Mapping[str, Any], secrets: Iterable[str]
+    ) -> None:
+        super().__init__(name)
+        self._settings = settings
+        self._access = access
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        # Of an image, Novita keeps the files but not always whose they are; a template has its own user.
+        self._user = "root" if "image" in settings else None
+        self._may_be_there = False
+        self._made: NovitaSdkSandbox | None = None
+
+    def create(self) -> None:
+        """Have it made, and wait until it runs."""
+        from novita_sandbox import Sandbox as NovitaSdkSandbox
+
+        self._may_be_there = True
+        make = partial(NovitaSdkSandbox.create, **self._settings, **self._access)
+        try:
+            self._made = self._called("the creation of a sandbox", make, harmless=False)
+        except ServiceError as error:
+            self._may_be_there = error.may_be_done
+            raise
+
+    def run(self, command: str) -> str:
+        """Run a short shell command and return what it printed."""
+        return self._called("a command", partial(self._run, command))
+
+    def address(self, port: int) -> Address:
+        """Return the address at its host name, and the header that it wants where its traffic is not public."""
+        host, token = self._running.get_host(port), self._running.traffic_access_token
+        return Address(f"https://{host}", {_TRAFFIC_HEADER: token} if token else {})
+
+    def remove(self) -> None:
+        """Remove it; wait for it if its creation had no answer."""
+        appears_by = time.monotonic() + self.appears_within_s
+        while self._may_be_there:
+            found = self._ids()
+            for each in found:
+                self._kill(each)
+            self._may_be_there = not found and time.monotonic() < appears_by
+            time.sleep(_PAUSE_S if self._may_be_there else 0)
+        self._made = None
+
+    @property
+    def _running(self) -> "NovitaSdkSandbox":
+        if self._made is None:
+            raise ProviderError(f"The sandbox {self.name} of Novita does not run.")
+        return self._made
+
+    def _run(self, command: str) -> str:
+        from novita_sandbox import CommandExitException
+
+        try:
+            done = self._running.commands.run(command, user=self._user, timeout=_COMMAND_TIMEOUT_S)
+        except CommandExitException as error:
+            return str(error.stdout)
+        return str(done.stdout)
+
+    def _ids(self) -> list[str]:
+        """Return which sandbox it is; none while its creation, whose answer is lost, may go on."""
+        if self._made is not None:
+            return [self._made.sandbox_id]
+        return self._called("the list of sandboxes", self._listed)
+
+    def _listed(self) -> list[str]:
+        from novita_sandbox import Sandbox as NovitaSdkSandbox
+        from novita_sandbox import SandboxQuery
+
+        pages = NovitaSdkSandbox.list(query=SandboxQuery(metadata={_NAME_LABEL: self.name}), **self._access)
+        return [found.sandbox_id for found in pages.next_items()]
+
+    def _kill(self, sandbox_id: str) -> None:
+        from novita_sandbox import Sandbox as NovitaSdkSandbox
+
+        # It says False of a sandbox that has gone already.
+        self._called("the end of a sandbox", partial(NovitaSdkSandbox.kill, sandbox_id, **self._access))
+
+    def _called(self, what: str, call: Callable[[], _ResultT], *, harmless: bool = True) -> _ResultT:
+        """Make a call of the SDK, repeated as ``repeated`` has it."""
+        return repeated(partial(self._tried, what, call), harmless=harmless)
+
+    def _tried(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
+        """Make a call of the SDK, whose errors become ours, without secrets."""
+        import httpcore
+        import httpx
+        from novita_sandbox import AuthenticationException, SandboxException, TimeoutException
+
+        silent = (httpx.TransportError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
+        try:
+            return call()
+        except silent as error:
+            raise _SERVICE.silence(what, self._said(error)) from None
+        except (AuthenticationException, SandboxException) as error:
+            said = self._said(error)
+            status = _STATUS.match(said)
+            if status is not None:
+                raise _SERVICE.refusal(what, int(status[1]), said.removeprefix(status[0])) from None
+            if isinstance(error, TimeoutException):
+                raise _SERVICE.silence(what, said) from None
+            raise ProviderError(f"Novita: {what} failed with {said}") from None
+        except (OSError, ValueError, LookupError) as error:
+            raise ProviderError(f"Novita: {what} failed with {type(error).__name__}: {self._said(error)}") from None
+
+    def _said(self, error: Exception) -> str:
+        return shortened(str(without_secrets(str(error) or type(error).__name__, self._secrets)))
+
+
+def _check_sdk() -> None:
+    try:
+        import novita_sandbox as _  # noqa: F401
+    except ImportError as error:
+        raise ImportError('NovitaSandboxProvider needs novita-sandbox: pip install "openenv-core[novita]"') from error

@@ -1,0 +1,210 @@
+"""Servers in sandboxes of Novita, by the real SDK: its API is a fake on this machine, the server a real one."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import novita_sandbox
+import pytest
+from tests.support.services.json_server import Answer, Fault, serving
+from tests.support.services.novita_cloud import GOOD_IMAGE, KEY, TEMPLATE, FakeNovita
+
+from openenv import GenericEnvClient
+from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
+from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.providers.cloud.sandbox import Sandbox
+
+Idle = Callable[..., NovitaSandboxProvider]
+
+ROOT_USER = "Basic cm9vdDo="
+SERVER_ERROR = Answer(503, {"code": 503, "message": "no healthy upstream"})
+DYING_PROGRAM = f"""
+from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
+
+NovitaSandboxProvider(image="template:{TEMPLATE}", cmd="exec sleep 600").start_container()
+"""
+WITHOUT_SDK = """
+import sys
+
+sys.modules["novita_sandbox"] = None
+from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
+
+try:
+    NovitaSandboxProvider()
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNovita]:
+    with serving(FakeNovita(tmp_path)) as service:
+        monkeypatch.setenv("NOVITA_API_URL", service.url)
+        monkeypatch.setenv("NOVITA_SANDBOX_URL", service.url)
+        monkeypatch.setenv("NOVITA_API_KEY", KEY)
+        monkeypatch.setenv("SSL_CERT_FILE", str(service.authority))
+        monkeypatch.delenv("NOVITA_DOMAIN", raising=False)
+        monkeypatch.setattr(Sandbox, "appears_within_s", 0.0)
+        # The host names of Novita's domain lead nowhere on this machine.
+        monkeypatch.setattr(novita_sandbox.Sandbox, "get_host", lambda made, _port: service.host(made.sandbox_id))
+        yield service
+        service.end()
+
+
+@pytest.fixture
+def idle(cloud: FakeNovita) -> Iterator[Idle]:
+    """Makes providers whose server is a process that serves nothing; they are closed after the test."""
+    with ExitStack() as providers:
+
+        def make(**settings: Any) -> NovitaSandboxProvider:
+            wanted = {"image": f"template:{TEMPLATE}", "cmd": "exec sleep 600", **settings}
+            return providers.enter_context(NovitaSandboxProvider(**wanted))
+
+        yield make
+
+
+def run(program: str) -> str:
+    """Run a program, and return what it printed."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeNovita) -> None:
+    provider = NovitaSandboxProvider(
+        image=f"template:{TEMPLATE}", env_vars={"GREETING": "hi"}, secrets={"API_PASSWORD": "it's secret"}
+    )
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        assert client.step({"message": "hello"}).reward == 0.5
+        wanted = cloud.only.wanted
+        assert (wanted["templateID"], wanted["timeout"], wanted["envVars"]) == (TEMPLATE, 3600, {"GREETING": "hi"})
+        assert wanted["metadata"] == {"openenv": provider.sandbox_name}
+        assert provider.token
+        assert not [secret for secret in ("it's secret", provider.token) if secret in str(wanted)]
+    assert cloud.sandboxes == {}
+    assert provider.sandbox_name is None
+
+
+def test_an_image_becomes_a_template_once(cloud: FakeNovita, idle: Idle, capsys: pytest.CaptureFixture[str]) -> None:
+    entries: list[Any] = []
+    provider = idle(image=GOOD_IMAGE, cpu_count=4, memory_mb=2048, on_build_logs=entries.append)
+    provider.start_container()
+    (name,) = cloud.templates.keys() - {TEMPLATE}
+    made = cloud.templates[name]
+    assert (made["cpuCount"], made["memoryMB"], made["fromImage"]) == (4, 2048, GOOD_IMAGE)
+    assert made["startCmd"] == "sleep infinity"
+    assert [entry.message for entry in entries if entry.message == "made"] == ["made"]
+    assert set(cloud.only.users) == {ROOT_USER}
+    provider.stop_container()
+    provider.start_container()
+    assert cloud.lines().count("POST /v3/templates") == 1
+    provider.stop_container()
+    assert capsys.readouterr().out == ""
+
+
+def test_what_a_sandbox_is_made_of(cloud: FakeNovita, idle: Idle) -> None:
+    cloud.traffic_token = "of the traffic"
+    settings = {"timeout": 60, "metadata": {"idle_timeout": "900"}, "secure": True, "domain": "eu.example.com"}
+    provider = idle(image=None, api_key=KEY, cmd="pwd; exit 3", working_directory="/app", **settings)
+    provider.start_container(f"template:{TEMPLATE}", port=8000, env_vars={"A": "b"})
+    wanted = cloud.only.wanted
+    assert (wanted["timeout"], wanted["secure"], wanted["envVars"]) == (60, True, {"A": "b"})
+    assert wanted["metadata"] == {"idle_timeout": "900", "openenv": provider.sandbox_name}
+    assert set(cloud.only.users) == {""}
+    assert provider.headers == {"E2B-Traffic-Access-Token": "of the traffic"}
+    with pytest.raises(ProviderError, match=r"(?s)exit code 3.*/app"):
+        provider.wait_for_ready(provider.base_url)
+    provider.shut_down()
+
+
+def test_a_server_that_ends_tells_why(cloud: FakeNovita, idle: Idle) -> None:
+    with pytest.raises(ProviderError, match=r"(?s)exit code 3.*I have \[redacted\]"):
+        idle(cmd="echo I have $KEY; exit 3", secrets={"KEY": "s3cr3t-value"}).launch()
+    with pytest.raises(ProviderError, match="exit code 3") as caught:
+        idle(cmd="echo something private; exit 3", surface_server_logs=False).launch()
+    assert "private" not in str(caught.value)
+    assert cloud.sandboxes == {}
+
+
+def test_an_interrupted_start_leaves_nothing(cloud: FakeNovita, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(novita_sandbox.Sandbox, "get_host", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        idle().start_container()
+    assert (cloud.sandboxes, len(cloud.removed)) == ({}, 1)
+
+
+@pytest.mark.parametrize(("late", "seconds"), [(0, 0.0), (2, 60.0)])
+def test_a_creation_whose_answer_is_lost_leaves_nothing(
+    cloud: FakeNovita, idle: Idle, monkeypatch: pytest.MonkeyPatch, late: int, seconds: float
+) -> None:
+    monkeypatch.setattr(Sandbox, "appears_within_s", seconds)
+    cloud.faults.append(Fault("POST /sandboxes", None, done=True, late=late))
+    with pytest.raises(ProviderError, match=r"Novita can't be reached at the creation of a sandbox"):
+        idle().start_container()
+    assert cloud.lines().count("POST /sandboxes") == 1
+    assert (cloud.sandboxes, len(cloud.removed)) == ({}, 1)
+
+
+def test_a_program_that_ends_leaves_nothing(cloud: FakeNovita) -> None:
+    assert run(DYING_PROGRAM) == ""
+    assert (cloud.sandboxes, len(cloud.removed)) == ({}, 1)
+
+
+def test_failures_that_pass_are_waited_out(cloud: FakeNovita, idle: Idle) -> None:
+    cloud.faults += [
+        Fault("POST /sandboxes", Answer(429, {"message": "slow down"})),
+        Fault("POST /process.*", SERVER_ERROR),
+        Fault("DELETE .*", SERVER_ERROR),
+        Fault("DELETE .*", None),
+    ]
+    provider = idle()
+    provider.start_container()
+    provider.shut_down()
+    assert cloud.sandboxes == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (401, r"401 \(.*it says \[redacted\]\): the key is .*Set NOVITA_API_KEY or api_key="),
+        (403, r"403 \(it says \[redacted\]\): .*not allowed to do this"),
+        (404, r"404 .*Check the names"),
+        (503, r"503 .*fails at the moment"),
+    ],
+)
+def test_a_refusal_says_what_to_do(cloud: FakeNovita, idle: Idle, status: int, message: str) -> None:
+    cloud.faults.append(Fault("POST /sandboxes", Answer(status, {"code": status, "message": f"it says {KEY}"})))
+    with pytest.raises(ProviderError, match=message):
+        idle().start_container()
+    assert cloud.sandboxes == {}
+
+
+def test_a_removal_that_fails_can_be_repeated(cloud: FakeNovita, idle: Idle) -> None:
+    provider = idle()
+    provider.start_container()
+    cloud.faults.append(Fault("DELETE .*", Answer(403, {"message": "no"})))
+    with pytest.raises(ProviderError, match="403"):
+        provider.stop_container()
+    assert provider.sandbox_name is not None
+    provider.stop_container()
+    assert cloud.sandboxes == {}
+
+
+def test_what_cannot_be_started_is_said_at_once(cloud: FakeNovita, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="Expected cmd= beside working_directory="):
+        idle(cmd=None, working_directory="/app")
+    monkeypatch.delenv("NOVITA_API_KEY")
+    with pytest.raises(ConfigurationError, match=r"Novita's API key, got none\. Set NOVITA_API_KEY or api_key="):
+        idle()
+    assert cloud.requests == []
+
+
+def test_without_the_sdk_it_is_importable_and_says_what_is_missing() -> None:
+    assert 'pip install "openenv-core[novita]"' in run(WITHOUT_SDK)
