@@ -50,22 +50,28 @@ def test_the_package_itself_loads_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from openenv import EnvClient, GenericEnvClient, SyncEnvClient, TypedEnvClient, client_for",
-        "from openenv import Action, Environment, Observation, State, ToolResult, tool",
-        "from openenv.core import MCPClientBase, MCPToolClient",
-        "from openenv.core.client_tools import ToolClient",
-        "from openenv.core.env_server.mcp_types import CallToolAction, Tool",
-        "from openenv.core.client_types import StepResult",
-        "from openenv.core.env_server.types import Action, Observation, State",
-        "from openenv.core.providers.local_process import LocalProcessProvider",
-        "from openenv.core.exceptions import OpenEnvError",
-    ],
-)
-def test_clients_and_types_load_no_server(statement: str) -> None:
-    assert not loaded_by(statement) & (SERVER | COMMAND_LINE | EXTRAS)
+# One process for all statements of a test: what none of them loads, all of them together do not.
+CLIENTS_AND_TYPES = """
+from openenv import EnvClient, GenericEnvClient, SyncEnvClient, TypedEnvClient, client_for
+from openenv import Action, Environment, Observation, State, ToolResult, tool
+from openenv.core import MCPClientBase, MCPToolClient
+from openenv.core.client_tools import ToolClient
+from openenv.core.env_server.mcp_types import CallToolAction, Tool
+from openenv.core.client_types import StepResult
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.providers.local_process import LocalProcessProvider
+from openenv.core.exceptions import OpenEnvError
+"""
+SERVERS_DISCOVERY_AND_COMMANDS = """
+from openenv.core.env_server import create_app, serve
+from openenv import find_environment, list_environments, make
+import openenv.cli.__main__
+import openenv.adapters
+"""
+
+
+def test_clients_and_types_load_no_server() -> None:
+    assert not loaded_by(CLIENTS_AND_TYPES) & (SERVER | COMMAND_LINE | EXTRAS)
 
 
 def test_the_command_for_traces_loads_no_server() -> None:
@@ -76,17 +82,8 @@ def test_types_load_no_socket_library() -> None:
     assert "websockets" not in loaded_by("from openenv import Action, Environment, Observation, State")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "from openenv.core.env_server import create_app, serve",
-        "from openenv import find_environment, list_environments, make",
-        "import openenv.cli.__main__",
-        "import openenv.adapters",
-    ],
-)
-def test_servers_discovery_and_commands_load_no_extra(statement: str) -> None:
-    assert not loaded_by(statement) & EXTRAS
+def test_servers_discovery_and_commands_load_no_extra() -> None:
+    assert not loaded_by(SERVERS_DISCOVERY_AND_COMMANDS) & EXTRAS
 
 
 # Packages of others may be loaded before: they know nothing of OpenEnv, and each process would take long for them.
