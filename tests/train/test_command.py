@@ -84,6 +84,11 @@ def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) ->
         (["catch", "--rollouts", "12"], ConfigurationError, "must be a multiple of group_size"),
         (["catch", "--config", "none.yaml"], ConfigurationError, "There is no file none.yaml"),
         (["--resume", "none"], ConfigurationError, "none is no run's folder"),
+        (
+            ["catch", "--reset", "sizze=4", "--output-dir", "{}"],
+            ConfigurationError,
+            "reset, for catch: reset does not take 'sizze'. It takes: seed, episode_id.",
+        ),
         (["catch", "--fallback", "fly", "--output-dir", "{}"], ConfigurationError, "The fallback 'fly' is no legal"),
     ],
 )

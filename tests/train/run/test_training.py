@@ -117,7 +117,7 @@ class Interruption(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("step", "left"), [(1, 6), (2, 6), (5, 2), (6, 2)])
+@pytest.mark.parametrize(("step", "left"), [(2, 6), (5, 2), (6, 2)])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(
     settings: dict[str, Any], whole: TrainResult, step: int, left: int
 ) -> None:
@@ -454,7 +454,7 @@ def test_too_small_a_server_is_told(settings: dict[str, Any]) -> None:
 
 def test_progress_is_told_by_the_trainer(settings: dict[str, Any]) -> None:
     console = Console(file=StringIO(), force_terminal=True, width=120)
-    train(TrainConfig(**settings), console)
+    train(TrainConfig(**settings | {"steps": 1}), console)
     shown = written(console)
-    assert "6/6" in shown
+    assert "1/1" in shown
     assert TrainingProgress.__name__ not in shown
