@@ -1,9 +1,11 @@
-"""File of lines that another process writes: each reading goes on where the one before ended."""
+"""Files of lines that another process writes: read on from where the last reading ended, and what the lines hold."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from openenv.core.documents import DocumentError, parse_json
 
 
 class GrowingFile:
@@ -41,6 +43,19 @@ class GrowingFile:
         with suppress(FileNotFoundError), self._path.open("rb") as file:
             return [_line_at(file, offset) for offset in offsets]
         return []
+
+
+def objects_of(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Return the JSON objects of lines, without what is none: a full disk may have cut a line off.
+
+    Args:
+        lines: The lines.
+    """
+    found = []
+    for line in lines:
+        with suppress(DocumentError):
+            found.append(parse_json(line))
+    return [value for value in found if isinstance(value, dict)]
 
 
 def _line_at(file: BinaryIO, offset: int) -> bytes:

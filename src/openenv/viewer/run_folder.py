@@ -1,14 +1,13 @@
 """Folder of a training run, read while the run writes it: settings, state, metrics from an offset on, and rollouts."""
 
 import fcntl
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 from zlib import crc32
 
-from openenv.core.documents import DocumentError, parse_json, read_json, read_yaml
+from openenv.core.documents import read_json, read_yaml
 from openenv.core.exceptions import ConfigurationError
+from openenv.viewer.growing_file import objects_of
 from openenv.viewer.step_index import StepIndex
 
 State = Literal["running", "ended", "interrupted"]
@@ -72,7 +71,7 @@ class TrainingRun:
 
     def starts(self) -> list[dict[str, Any]]:
         """Return when the run was started and gone on with, the first one first."""
-        return list(_objects((self.folder / "starts.jsonl").read_bytes()))
+        return objects_of((self.folder / "starts.jsonl").read_bytes().splitlines())
 
     def scores(self) -> dict[str, Any]:
         """Return the mean rewards of the players so far, with their standard errors and numbers of episodes."""
@@ -104,7 +103,7 @@ class TrainingRun:
             content = file.read(_MOST_BYTES)
             whole = content[: content.rfind(b"\n") + 1]
             end = start + len(whole)
-            return MetricsPage(start, list(_objects(whole)), end, _mark(file, end))
+            return MetricsPage(start, objects_of(whole.splitlines()), end, _mark(file, end))
 
     def rollouts(self, step: int | None) -> tuple[int | None, list[dict[str, Any]]]:
         """Return the episodes of an optimiser step.
@@ -115,7 +114,7 @@ class TrainingRun:
         Returns:
             The step, ``None`` where there is none; and its lines in ``rollouts.jsonl``, one for each environment.
         """
-        lines = list(_objects(b"".join(self._rollouts.lines(step))))
+        lines = objects_of(self._rollouts.lines(step))
         return (lines[0]["step"], lines) if lines else (None, [])
 
     def _is_held(self) -> bool:
@@ -136,12 +135,6 @@ def _mark(file: BinaryIO, offset: int) -> str:
     file.seek(start)
     before = file.read(offset - start)
     return f"{len(before)}-{crc32(before):x}" if before else ""
-
-
-def _objects(content: bytes) -> Iterator[dict[str, Any]]:
-    for line in content.splitlines():
-        with suppress(DocumentError):
-            yield parse_json(line)
 
 
 def _has_end(scores: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Runs, evaluations and files of traces, as far as they are compared: scores, and the episodes of each task."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -10,7 +10,7 @@ from statistics import fmean
 from threading import Lock
 from typing import Any, Protocol
 
-from openenv.core.documents import DocumentError, parse_json
+from openenv.core.documents import parse_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.wire.results import component_totals
 from openenv.traces.episodes import STEP, Filter, Group
@@ -18,7 +18,7 @@ from openenv.traces.reading import TraceFile
 from openenv.viewer.episode_notes import usable_traces, with_trace
 from openenv.viewer.episodes.folder import EpisodeFolder, task_key
 from openenv.viewer.episodes.traces import trace_of
-from openenv.viewer.growing_file import GrowingFile
+from openenv.viewer.growing_file import GrowingFile, objects_of
 from openenv.viewer.run_folder import TrainingRun
 from openenv.viewer.source import Source
 
@@ -92,7 +92,7 @@ class ComparedRun:
         settings = self._run.settings()
         with self._lock:
             for _, line in self._rows.new_lines():
-                self._last_rows.extend(_objects([line]))
+                self._last_rows.extend(objects_of([line]))
             rows = list(self._last_rows)
         return {
             "environment": settings.get("environment"),
@@ -125,7 +125,7 @@ class ComparedRun:
 
     def _read(self) -> None:
         for _, content in self._rollouts.new_lines():
-            for line in _objects([content]):
+            for line in objects_of([content]):
                 self._add(line)
 
     def _add(self, line: Mapping[str, Any]) -> None:
@@ -223,17 +223,6 @@ class ComparedTraces:
             return None
         ranked = sorted(episodes, key=lambda each: each.reward or 0.0)
         return ranked[-1 if best else 0].id
-
-
-def _objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    found = []
-    for line in lines:
-        try:
-            value = parse_json(line)
-        except DocumentError:  # cut off by a full disk
-            continue
-        found += [value] if isinstance(value, dict) else []
-    return found
 
 
 def _task_of(notes: list[dict[str, Any]]) -> TaskEpisodes:

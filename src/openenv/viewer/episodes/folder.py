@@ -14,7 +14,7 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 from openenv.core.documents import DocumentError, parse_json, read_json
 from openenv.core.exceptions import ConfigurationError
 from openenv.viewer.episodes.results import Results, read_results
-from openenv.viewer.growing_file import GrowingFile
+from openenv.viewer.growing_file import GrowingFile, objects_of
 
 Order = Literal["played", "worst", "best", "spread"]
 """Order of tasks: as they were first played, by mean reward, or by the difference of their rewards."""
@@ -202,12 +202,8 @@ class EpisodeFolder:
 
     def messages(self, episode: PlayedEpisode) -> list[Mapping[str, Any]]:
         """Return what was said in an episode; nothing where its line is gone."""
-        for line in self._episodes.lines_at([episode.offset]):
-            try:
-                fields = parse_json(line)
-            except DocumentError:  # the file was written anew since
-                return []
-            messages = fields.get("messages") if isinstance(fields, dict) else None
+        for fields in objects_of(self._episodes.lines_at([episode.offset])):  # none if the file was written anew since
+            messages = fields.get("messages")
             return [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
         return []
 
