@@ -128,6 +128,20 @@ def test_a_server_whose_clock_differs_counts_as_alive_while_it_writes(
     server.stop()
 
 
+def test_a_server_whose_clock_is_ahead_removes_no_younger_episodes(
+    serve: Serve, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = serve(traces=address)
+    play(first, 1)
+    first.stop()
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 3600.0)
+    ahead = serve(traces=address, traces_max_age_s=1800.0)
+    play(ahead, 2)
+    ahead.stop()
+    assert seeds(address) == ["1", "2"]
+
+
 def test_writers_and_removers_of_one_picture_leave_every_episode_whole(address: str) -> None:
     """Episodes of several processes share a value, which goes with the last of them."""
     shown = {"png": PICTURE, "pixels": [[0, 1.5]] * 1000}
