@@ -56,6 +56,11 @@ def test_pairs_are_the_best_and_the_worst_episode_of_a_task(file: TraceFile) -> 
         "tools": [],
     }
     assert len(list(traces.preference_pairs(file))) == 2
+    add(file, 7, seed="1", reward=9.0, episode_id="evaluation-7")
+    assert next(iter(traces.preference_pairs(file, min_spread=0.5)))["chosen_reward"] == 1.0
+    add(file, 8, seed="1", reward=1.0, episode_id="evaluation-8")
+    (tested,) = traces.preference_pairs(file, Filter(evaluation=True))
+    assert (tested["chosen_reward"], tested["rejected_reward"]) == (9.0, 1.0)
     assert list(traces.preference_pairs(file, Filter(max_reward=0.7), min_spread=0.5)) == []
 
 

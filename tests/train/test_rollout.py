@@ -49,7 +49,8 @@ class Setting:
         policy = Policy(self.model, NO_TOKENIZER, self.renderer, self.actions)
         tasks = [{"seed": seed} for seed in seeds]
         generator = torch.Generator().manual_seed(sampling_seed)
-        return policy.play(sessions, config, tasks, temperature=temperature, randomness=generator)
+        plays = policy.play(sessions, config, tasks, temperature=temperature, randomness=generator)
+        return [play.episode for play in plays]
 
     def own_logprobs(self, episode: Episode, temperature: float = 1.0) -> torch.Tensor:
         """The model's log-probability of each completion token, computed at once and without a cache."""

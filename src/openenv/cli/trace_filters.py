@@ -26,6 +26,9 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(help="Latest beginning, in the same forms.")]
 Ending = Annotated[str | None, typer.Option(help="How it ended: done, truncated, reset, closed, running, interrupted.")]
 Text = Annotated[str | None, typer.Option(help="Text in a request, an answer, or the model's messages.")]
+Evaluations = Annotated[
+    bool | None, typer.Option("--evaluations/--no-evaluations", help="Only, or none, that a training evaluated by.")
+]
 
 _ENDINGS = ("done", "truncated", "reset", *SessionEnding, "running", "interrupted", "imported")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

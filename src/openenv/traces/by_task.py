@@ -50,7 +50,8 @@ def tasks(traces: TraceFile, where: Filter | None = None, *, with_signal: bool =
 
     Args:
         traces: The file of traces.
-        where: Filter for the episodes; by default all. Those whose reset named no task are left out.
+        where: Filter for the episodes; by default all but `evaluations <Episode.is_evaluation>`. Those whose reset
+            named no task are left out.
         with_signal: Whether to return only tasks whose rewards differ.
 
     Returns:
@@ -64,6 +65,7 @@ def tasks(traces: TraceFile, where: Filter | None = None, *, with_signal: bool =
         with traces.open("traces.db") as file:
             hard = [task.task for task in traces.tasks(file, with_signal=True) if task.mean_reward < 0.5]
     """
+    where = (where or Filter()).for_training()
     found = [_task_of(group) for group in traces.groups(*_TASK, where=where)]
     return [task for task in found if task.task and (task.has_signal or not with_signal)]
 
@@ -75,7 +77,7 @@ def preference_pairs(
 
     Args:
         traces: The file of traces.
-        where: Filter for the episodes; by default all.
+        where: Filter for the episodes; by default all but `evaluations <Episode.is_evaluation>`.
         min_spread: Difference of the rewards that a pair must exceed.
 
     Returns:
@@ -91,6 +93,7 @@ def preference_pairs(
         with traces.open("traces.db") as file:
             dataset = Dataset.from_list(list(traces.preference_pairs(file, min_spread=0.5)))
     """
+    where = (where or Filter()).for_training()
     for group in traces.groups(*_TASK, where=where):
         task = _task_of(group)
         if task.task and task.spread > min_spread:
@@ -105,10 +108,10 @@ def _task_of(group: Group) -> TaskEpisodes:
     return TaskEpisodes(str(group.key["environment"]), named, group.episodes, *rewards)
 
 
-def _extremes(traces: TraceFile, group: Group, where: Filter | None) -> list[EpisodeRecord]:
+def _extremes(traces: TraceFile, group: Group, where: Filter) -> list[EpisodeRecord]:
     """Return the best and the worst episode of a task; less if they are not all on record."""
     own = {name: value for name, value in group.key.items() if value is not None}
-    narrowed = replace(where or Filter(), **own)
+    narrowed = replace(where, **own)
     episodes = [each for each in traces.episodes(narrowed) if _key_of(each) == group.key and each.reward is not None]
     best = max(episodes, key=lambda each: each.reward or 0.0)
     worst = min(episodes, key=lambda each: each.reward or 0.0)

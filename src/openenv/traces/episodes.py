@@ -1,7 +1,7 @@
 """Episodes of a file of traces, their entries, what is known beside them, and filters for them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -13,6 +13,9 @@ RESET, STEP = "reset", "step"
 
 RUNNING, INTERRUPTED = "running", "interrupted"
 """How an episode ended that has not, and one whose server died."""
+
+EVALUATION_ID = "evaluation-"
+"""Beginning of the ``episode_id`` of each episode in which a training evaluates its model, or a player beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,11 @@ class Episode:
     ending: str
     error: str | None
     parent: str | None
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether a training played it to evaluate its model, or a player beside it."""
+        return self.episode_id is not None and self.episode_id.startswith(EVALUATION_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +278,7 @@ class Filter:
         until: Latest beginning, in seconds since 1970.
         ending: How the episode ended, as in ``Episode.ending``.
         text: Text within a request, an answer, or what the model's side added.
+        evaluation: Whether a training played it to evaluate its model; see `Episode.is_evaluation`.
     """
 
     environment: str | None = None
@@ -288,3 +297,8 @@ class Filter:
     until: float | None = None
     ending: str | None = None
     text: str | None = None
+    evaluation: bool | None = None
+
+    def for_training(self) -> "Filter":
+        """Return the filter without evaluations, unless it has a condition on them: what is tested is not learned."""
+        return replace(self, evaluation=False) if self.evaluation is None else self

@@ -34,7 +34,8 @@ def export(
         output: The new file; for ``atif`` a new folder, with a file for each episode.
         to: ``messages``: a row for each episode, as JSON lines, for TRL. ``parquet``: the same rows. ``atif``: Harbor's
             trajectories. ``inspect``: a log of Inspect's. ``jsonl``: all that is on record, as JSON lines.
-        where: Filter; by default all episodes.
+        where: Filter; by default all episodes, for ``messages`` and ``parquet`` all but
+            `evaluations <Episode.is_evaluation>`.
         limit: Maximum number of episodes, the newest.
 
     Returns:
@@ -54,7 +55,8 @@ def export(
     with TraceFile(path) as traces, _new(output) as draft:
         if to == "parquet":
             return _write_parquet(path, where, limit, draft)
-        counted = _Counted(traces.records(where, limit))
+        wanted = (where or Filter()).for_training() if to == "messages" else where
+        counted = _Counted(traces.records(wanted, limit))
         _WRITERS[to](counted, draft)
         if not counted.count:
             raise ConfigurationError(f"Expected episodes in {traces.name} that pass the filter, found none.")

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from openenv.core.env_server.traces.store import COLUMNS
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import INTERRUPTED, RUNNING, Filter
+from openenv.traces.episodes import EVALUATION_ID, INTERRUPTED, RUNNING, Filter
 
 _HOW = f"""
 CASE WHEN ending IS NOT NULL THEN ending
@@ -34,6 +34,8 @@ _CONDITIONS = {
     "text": "(EXISTS (SELECT 1 FROM part WHERE part.episode = episode.number AND instr(content, :text) > 0) "
     "OR EXISTS (SELECT 1 FROM conversation WHERE conversation.episode_id = episode.episode_id "
     "AND instr(content, :text) > 0))",
+    "evaluation": f"(coalesce(substr(episode.episode_id, 1, {len(EVALUATION_ID)}), '') = '{EVALUATION_ID}') "
+    "= :evaluation",
 }
 # Reads the file from its beginning to its end, which is quicker by far where few episodes or none have the text.
 _TEXT_IN_FILE = """

@@ -33,6 +33,8 @@ def test_list_shows_episodes_and_filters_them(openenv_here: Any, file: str) -> N
     assert openenv_here("traces", "list", file, "--limit", "1").stdout.splitlines() == lines[:1]
     assert openenv_here("traces", "list", file, "--seed", "1", "--since", "1h").stdout.splitlines() == lines[1:]
     assert openenv_here("traces", "list", file, "--env", "nothing").stdout == ""
+    assert openenv_here("traces", "list", file, "--no-evaluations").stdout.splitlines() == lines
+    assert openenv_here("traces", "list", file, "--evaluations").stdout == ""
     fields = json.loads(openenv_here("traces", "list", file, "--json").stdout.splitlines()[0])
     assert (fields["id"], fields["environment"], fields["ending"]) == ("1-2", "catch", "done")
 

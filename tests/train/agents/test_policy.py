@@ -46,7 +46,8 @@ def test_free_text_is_made_of_the_environments_words(tmp_path: Path) -> None:
         assert {"environment", "ready", "echoed_message", "message_length"} <= set(policy.tokenizer.get_vocab())
         assert policy.renderer.max_action_tokens == 5
         generator = torch.Generator().manual_seed(1)
-        episodes = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, randomness=generator)
+        plays = policy.play(sessions, config(), tasks(1, 2, 3, 4), temperature=1.0, randomness=generator)
+        episodes = [play.episode for play in plays]
     assert {len(episode.turns) for episode in episodes} == {8}
     assert sum(episode.reward for episode in episodes) > 0
     assert all(turn.problem is None for episode in episodes for turn in episode.turns)

@@ -18,12 +18,15 @@ from transformers import TrainerCallback
 
 from openenv import traces
 from openenv.core.client_types import StepResult
+from openenv.train.agents.recording import form_of
+from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.dataset.rollout_traces import RolloutTraces
 from openenv.train.rollout.play import Move, Play
 from openenv.train.run.training import resume, train
 from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder, read_lines
 from openenv.train.spec.rollout_recorder import RolloutBatch
+from openenv.train.spec.sessions import Sessions
 
 SMALL: dict[str, Any] = {
     "environment": "catch",
@@ -51,7 +54,7 @@ def test_fields_are_left_out_on_both_sides(tmp_path: Path) -> None:
     folder = run(tmp_path, "less", steps=1, traces_leave_out=["observation.ball", "tokens"])
     with traces.open(folder.traces) as file:
         played = [record for record in file.records() if record.conversation is not None]
-        assert played
+        assert {record.episode.is_evaluation for record in played} == {True, False}
         for record in played:
             assert record.entries[0].left_out == ["observation.ball"]
             assert [each.completion_ids for each in record.conversations] == [()]
@@ -62,7 +65,7 @@ def by_step(folder: RunFolder) -> dict[int, list[traces.EpisodeRecord]]:
     found: dict[int, list[traces.EpisodeRecord]] = {}
     with traces.open(folder.traces) as file:
         for record in file.records():
-            if record.conversation is not None:
+            if record.conversation is not None and not record.episode.is_evaluation:
                 found.setdefault(record.conversation.extra["step"], []).append(record)
     for records in found.values():
         records.sort(key=lambda record: record.conversation.extra["index"] if record.conversation else 0)
@@ -77,7 +80,7 @@ def test_the_server_and_the_rollouts_record_one_episode(recorded: RunFolder) -> 
     steps = by_step(recorded)
     assert {step: len(records) for step, records in steps.items()} == {1: 8, 2: 8, 3: 8}
     with traces.open(recorded.traces) as file:
-        assert file.count() == 24, "evaluations are not recorded"
+        assert file.count(traces.Filter(evaluation=False)) == 24
     lines = {line["step"]: line for line in read_lines(recorded.rollouts)}
     for row in recorded.read_metrics():
         records, noted = steps[row["step"]], lines[row["step"]]["episodes"]
@@ -111,6 +114,37 @@ def test_a_run_without_traces_learns_the_same(recorded: RunFolder, tmp_path: Pat
     assert not folder.traces.exists()
     notes = [[note.pop("episode_id", None) for note in line["episodes"]] for line in read_lines(folder.rollouts)]
     assert notes == [[None] * 8] * 3
+
+
+def test_evaluations_are_on_record_apart_from_what_was_trained_on(recorded: RunFolder) -> None:
+    with traces.open(recorded.traces) as file:
+        records = list(file.records(traces.Filter(evaluation=True)))
+        assert {task.episodes for task in traces.tasks(file)} == {4}, "evaluations are no group that is learned from"
+        every = traces.Filter(evaluation=True)
+        assert {task.episodes for task in traces.tasks(file, every)} == {4}, "four players, two tasks"
+    rewards: dict[str, list[float | None]] = {}
+    for record in records:
+        said = record.conversation
+        assert said is not None
+        assert record.episode.steps == len(record.steps) == len(said.messages) / 2
+        assert sum(said.env_mask) == (record.episode.steps if said.model == "tiny" else 0)
+        rewards.setdefault(said.extra["evaluation"], []).append(record.episode.reward)
+    players = {"before training, greedy": "before training", "after training, greedy": "after training"}
+    scores = {name: sorted(score.rewards) for name, score in recorded.read_scores().items()}
+    assert {
+        players.get(name, name): sorted(each, key=lambda value: value or 0) for name, each in rewards.items()
+    } == scores
+    versions = {(said.model, said.model_version) for record in records if (said := record.conversation) is not None}
+    assert versions == {("random player", None), ("scripted player", None), ("tiny", "step 0"), ("tiny", "step 3")}
+
+
+def test_evaluations_are_not_learned_from_unless_they_are_named(recorded: RunFolder, tmp_path: Path) -> None:
+    for to in ("messages", "parquet"):
+        assert traces.export(recorded.traces, tmp_path / to, to) == 24
+    assert traces.export(recorded.traces, tmp_path / "all.jsonl", "jsonl") == 32
+    assert traces.export(recorded.traces, tmp_path / "own.parquet", "parquet", traces.Filter(evaluation=True)) == 8
+    with Sessions.open("catch", 1) as sessions:
+        assert len(list(recorded_episodes(recorded.traces, "catch", form_of(sessions)))) == 24
 
 
 class Interruption(TrainerCallback):

@@ -46,7 +46,8 @@ def settings(request: pytest.FixtureRequest, chat_folder: str) -> TrainConfig:
 
 def played(policy: Policy, sessions: Sessions, settings: TrainConfig, seed: int = 1) -> list[Episode]:
     generator = torch.Generator().manual_seed(seed)
-    return policy.play(sessions, settings, [{"seed": seed} for seed in range(8)], temperature=1.0, randomness=generator)
+    tasks = [{"seed": seed} for seed in range(8)]
+    return [play.episode for play in policy.play(sessions, settings, tasks, temperature=1.0, randomness=generator)]
 
 
 def test_an_example_is_what_the_model_would_have_been_fed_and_written(stairs: Sessions, settings: TrainConfig) -> None:

@@ -16,6 +16,7 @@ from openenv.cli.targets import find_target
 from openenv.cli.trace_filters import (
     Ending,
     EpisodeId,
+    Evaluations,
     File,
     Index,
     Limit,
@@ -75,6 +76,7 @@ def list_episodes(
     until: Until = None,
     ending: Ending = None,
     text: Text = None,
+    evaluations: Evaluations = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
@@ -94,6 +96,7 @@ def list_episodes(
         until=time_of(until, "--until"),
         ending=ending_of(ending),
         text=text,
+        evaluation=evaluations,
     )
     with TraceFile(file) as traces:
         for episode in traces.episodes(where, limit or None):
@@ -212,7 +215,7 @@ def _line(episode: Episode) -> str:
     task = _task_of(episode)
     return (
         f"{episode.id:<12} {_clock(episode.started_at)} {episode.environment:<20} {task:<20} "
-        f"{episode.steps:>5} steps {reward:>9} {episode.ending}"
+        f"{episode.steps:>5} steps {reward:>9} {episode.ending}{'  evaluation' if episode.is_evaluation else ''}"
     )
 
 

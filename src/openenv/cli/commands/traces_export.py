@@ -8,6 +8,7 @@ import typer
 from openenv.adapters.mcp_server.rewards import load_reward
 from openenv.cli.trace_filters import (
     Ending,
+    Evaluations,
     File,
     Limit,
     MaxReward,
@@ -57,6 +58,7 @@ def export(
     until: Until = None,
     ending: Ending = None,
     text: Text = None,
+    evaluations: Evaluations = None,
     limit: Limit = 0,
 ) -> None:
     """Write episodes into a new file of another format."""
@@ -70,6 +72,7 @@ def export(
         until=time_of(until, "--until"),
         ending=ending_of(ending),
         text=text,
+        evaluation=evaluations,
     )
     count = export_episodes(file, output, to, where, limit=limit or None)
     typer.echo(f"Exported {count} episodes to {output}.")

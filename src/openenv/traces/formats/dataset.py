@@ -23,7 +23,7 @@ def dataset(
 
     Args:
         path: File of traces.
-        where: Filter; by default all.
+        where: Filter; by default all but `evaluations <openenv.traces.Episode.is_evaluation>`.
         limit: Maximum number of episodes, the newest.
         cache_dir: Folder for the dataset's own files; by default that of ``datasets``.
 
@@ -44,6 +44,7 @@ def dataset(
         raise ConfigurationError(
             "Datasets of episodes need the package datasets: pip install 'openenv-core[train]'"
         ) from error
+    where = (where or Filter()).for_training()
     with TraceFile(path) as traces:
         if not list(traces.episodes(where, 1)):
             raise ConfigurationError(f"Expected episodes in {traces.name} that pass the filter, found none.")

@@ -66,13 +66,13 @@ class Policy:
         *,
         temperature: float,
         randomness: "torch.Generator | Sequence[Random]",
-    ) -> list[Episode]:
+    ) -> list[Play]:
         """Play one episode for each task, all at once, without a trainer.
 
         Args:
             sessions: The environment.
             config: Says where episodes are cut off, by its ``max_turns`` and ``max_context``.
-            tasks: What each reset is passed, its seed among it.
+            tasks: What each reset is passed, its seed and its ``episode_id`` among it.
             temperature: Of sampling; 0 takes the most likely token.
             randomness: Source of the draws, on the model's device; or one for each episode, whose draws then depend on
                 no other episode.
@@ -95,7 +95,7 @@ class Policy:
             play_together(ModelAgent(generator, self.renderer, limits), plays, sessions)
         finally:
             self.model.train(was_training)
-        return [play.episode for play in plays]
+        return plays
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:

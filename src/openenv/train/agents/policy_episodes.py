@@ -87,14 +87,15 @@ class PolicyEpisodes:
         for start in range(0, len(tasks), len(self._sessions)):
             batch = tasks[start : start + len(self._sessions)]
             draws = evaluation_draws(self._settings.seed, [number for number, _ in batch])
-            episodes = self._policy.play(
+            plays = self._policy.play(
                 self._sessions,
                 self._config,
                 [task for _, task in batch],
                 temperature=self._settings.temperature,
                 randomness=draws,
             )
-            for (number, _), episode in zip(batch, episodes, strict=True):
+            for (number, _), play in zip(batch, plays, strict=True):
+                episode = play.episode
                 yield PlayedEpisode(number, episode, _messages(episode), [], _usage(episode, self._version))
 
     def __enter__(self) -> Self:

@@ -26,6 +26,7 @@ __all__ = [
     "TextForm",
     "ToolForm",
     "form_of",
+    "play_all",
     "play_players",
     "play_tasks",
     "record_episodes",
@@ -186,7 +187,7 @@ def record_episodes(
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    plays = _play(sessions, players, tasks, form, max_turns)
+    plays = play_all(sessions, players, tasks, form, max_turns)
     system: list[Message] = [] if system_prompt is None else [{"role": "system", "content": system_prompt}]
     return [PlayedEpisode(play.number, play.episode, [*system, *_messages(play, form)], form.tools) for play in plays]
 
@@ -234,7 +235,34 @@ def play_tasks(
     Raises:
         OpenEnvError: The environment failed in more than half of the episodes.
     """
-    return [play.episode for play in _play(sessions, players, tasks, form_of(sessions), max_turns)]
+    return [play.episode for play in play_all(sessions, players, tasks, form_of(sessions), max_turns)]
+
+
+def play_all(
+    sessions: Sessions,
+    players: Sequence[Player],
+    tasks: Sequence[Mapping[str, Any]],
+    form: ActionForm,
+    max_turns: int,
+) -> list[Play]:
+    """Play one episode with each player, all at once, and keep what came of each action.
+
+    Args:
+        sessions: The environment; at least as many sessions as players.
+        players: A fresh player for each episode.
+        tasks: What the reset of each episode is passed, an ``episode_id`` among it if its episode has one.
+        form: How actions and observations look as text.
+        max_turns: Actions after which an episode is cut off.
+
+    Returns:
+        The episodes, in the order of the tasks.
+
+    Raises:
+        OpenEnvError: The environment failed in more than half of the episodes.
+    """
+    plays = [Play(task, number=number, max_turns=max_turns, shown=form.shown) for number, task in enumerate(tasks)]
+    play_together(PlayerAgent(players, form), plays, sessions)
+    return plays
 
 
 def form_of(sessions: Sessions) -> ActionForm:
@@ -246,18 +274,6 @@ def form_of(sessions: Sessions) -> ActionForm:
     if sessions.tools is None:
         return TextForm(ActionText(sessions.action), "")
     return ToolForm(sessions.tools, sessions.pixels)
-
-
-def _play(
-    sessions: Sessions,
-    players: Sequence[Player],
-    tasks: Sequence[Mapping[str, Any]],
-    form: ActionForm,
-    max_turns: int,
-) -> list[Play]:
-    plays = [Play(task, number=number, max_turns=max_turns, shown=form.shown) for number, task in enumerate(tasks)]
-    play_together(PlayerAgent(players, form), plays, sessions)
-    return plays
 
 
 def _messages(play: Play, form: ActionForm) -> list[Message]:

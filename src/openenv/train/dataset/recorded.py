@@ -17,7 +17,8 @@ __all__ = ["recorded_episodes"]
 def recorded_episodes(path: str | Path, environment: str | None, form: ActionForm) -> Iterator[Episode]:
     """Read the recorded episodes of an environment.
 
-    Left out are episodes without steps, those in which a request failed, and those whose entries are not all on record.
+    Left out are evaluations of trainings, episodes without steps, those in which a request failed, and those whose
+    entries are not all on record.
 
     Args:
         path: File of traces, or the address of a database.
@@ -34,7 +35,7 @@ def recorded_episodes(path: str | Path, environment: str | None, form: ActionFor
     """
     with TraceFile(path) as traces:
         for name in _names_of(traces, environment):
-            for record in traces.records(Filter(environment=name)):
+            for record in traces.records(Filter(environment=name).for_training()):
                 if record.steps and not any(entry.failed for entry in record.entries):
                     yield _episode_of(record, form)
 

@@ -1,4 +1,4 @@
-"""Traces of rollouts: the started servers record the requests, and here a thread adds what the model's side knows."""
+"""Traces of a training: the started servers record the requests, and here a thread adds what the model's side knows."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from openenv.auto.making import is_url
 from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError
-from openenv.traces.episodes import Conversation
+from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
 from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages
@@ -23,7 +23,7 @@ from openenv.train.episodes.played_episode import Message
 from openenv.train.rollout.play import MoveResult, Play
 from openenv.train.spec.rollout_recorder import RolloutBatch
 
-__all__ = ["RolloutTraces"]
+__all__ = ["EvaluationTraces", "RolloutTraces"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _CLOSE_TIMEOUT_S = 30.0
 
 
 class RolloutTraces:
-    """Traces of a training's rollouts; a context manager, and a `RolloutRecorder`.
+    """Traces of a training's rollouts and evaluations; a context manager, and a `RolloutRecorder`.
 
     What can't be written is lost, which is logged; nothing waits for it.
 
@@ -80,7 +80,7 @@ class RolloutTraces:
             {
                 "traces": self._path.absolute(),
                 "traces_sample": self._share,
-                "traces_named_only": True,  # evaluations are played on the same servers
+                "traces_named_only": True,  # the games of examples and of a vocabulary are played on the same servers
                 "traces_leave_out": self._leave_out,
             }
         )
@@ -88,6 +88,17 @@ class RolloutTraces:
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a reset is passed, with an ``episode_id`` unless there is one."""
         return {"episode_id": uuid4().hex, **parameters} if self._share else dict(parameters)
+
+    def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
+        """Return what records the episodes of an evaluation.
+
+        Args:
+            name: Name of the evaluation, such as ``before training``.
+            environment: Name of the environment among several; empty for a single one.
+            step: The next optimiser step.
+            player: Who plays; empty for the model.
+        """
+        return EvaluationTraces(self, name, environment, step, player)
 
     def has(self, episode_id: str | None) -> bool:
         """Return whether an episode is part of the share that is recorded, which the servers decide alike.
@@ -155,6 +166,42 @@ class RolloutTraces:
                 writing.add(batch)
         finally:
             writing.close()
+
+
+class EvaluationTraces:
+    """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
+
+    The ``episode_id`` of each episode begins with ``evaluation-``, so that its server's record says what it is.
+
+    Args:
+        traces: Records them.
+        name: As for `RolloutTraces.evaluation`, and so are the others.
+        environment: The environment.
+        step: The next optimiser step.
+        player: Who plays.
+    """
+
+    def __init__(self, traces: RolloutTraces, name: str, environment: str, step: int, player: str) -> None:
+        self._traces = traces
+        self._name = name
+        self._environment = environment
+        self._step = step
+        self._player = player
+
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` unless there is one."""
+        named = self._traces.named(parameters)
+        if "episode_id" in named and "episode_id" not in parameters:
+            named["episode_id"] = f"{EVALUATION_ID}{named['episode_id']}"
+        return named
+
+    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
+        """Have episodes written; drop them if too many wait already."""
+        groups = range(len(plays))
+        batch = RolloutBatch(
+            self._environment, self._step, plays, groups, sampling, tools, self._name, player=self._player
+        )
+        self._traces.add(batch)
 
 
 class _Writing:
@@ -251,19 +298,18 @@ def _conversation(model: str, batch: RolloutBatch, number: int, group: int, epis
         episode_id,
         messages=stored_messages(_messages(play, calls_tools=bool(batch.tools))),
         tools=batch.tools,
-        model=model,
-        model_version=f"step {batch.step - 1}",
+        model=batch.player or model,
+        model_version=None if batch.player else f"step {batch.step - 1}",
         sampling=batch.sampling,
         prompt_ids=episode.prompt_ids,
         completion_ids=episode.completion_ids,
         logprobs=episode.logprobs,
         env_mask=episode.env_mask,
-        input_tokens=episode.length - written,
-        output_tokens=written,
+        input_tokens=None if batch.player else episode.length - written,
+        output_tokens=None if batch.player else written,
         took_s=episode.took_s,
         extra={
-            "step": batch.step,
-            "group": group,
+            **({"evaluation": batch.evaluation} if batch.evaluation else {"step": batch.step, "group": group}),
             "index": number,
             "reward": episode.reward,
             "reward_components": episode.reward_components,

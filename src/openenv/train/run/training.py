@@ -277,6 +277,7 @@ class _Run:
         self._folder = folder
         self._sessions = sessions
         self._policies = policies
+        self._traces = traces
         self._notes = RolloutNotes(folder, traces)
         self._parts = config.parts
         self._name = _name_of(config)
@@ -358,10 +359,8 @@ class _Run:
         return seconds
 
     def _score_before(self) -> None:
-        self._score(
-            RANDOM, lambda name: evaluate_random_player(self._policies[name], self._sessions[name], self._parts[name])
-        )
-        self._score(SCRIPTED, lambda name: evaluate_scripted_player(self._sessions[name], self._parts[name]))
+        self._score(RANDOM, self._evaluate_random)
+        self._score(SCRIPTED, self._evaluate_scripted)
         self._score_model(BEFORE)
         check_components(self._config, self._folder.read_scores())
         self._warn_of_hidden_text()
@@ -376,15 +375,31 @@ class _Run:
 
     def _score_model(self, player: str) -> None:
         """Evaluate the model as it is now, greedy and sampled."""
-        self._score(player, lambda name: self._evaluate(name, greedy=True))
+        step = self._next_step(player)
+        self._score(player, lambda name: self._evaluate(player, name, step, greedy=True))
         if self._config.sampled_temperature:
-            self._score(sampled(player), lambda name: self._evaluate(name, greedy=False))
+            name_of_both = sampled(player)
+            self._score(name_of_both, lambda name: self._evaluate(name_of_both, name, step, greedy=False))
 
-    def _evaluate(self, name: str, *, greedy: bool) -> Score:
+    def _next_step(self, player: str) -> int:
+        """Return the step that would come after an evaluation of the model."""
+        return self._config.steps + 1 if player == AFTER and self._config.grpo else 1
+
+    def _evaluate(self, player: str, name: str, step: int, *, greedy: bool) -> Score:
         """Evaluate the model, and keep the episode that went worst before."""
         before = self._folder.read_scores().get(score_name(BEFORE, name))
         shown = None if before is None else before.sample_seed
-        return evaluate_policy(self._policies[name], self._sessions[name], self._parts[name], shown, greedy=greedy)
+        recorder = self._traces.evaluation(figure_name(player), name, step)
+        policy, sessions, config = self._policies[name], self._sessions[name], self._parts[name]
+        return evaluate_policy(policy, sessions, config, shown, greedy=greedy, recorder=recorder)
+
+    def _evaluate_random(self, name: str) -> Score:
+        recorder = self._traces.evaluation(RANDOM, name, 1, RANDOM)
+        return evaluate_random_player(self._policies[name], self._sessions[name], self._parts[name], recorder)
+
+    def _evaluate_scripted(self, name: str) -> Score | None:
+        recorder = self._traces.evaluation(SCRIPTED, name, 1, SCRIPTED)
+        return evaluate_scripted_player(self._sessions[name], self._parts[name], recorder)
 
     def _to_device(self) -> None:
         if takes_gpu(self._config):

@@ -1,4 +1,4 @@
-"""What records the episodes of a rollout function, and what it is given of them."""
+"""What records the episodes of a rollout function and of evaluations, and what it is given of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any, Protocol
 
 from openenv.train.rollout.play import Play
 
-__all__ = ["RolloutBatch", "RolloutRecorder"]
+__all__ = ["EvaluationRecorder", "RolloutBatch", "RolloutRecorder"]
 
 
 @dataclass(frozen=True)
 class RolloutBatch:
-    """Episodes of one environment that a rollout function has played together.
+    """Episodes of one environment that were played together, to train on them or to evaluate who played.
 
     Attributes:
         environment: Name of the environment among several; empty for a single one.
@@ -20,6 +20,8 @@ class RolloutBatch:
         groups: Number of each episode's group, from 0; episodes of a group have the same prompt.
         sampling: Settings that the model's answers were sampled with, by name.
         tools: Tools that were offered, as chat templates take them; empty where actions are texts.
+        evaluation: Name of the evaluation that they are part of; empty for episodes that are trained on.
+        player: Who played them; empty for the model that is trained.
     """
 
     environment: str
@@ -28,6 +30,8 @@ class RolloutBatch:
     groups: Sequence[int]
     sampling: Mapping[str, Any]
     tools: Sequence[Mapping[str, Any]] = ()
+    evaluation: str = ""
+    player: str = ""
 
 
 class RolloutRecorder(Protocol):
@@ -46,5 +50,27 @@ class RolloutRecorder(Protocol):
 
         Args:
             batch: The episodes.
+        """
+        ...
+
+
+class EvaluationRecorder(Protocol):
+    """Records the episodes of one evaluation."""
+
+    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
+
+        Args:
+            parameters: What the reset is passed; an ``episode_id`` among it stays.
+        """
+        ...
+
+    def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
+        """Record episodes. It neither blocks nor fails: an evaluation goes on without a record.
+
+        Args:
+            plays: The episodes.
+            sampling: Settings that the model's answers were sampled with, by name; empty for a player without a model.
+            tools: Tools that were offered, as chat templates take them; empty where actions are texts.
         """
         ...

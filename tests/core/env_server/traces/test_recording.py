@@ -403,7 +403,8 @@ def test_filters_choose_episodes(serve: Serve, location: str) -> None:
     wire = server.v1()
     session = wire.open()
     for seed, amounts in enumerate([(3, 7), (1,), (2, 9), ()]):
-        wire.do("reset", session, seed=seed, episode_id=f"e{seed}")
+        episode_id = {} if seed == 3 else {"episode_id": "evaluation-2" if seed == 2 else f"e{seed}"}
+        wire.do("reset", session, seed=seed, **episode_id)
         for amount in amounts:
             wire.do("step", session, amount=amount)
     wire.close()
@@ -422,6 +423,8 @@ def test_filters_choose_episodes(serve: Serve, location: str) -> None:
     assert seeds(text="amount") == ["2", "1", "0"]
     assert seeds(environment="another") == []
     assert seeds(until=1.0) == []
+    assert seeds(evaluation=True) == ["2"]
+    assert seeds(evaluation=False) == ["3", "1", "0"]
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0 but no more", b"x" * 5000])
