@@ -22,7 +22,7 @@ class Difference:
             only one of the episodes has the entry.
         first: The entry of the first episode.
         second: The entry of the second episode.
-        left_out: Paths of the fields that either record leaves out, which are not compared.
+        left_out: Paths of the fields that are not compared: those that either record leaves out, and ``leave_out``.
     """
 
     number: int
@@ -38,12 +38,13 @@ class Difference:
         return not self.parts
 
 
-def differences(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Difference]:
+def differences(first: Iterable[Entry], second: Iterable[Entry], leave_out: Sequence[str] = ()) -> Iterator[Difference]:
     """Compare the entries of two episodes.
 
     Args:
         first: Entries of the first episode.
         second: Entries of the second episode.
+        leave_out: Paths of fields that are not compared, such as ``observation.took_ms``.
 
     Returns:
         An iterator with a ``Difference`` for each place, also where nothing differs.
@@ -51,7 +52,8 @@ def differences(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Dif
     for number, (one, other) in enumerate(zip_longest(first, second)):
         present = one or other
         assert present is not None
-        left_out = sorted({path for entry in (one, other) if entry is not None for path in entry.left_out})
+        recorded = {path for entry in (one, other) if entry is not None for path in entry.left_out}
+        left_out = sorted(recorded.union(leave_out))
         parts = _differing(_without(one, left_out), _without(other, left_out))
         yield Difference(number, present.kind, parts, one, other, left_out)
 

@@ -1,7 +1,7 @@
 """Replay of an episode on a fresh environment, which shows whether the environment does the same again."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +17,13 @@ from openenv.traces.comparing import Difference, differences
 from openenv.traces.episodes import Entry
 
 
-def replay(entries: Iterable[Entry], app: Any) -> list[Difference]:
+def replay(entries: Iterable[Entry], app: Any, leave_out: Sequence[str] = ()) -> list[Difference]:
     """Play the requests of an episode again, and compare each answer with the one on record.
 
     Args:
         entries: Entries of the episode, as from ``TraceFile.entries``.
         app: Application of the environment, as from ``create_app``; nothing is served.
+        leave_out: Paths of fields that are not compared, such as ``observation.took_ms``: what is measured differs.
 
     Returns:
         A comparison for each entry; the second entry of each is the replayed one. Fields that the record leaves out
@@ -38,7 +39,7 @@ def replay(entries: Iterable[Entry], app: Any) -> list[Difference]:
             assert all(step.same for step in traces.replay(file.entries("1-1"), create_app(CatchEnvironment)))
     """
     recorded = list(entries)
-    return list(differences(recorded, asyncio.run(_replayed(recorded, app))))
+    return list(differences(recorded, asyncio.run(_replayed(recorded, app)), leave_out))
 
 
 async def _replayed(entries: Iterable[Entry], app: Any) -> list[Entry]:

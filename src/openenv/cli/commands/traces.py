@@ -12,6 +12,7 @@ import typer
 
 from openenv.cli.commands.traces_export import export, import_, rescore
 from openenv.cli.groups import command_group
+from openenv.cli.options import field_paths
 from openenv.cli.targets import find_target
 from openenv.cli.trace_filters import (
     Ending,
@@ -52,6 +53,15 @@ Environment = Annotated[str | None, typer.Option("--env", help="Environment to p
 OlderThan = Annotated[str | None, typer.Option(help="Remove what began before: a date, or 7d.")]
 Pictures = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Write the pictures of observations there, and name the files.")
+]
+LeaveOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Field that is not compared, as observation.took_ms; may be given again.",
+        show_default=False,
+        callback=field_paths,
+    ),
 ]
 WithSignal = Annotated[bool, typer.Option("--with-signal", help="Only tasks with different rewards.")]
 MaxSizeMb = Annotated[float | None, typer.Option(min=0, help="Remove the oldest until the contents are no larger.")]
@@ -122,21 +132,23 @@ def show(file: File, episode: Id, pictures: Pictures = None, as_json: AsJson = F
 
 
 @app.command()
-def diff(file: File, episode: Id, other: OtherId) -> None:
+def diff(file: File, episode: Id, other: OtherId, leave_out: LeaveOut = None) -> None:
     """Compare two episodes, request by request. Ends with status 1 if they differ."""
     with TraceFile(file) as traces:
-        _report(list(differences(traces.entries(episode), traces.entries(other))), episode, other)
+        compared = differences(traces.entries(episode), traces.entries(other), leave_out or ())
+        _report(list(compared), episode, other)
 
 
 @app.command()
-def replay(file: File, episode: Id, env: Environment = None) -> None:
+def replay(file: File, episode: Id, env: Environment = None, leave_out: LeaveOut = None) -> None:
     """Play an episode's actions again on a fresh environment. Ends with status 1 if an answer differs."""
     with TraceFile(file) as traces:
         found = traces.episode(episode)
         entries = list(traces.entries(episode))
     for setting in ("traces", "journal"):  # the replay is no episode of its own
         os.environ.pop(SETTINGS[setting].variable, None)
-    _report(replay_entries(entries, find_target(env or found.environment).app()), "on record", "replayed")
+    app = find_target(env or found.environment).app()
+    _report(replay_entries(entries, app, leave_out or ()), "on record", "replayed")
 
 
 @app.command("tasks")
