@@ -50,7 +50,7 @@ def tasks(traces: TraceFile, where: Filter | None = None, *, with_signal: bool =
 
     Args:
         traces: The file of traces.
-        where: Filter for the episodes; by default all but `evaluations <Episode.is_evaluation>`. Those whose reset
+        where: Filter for the episodes; by default all but evaluations (`Episode.is_evaluation`). Those whose reset
             named no task are left out.
         with_signal: Whether to return only tasks whose rewards differ.
 
@@ -77,7 +77,7 @@ def preference_pairs(
 
     Args:
         traces: The file of traces.
-        where: Filter for the episodes; by default all but `evaluations <Episode.is_evaluation>`.
+        where: Filter for the episodes; by default all but evaluations (`Episode.is_evaluation`).
         min_spread: Difference of the rewards that a pair must exceed.
 
     Returns:

@@ -35,7 +35,7 @@ def export(
         to: ``messages``: a row for each episode, as JSON lines, for TRL. ``parquet``: the same rows. ``atif``: Harbor's
             trajectories. ``inspect``: a log of Inspect's. ``jsonl``: all that is on record, as JSON lines.
         where: Filter; by default all episodes, for ``messages`` and ``parquet`` all but
-            `evaluations <Episode.is_evaluation>`.
+            evaluations (`Episode.is_evaluation`).
         limit: Maximum number of episodes, the newest.
 
     Returns:

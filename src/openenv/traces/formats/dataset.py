@@ -23,7 +23,7 @@ def dataset(
 
     Args:
         path: File of traces.
-        where: Filter; by default all but `evaluations <openenv.traces.Episode.is_evaluation>`.
+        where: Filter; by default all but evaluations (`openenv.traces.Episode.is_evaluation`).
         limit: Maximum number of episodes, the newest.
         cache_dir: Folder for the dataset's own files; by default that of ``datasets``.
 
