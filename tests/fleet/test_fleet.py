@@ -31,7 +31,9 @@ MESSAGE_MB = 17.0
 SEVERAL = 64 * REPLICAS
 SESSIONS = 2000
 WINDOW_S = 90.0
-SMALL: Any = {"resources": Resources(cpus=0.1), "start_timeout_s": 120, "resume_window_s": WINDOW_S}
+# Four servers that start at once while other tests keep the processors busy; it guards against hanging only.
+START_S = 600
+SMALL: Any = {"resources": Resources(cpus=0.1), "start_timeout_s": START_S, "resume_window_s": WINDOW_S}
 """A further fleet, on the Ray of the first one."""
 
 
@@ -42,7 +44,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         "max_sessions": PLACES,
         "max_message_size_mb": MESSAGE_MB,
         "journal": journal,
-        "hang_s": 4.0,
+        "hang_s": 10.0,
+        "start_timeout_s": START_S,
         "resume_window_s": WINDOW_S,
     }
     with Fleet(ChainEnvironment, replicas=REPLICAS, drain_s=1.0, **settings) as fleet:
@@ -150,6 +153,11 @@ async def test_no_episode_is_lost_when_a_server_is_killed(fleet: Fleet) -> None:
     await play(fleet, SESSIONS, lambda: os.kill(victim.pid, signal.SIGKILL))
     assert victim.pid not in pids(fleet)
     assert len(serving(fleet)) == REPLICAS
+
+
+def test_servers_get_as_much_of_a_busy_processor_as_the_process_that_started_them(fleet: Fleet) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in pids(fleet)] == [own] * REPLICAS
 
 
 def test_a_server_that_hangs_is_replaced_and_who_waits_for_it_over_http_is_told(fleet: Fleet) -> None:
