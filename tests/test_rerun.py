@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.rerun import main
 
 ROOT = Path(__file__).resolve().parent.parent
 # A test that fails the first time only, in whichever process.
@@ -33,39 +35,51 @@ class Ended:
         return self.said.splitlines()[-1].partition(" in ")[0]
 
 
-def rerun(folder: Path, text: str, *options: str, processes: int = 0) -> Ended:
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (folder / "test_suite.py").write_text(text)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    environment |= {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist.plugin"}
-    command = [sys.executable, "-m", "tests.support.rerun", f"--numprocesses={processes}", "--dist=loadfile", *options]
-    ended = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-    return Ended(ended.returncode, ended.stdout)
+Rerun = Callable[..., Ended]
 
 
-def test_what_passes_alone_is_named_as_unsteady(tmp_path: Path) -> None:
-    ended = rerun(tmp_path, STEADY + FLAKY.format(name="a"), processes=2)
+@pytest.fixture
+def rerun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Rerun:
+    """Runs a suite of one file: ``rerun(text, *options, processes=0)``. Its tests have processes of their own."""
+    for name in [name for name in os.environ if name.startswith("PYTEST")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    def run(text: str, *options: str, processes: int = 0) -> Ended:
+        (tmp_path / "test_suite.py").write_text(text)
+        code = main([f"--numprocesses={processes}", "--dist=loadfile", *options])
+        return Ended(code, capfd.readouterr().out)
+
+    return run
+
+
+def test_what_passes_alone_is_named_as_unsteady(rerun: Rerun) -> None:
+    ended = rerun(STEADY + FLAKY.format(name="a"), processes=2)
     assert (ended.code, ended.last_line) == (0, "2 passed, 0 failed")
     assert "unsteady: failed, and passed alone" in ended.said
     assert "\ntest_suite.py::test_flaky_a\n2 passed" in ended.said
-    assert (tmp_path / "tried-a").exists()
+    assert Path("tried-a").exists()
 
 
-def test_what_fails_again_fails_the_run(tmp_path: Path) -> None:
+def test_what_fails_again_fails_the_run(rerun: Rerun) -> None:
     failing = "def test_failing(): assert False\n"
-    ended = rerun(tmp_path, STEADY + failing + FLAKY.format(name="a"))
+    ended = rerun(STEADY + failing + FLAKY.format(name="a"))
     assert (ended.code, ended.last_line) == (1, "2 passed, 1 failed")
     assert "failed, and failed again alone ====" in ended.said
 
 
-def test_more_than_three_unsteady_ones_fail_the_run(tmp_path: Path) -> None:
-    ended = rerun(tmp_path, STEADY + "".join(FLAKY.format(name=name) for name in "abcd"))
+def test_more_than_three_unsteady_ones_fail_the_run(rerun: Rerun) -> None:
+    ended = rerun(STEADY + "".join(FLAKY.format(name=name) for name in "abcd"))
     assert (ended.code, ended.last_line) == (1, "5 passed, 0 failed, 1 error")
     assert "4 tests are unsteady; at most 3 may be" in ended.said
 
 
-def test_all_pass(tmp_path: Path) -> None:
-    ended = rerun(tmp_path, STEADY)
+def test_all_pass(rerun: Rerun) -> None:
+    ended = rerun(STEADY)
     assert (ended.code, ended.last_line) == (0, "1 passed, 0 failed")
     assert "unsteady" not in ended.said
 
@@ -76,8 +90,8 @@ CRASH = FLAKY.replace("assert not first", "import os; first and os._exit(3)").fo
 SKIPPED_ALONE = FLAKY.replace("assert not first", "first or pytest.skip('gone'); assert False").format(name="a")
 
 
-def test_a_fixture_that_failed_is_tried_again_with_its_test(tmp_path: Path) -> None:
-    ended = rerun(tmp_path, f"import pytest\n{FLAKY_FIXTURE}\ndef test_it(failing): ...")
+def test_a_fixture_that_failed_is_tried_again_with_its_test(rerun: Rerun) -> None:
+    ended = rerun(f"import pytest\n{FLAKY_FIXTURE}\ndef test_it(failing): ...")
     assert (ended.code, ended.last_line) == (0, "1 passed, 0 failed")
 
 
@@ -112,20 +126,21 @@ def test_a_fixture_that_failed_is_tried_again_with_its_test(tmp_path: Path) -> N
         ),
     ],
 )
-def test_nothing_else_is_forgiven(tmp_path: Path, text: str, processes: int, reason: str, last_line: str) -> None:
-    ended = rerun(tmp_path, text, processes=processes)
+def test_nothing_else_is_forgiven(rerun: Rerun, text: str, processes: int, reason: str, last_line: str) -> None:
+    ended = rerun(text, processes=processes)
     assert (ended.code, ended.last_line) == (1, last_line), ended.said
     assert reason in ended.said
 
 
-def test_an_internal_error_fails_the_run(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("def pytest_runtest_logfinish(): raise ValueError('x')")
-    ended = rerun(tmp_path, STEADY)
+def test_an_internal_error_fails_the_run(rerun: Rerun) -> None:
+    Path("conftest.py").write_text("def pytest_runtest_logfinish(): raise ValueError('x')")
+    ended = rerun(STEADY)
     assert ended.code == 1
     assert "pytest ended with 3" in ended.said
 
 
-def test_paths_are_refused(tmp_path: Path) -> None:
-    ended = rerun(tmp_path, STEADY, "test_suite.py")
-    assert ended.code == 4
-    assert "Expected options only, each as --name=value; got test_suite.py." in ended.said
+def test_paths_are_refused_by_the_command() -> None:
+    command = [sys.executable, "-m", "tests.support.rerun", "--numprocesses=0", "test_suite.py"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert ended.returncode == 4
+    assert "Expected options only, each as --name=value; got test_suite.py." in ended.stdout
