@@ -1,6 +1,10 @@
 """Public import path of ``EnvClient``; it lives in ``openenv.core.client.client``."""
 
-from openenv.core.client.client import EnvClient
+from typing import Any, TypeVar
+
+from openenv.core.client.client import EnvClient, ResultT
 from openenv.core.client.results import ActT, ObsT, StateT
 
-__all__ = ["ActT", "EnvClient", "ObsT", "StateT"]
+__all__ = ["ActT", "EnvClient", "EnvClientT", "ObsT", "ResultT", "StateT"]
+
+EnvClientT = TypeVar("EnvClientT", bound=EnvClient[Any, Any, Any])

@@ -1,5 +1,6 @@
 """Public import path of ``openenv.core.client.sync``."""
 
+from openenv.core.client.results import ActT, ObsT
 from openenv.core.client.sync import SyncEnvClient
 
-__all__ = ["SyncEnvClient"]
+__all__ = ["ActT", "ObsT", "SyncEnvClient"]
