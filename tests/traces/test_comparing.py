@@ -31,5 +31,13 @@ def test_what_differs_is_named(one: Entry, other: Entry, parts: tuple[str, ...])
     assert (found.parts, found.same) == (parts, not parts)
 
 
+def test_the_name_of_an_episode_is_no_difference() -> None:
+    resets = [
+        Entry("reset", 0.0, 0.0, {"seed": seed, "episode_id": f"e{at}"}, {}, False) for at, seed in enumerate((1, 1, 2))
+    ]
+    same, other = (next(iter(differences(resets[:1], [reset]))) for reset in resets[1:])
+    assert (same.parts, other.parts) == ((), ("request",))
+
+
 def test_an_entry_that_only_one_has_is_missing() -> None:
     assert [found.parts for found in differences([entry(), entry()], [entry()])] == [(), ("missing",)]

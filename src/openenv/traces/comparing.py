@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from openenv.core.env_server.traces.omission import without_fields_of_entry
-from openenv.traces.episodes import Entry
+from openenv.traces.episodes import RESET, Entry
 
 _COMPARED = ("observation", "reward", "done")
 
@@ -41,6 +41,8 @@ class Difference:
 def differences(first: Iterable[Entry], second: Iterable[Entry], leave_out: Sequence[str] = ()) -> Iterator[Difference]:
     """Compare the entries of two episodes.
 
+    The ``episode_id`` of a reset is not compared.
+
     Args:
         first: Entries of the first episode.
         second: Entries of the second episode.
@@ -70,11 +72,18 @@ def _without(entry: Entry | None, paths: Sequence[str]) -> Entry | None:
 def _differing(one: Entry | None, other: Entry | None) -> tuple[str, ...]:
     if one is None or other is None:
         return ("missing",)
-    parts = [] if (one.kind, one.request) == (other.kind, other.request) else ["request"]
+    parts = [] if (one.kind, _request(one)) == (other.kind, _request(other)) else ["request"]
     if one.failed or other.failed:
         same_error = one.failed and other.failed and one.answer.get("code") == other.answer.get("code")
         return tuple(parts if same_error else [*parts, "error"])
     return tuple(parts + [name for name in _COMPARED if not _equal(one.answer.get(name), other.answer.get(name))])
+
+
+def _request(entry: Entry) -> Any:
+    """Return the request, that of a reset without the episode's name, which is another one in each attempt at a task."""
+    if entry.kind != RESET or not isinstance(entry.request, dict):
+        return entry.request
+    return {name: value for name, value in entry.request.items() if name != "episode_id"}
 
 
 def _equal(one: Any, other: Any) -> bool:

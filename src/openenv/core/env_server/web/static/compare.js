@@ -48,7 +48,7 @@ export function Compare({ config, onLoadError }) {
     }));
     return () => shown.abort();
   }, [isKnown]);
-  return html`<main class="run" data-testid="compare">
+  return html`<main class="run compare" data-testid="compare">
     ${[...new Set(Object.values(problems))].filter(Boolean).map((problem) => html`<p key=${problem} class="problem banner" role="alert">${problem}</p>`)}
     ${isKnown && html`<${Sources} sources=${sources} />
       <${Curves} sources=${sources} runs=${runs} />

@@ -1,15 +1,15 @@
 // An entry of an episode: as a row of a list of steps, and whole, with its request, observation and reward.
-import { html } from "./html.js";
+import { html, useMemo } from "./html.js";
 import { Json } from "./json.js";
 import { Observation } from "./observation.js";
 import { briefly, number, RewardParts, tone, when } from "./turns.js";
 
-/** A row of the list of steps; of the entry, `kind`, `request`, `failed` and `answer.reward` are shown. */
+/** A row of the list of steps, drawn again if it is given something else; of the entry, `kind`, `request`, `failed` and `answer.reward` are shown. */
 export function StepRow({ step, entry, current, differs, jump }) {
-  return html`<li><button type="button" class=${differs ? "differs" : ""} aria-current=${current ? "step" : undefined} onClick=${() => jump(step)}>
+  return useMemo(() => html`<li><button type="button" class=${differs ? "differs" : ""} aria-current=${current ? "step" : undefined} onClick=${() => jump(step, entry)}>
     <span class="count">${step}</span><span class="what">${entry === null ? "" : briefly({ type: entry.kind, request: entry.request })}</span>
     <span class="figure ${tone(entry?.answer.reward)}">${entry === null ? "" : entry.failed ? html`<span class="bad">error</span>` : typeof entry.answer.reward === "number" ? number(entry.answer.reward) : ""}</span>
-  </button></li>`;
+  </button></li>`, [step, entry, current, differs, jump]);
 }
 
 /** The step that a key leads to from step `at`; undefined for a key of another meaning. */

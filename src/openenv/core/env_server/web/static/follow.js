@@ -1,7 +1,7 @@
 // A session that is followed step by step as it is played, and its fork, which a person plays on.
 import { getJson, ROOT, subprotocols } from "./api.js";
 import { Entry, keyedStep, StepRow } from "./entry.js";
-import { html, useEffect, useReducer, useRef, useState } from "./html.js";
+import { html, useEffect, useMemo, useReducer, useRef, useState } from "./html.js";
 import { Json } from "./json.js";
 import { number, tone } from "./turns.js";
 import { Windowed } from "./windowed.js";
@@ -132,6 +132,7 @@ export function Follow({ name, config, onBack, onPlay }) {
   const at = found === -1 ? entries.length - 1 : found;
   const latest = useRef({});
   latest.current = { at, entries };
+  const jump = useMemo(() => (_, chosen) => setPinned(chosen === latest.current.entries.at(-1) ? null : chosen), []);
   useEffect(() => {
     document.title = `${name} · OpenEnv`;
     getJson("schema").then(({ observation }) => setSchema(observation), () => {}); // steps are shown without it, too
@@ -153,7 +154,7 @@ export function Follow({ name, config, onBack, onPlay }) {
       <header class="stage-head"><a href="?" onClick=${back}>All sessions</a><span class="status" data-status=${feed.status} data-testid="status">${STATUS[feed.status]}</span></header>
       ${feed.missed > 0 && html`<p class="note">${feed.missed} earlier ${feed.missed === 1 ? "entry is" : "entries are"} not kept here.</p>`}
       <${Windowed} count=${entries.length} selected=${found === -1 ? undefined : at} follows=${found === -1} label="Steps"
-        row=${(index) => html`<${StepRow} key=${index} step=${entries[index].step} entry=${entries[index]} current=${index === at} differs=${false} jump=${() => setPinned(index === entries.length - 1 ? null : entries[index])} />`} />
+        row=${(index) => html`<${StepRow} key=${index} step=${entries[index].step} entry=${entries[index]} current=${index === at} differs=${false} jump=${jump} />`} />
     </section>
     <section class="panel stage" aria-label="Session ${name}">
       <${Head} feed=${feed} entry=${entry} isLive=${found === -1} onLive=${() => setPinned(null)} config=${config} onPlay=${onPlay} />

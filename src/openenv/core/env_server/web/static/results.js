@@ -98,7 +98,7 @@ function Scores({ rows, isComplete }) {
   const [low, high] = boundsOf([0, ...rewards.flatMap((row) => [row.value, row.low, row.high]).filter((end) => typeof end === "number")]);
   const bounds = (row) => (row.kind === "chance" ? [0, 1] : [low, high]);
   return html`<section class="panel estimates" aria-label="Scores"><header class="stage-head"><h2>Scores</h2><span class="of">${isComplete ? "means over tasks, with 95% intervals" : "means of the episodes so far"}</span></header>
-    <div class="scroll" tabindex="0" role="group" aria-label="Scores"><table class="rows"><thead><tr><th scope="col">Score</th><th scope="col">Mean</th><th scope="col">95% interval</th><th scope="col" class="wide">From ${number(low)} to ${number(high)}; chances from 0 to 1</th></tr></thead>
+    <div class="scroll" tabindex="0" role="group" aria-label="Scores"><table class="rows"><thead><tr><th scope="col">Score</th><th scope="col">Mean</th><th scope="col">95% interval</th><th scope="col" class="wide">From ${number(low)} to ${number(high)}; pass@k from 0 to 1</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr data-testid="estimate"><th scope="row" class=${row.kind}>${row.kind === "component" ? words(row.name) : row.name}</th><td class="figure ${row.kind === "chance" ? "" : tone(row.value)}">${number(row.value)}</td>
       <td class="figure">${intervalOf(row)}</td><td><${Interval} row=${row} bounds=${bounds(row)} /></td></tr>`)}</tbody></table></div></section>`;
 }

@@ -2,14 +2,19 @@
 import { html } from "./html.js";
 import { words } from "./observation.js";
 
+// To make one takes longer than all else of a step that is followed.
+const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+// Below it, a number is written with an exponent.
+const SMALL = 1e-4;
+
 /** The class of a reward's colour. */
 export function tone(reward) {
   return reward > 0 ? "good" : reward < 0 ? "bad" : "";
 }
 
 export function number(value) {
-  const shown = typeof value === "boolean" ? Number(value) : value;
-  return String(Number(Number(shown).toPrecision(4)));
+  const shown = Number(Number(value).toPrecision(4));
+  return shown !== 0 && Math.abs(shown) < SMALL ? shown.toExponential() : String(shown);
 }
 
 /** The ends of an estimate's interval, as text; nothing where there are none. */
@@ -58,5 +63,5 @@ export function taskOf({ split, index, seed }) {
 
 /** A time, from seconds since 1970. */
 export function when(seconds) {
-  return new Date(1000 * seconds).toLocaleString(undefined, { dateStyle: "short", timeStyle: "medium" });
+  return TIME.format(1000 * seconds);
 }
