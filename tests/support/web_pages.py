@@ -69,11 +69,11 @@ class PlayPage:
     def reset(self, **fields: Any) -> None:
         """Fill in the form of the reset, and send it."""
         self.page.wait_for_selector("[data-testid=reset]")
-        folded = self.page.locator("[data-testid=reset-form] details:not([open]) > summary")
-        for summary in folded.all() if fields else ():
-            summary.click()
         for name, value in fields.items():
-            _fill(self.page.locator(f"[data-testid=reset-form] #field-reset-{name}"), value)
+            field = self.page.locator(f"[data-testid=reset-form] #field-reset-{name}")
+            if not field.is_visible():
+                self.page.click("[data-testid=reset-form] details:not([open]) > summary")
+            _fill(field, value)
         self.page.click("[data-testid=reset]")
         self.wait_for(0)
 
