@@ -80,7 +80,7 @@ def _differing(one: Entry | None, other: Entry | None) -> tuple[str, ...]:
 
 
 def _request(entry: Entry) -> Any:
-    """Return the request, that of a reset without the episode's name, which is another one in each attempt at a task."""
+    """Return the request, that of a reset without the episode's name, which differs in each attempt at a task."""
     if entry.kind != RESET or not isinstance(entry.request, dict):
         return entry.request
     return {name: value for name, value in entry.request.items() if name != "episode_id"}
