@@ -2,7 +2,7 @@
 import { html } from "./html.js";
 import { words } from "./observation.js";
 
-// To make one takes longer than all else of a step that is followed.
+// Made once, since each costs much of the time that a followed step has.
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 // Below it, a number is written with an exponent.
 const SMALL = 1e-4;
