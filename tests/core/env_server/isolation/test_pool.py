@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -93,6 +94,22 @@ class TestSharing:
         assert error["code"] == "EXECUTION_ERROR"
         assert "was ended because the step did not finish within 0.3 s in another session" in error["message"]
         assert slow.again() == other.again()
+        slow.wire.close()
+        other.wire.close()
+
+    def test_a_step_that_has_time_left_does_not_time_out_with_another(self, serve_isolated: ServeIsolated) -> None:
+        server = serve_isolated(AsyncIsolated, sessions_per_process=2, step_timeout_s=3.0)
+        slow, other = Player(server), Player(server)
+        assert slow.do("pid") == other.do("pid")
+        slow.wire.send({"type": "step", "data": {"what": "wait"}})
+        begins_at = time.monotonic() + 1.0  # so much later than the other step, whose report comes in milliseconds
+        while time.monotonic() < begins_at:
+            other.do("x")
+        other.wire.send({"type": "step", "data": {"what": "wait"}})
+        assert failure(slow.wire.receive())["code"] == "TIMEOUT"
+        error = failure(other.wire.receive())
+        assert error["code"] == "EXECUTION_ERROR"
+        assert "was ended because the step did not finish within 3 s in another session" in error["message"]
         slow.wire.close()
         other.wire.close()
 

@@ -209,10 +209,10 @@ class EnvironmentProcess:
             self._last_number += 1
             self._link.send(self._last_number, write_call(call))
 
-    def ask_for_running(self) -> None:
-        """Ask the process which components of rewards its steps wait for."""
+    def request_running(self) -> None:
+        """Have the process report which components of rewards its steps wait for."""
         if self.pid is not None and not self._exit.done():
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, RUNNING_SIGNAL)
 
     def kill(self, why: str) -> None:
@@ -262,7 +262,7 @@ class EnvironmentProcess:
             elif number in self._listeners and (progress := read_progress(body)) is not None:
                 self._listeners[number](*progress)
             elif number in self._time_limits and (component := read_running(body)) is not None:
-                self._time_limits[number].fail(component)
+                self._time_limits[number].report(component)
             elif number in self._calls:
                 self._answered(self._calls[number], body)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -304,12 +304,21 @@ class _TimeLimit:
         self._operation = operation
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        expired = self._ask if operation == "step" else self.fail
-        self._timer = self._loop.call_later(timeout_s, expired)
+        self._has_expired = False
+        self._timer = self._loop.call_later(timeout_s, self._expire if operation == "step" else self.fail)
 
     def cancel(self) -> None:
         """Cancel the limit, when the call has ended."""
         self._timer.cancel()
+
+    def report(self, component: str) -> None:
+        """End the call if its limit is exceeded: a process reports all of its steps, those of other sessions too.
+
+        Args:
+            component: As for ``fail``.
+        """
+        if self._has_expired:
+            self.fail(component)
 
     def fail(self, component: str = "") -> None:
         """End the call with an error, and the process.
@@ -330,10 +339,11 @@ class _TimeLimit:
         self._answer.set_exception(error)
         self._process.kill(f"was ended because the {late} in another session")
 
-    def _ask(self) -> None:
-        """Ask the process what the step waits for, and end the call when it answers, or soon after."""
-        self._process.ask_for_running()
+    def _expire(self) -> None:
+        """End the call when the process has reported what the step waits for, or soon."""
+        self._has_expired = True
         self._timer = self._loop.call_later(_RUNNING_S, self.fail)
+        self._process.request_running()
 
 
 class _DiedError(Exception):

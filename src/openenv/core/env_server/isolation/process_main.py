@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -96,7 +96,9 @@ class Worker:
     def report_running(self, *_: Any) -> None:
         """Send which components of rewards the steps under way wait for: a signal handler, since the loop may hang."""
         for number, runner in self._steps.items():
-            self.link.send_at_once(number, write_running(runner.running_component))
+            # A thread may add to a rubric meanwhile; that must not end what the signal interrupts.
+            with suppress(RuntimeError):
+                self.link.send_at_once(number, write_running(runner.running_component))
 
     def _lost(self) -> None:
         self.ended.set()
