@@ -45,9 +45,11 @@ class _BlockingCall(Generic[ResultT]):
         self._task = self._loop.create_task(self._carry_out(), context=self._context)
 
     def cancel(self) -> None:
-        """Cancel the coroutine, unless it has ended; called on the loop, after ``start``."""
-        if self._task is not None:
-            self._task.cancel()
+        """Cancel the coroutine, unless it has ended; called on the loop, after ``start`` if that is called at all."""
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._loop.call_soon(self._task.cancel)  # after its first step, which may be due only now
 
     def result(self) -> ResultT:
         """Wait for the coroutine's result, or raise its error."""
@@ -99,8 +101,8 @@ class BackgroundLoop:
                 "A client's coroutine called a blocking method. Await the client's own method instead."
             )
         call = _BlockingCall(coroutine, self.loop)
-        self.call(call.start)
         try:
+            self.call(call.start)
             return call.result()
         except ConnectionFailedError as error:
             raise error.with_traceback(None) from None  # its sentence says all; the frames are of another thread
