@@ -116,6 +116,20 @@ def test_the_episodes_of_a_filter_are_downloaded_as_lines(http: TestClient) -> N
     assert http.get(f"{TRACES}/export/json", params={"colour": "red"}).status_code == 422
 
 
+def test_what_models_learn_from_has_no_evaluations(tmp_path: Path) -> None:
+    file = tmp_path / "traces.db"
+    with new_file(file) as traces:
+        traces.add(episode(1, 3), entries(3, "Rollout at {step}."))
+        traces.add(replace(episode(2, 3), episode_id="evaluation-2"), entries(3, "Test at {step}."))
+    http = TestClient(viewer_app(file))
+    assert len(ids(http)) == 2
+    (row,) = http.get(f"{TRACES}/export/messages").text.splitlines()
+    assert "Rollout at 1." in row
+    (row,) = http.get(f"{TRACES}/export/messages", params={"evaluation": True}).text.splitlines()
+    assert "Test at 1." in row
+    assert len(http.get(f"{TRACES}/export/json").text.splitlines()) == 2
+
+
 def test_the_first_difference_is_found(http: TestClient) -> None:
     first, second = ids(http, environment="walk")
     assert http.get(f"{BASE}/{first}/difference/{first}").json() is None

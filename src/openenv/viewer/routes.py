@@ -47,6 +47,7 @@ class _FilterQuery(BaseModel):
     min_reward: float | None = None
     max_reward: float | None = None
     since: float | None = None
+    evaluation: bool | None = None
 
     @property
     def filter(self) -> Filter:
@@ -117,6 +118,8 @@ async def _exported(path: str | Path, request: Request) -> Response:
     if checked.status_code != 200:
         return checked
     where = _FilterQuery.model_validate(dict(request.query_params)).filter
+    if request.path_params["to"] == "messages":  # what models learn from
+        where = where.for_training()
     lines = _lines(path, _EXPORTS[request.path_params["to"]], where)
     return StreamingResponse(lines, headers=HEADERS, media_type="application/jsonl")
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 from openenv.train.agents.players import Player, RandomPlayer, RandomToolPlayer
 from openenv.train.agents.policy import Policy
 from openenv.train.agents.recording import form_of, play_all
+from openenv.train.episodes.episode import Episode
 from openenv.train.episodes.scores import Score
 from openenv.train.rollout.play import Play
 from openenv.train.settings.config import TrainConfig
@@ -40,13 +41,13 @@ def evaluate_policy(
         The score.
     """
     temperature = 0.0 if greedy else config.sampled_temperature
-    plays: list[Play] = []
+    episodes: list[Episode] = []  # not the plays: these keep each observation
     for tasks in _batches(sessions, config, recorder):
-        draws = evaluation_draws(config.seed, range(len(plays), len(plays) + len(tasks)))
+        draws = evaluation_draws(config.seed, range(len(episodes), len(episodes) + len(tasks)))
         played = policy.play(sessions, config, tasks, temperature=temperature, randomness=draws)
         _record(recorder, played, sessions, temperature=temperature)
-        plays += played
-    return _score_of(plays, sample_seed)
+        episodes += [play.episode for play in played]
+    return Score.of(episodes, sample_seed)
 
 
 def evaluate_random_player(
@@ -89,15 +90,15 @@ def _evaluate(
     config: TrainConfig,
     recorder: EvaluationRecorder | None,
 ) -> Score:
-    plays: list[Play] = []
+    episodes: list[Episode] = []
     for tasks in _batches(sessions, config, recorder):
         # A task without a seed has a number of its own.
-        seeds = [task.get("seed", len(plays) + number) for number, task in enumerate(tasks)]
+        seeds = [task.get("seed", len(episodes) + number) for number, task in enumerate(tasks)]
         players = [make_player(seed) for seed in seeds]
         played = play_all(sessions, players, tasks, form_of(sessions), config.max_turns)
         _record(recorder, played, sessions)
-        plays += played
-    return _score_of(plays)
+        episodes += [play.episode for play in played]
+    return Score.of(episodes)
 
 
 def _batches(
@@ -113,7 +114,3 @@ def _batches(
 def _record(recorder: EvaluationRecorder | None, plays: Sequence[Play], sessions: Sessions, **sampling: float) -> None:
     if recorder is not None:
         recorder.add(plays, sampling, () if sessions.tools is None else sessions.tools.schemas())
-
-
-def _score_of(plays: Sequence[Play], sample_seed: int | None = None) -> Score:
-    return Score.of([play.episode for play in plays], sample_seed)
