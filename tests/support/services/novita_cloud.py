@@ -27,6 +27,7 @@ class FakeSandbox:
         self.id = f"i{secrets.token_hex(8)}"
         self.wanted = wanted
         self.users: list[str] = []
+        self.is_ended = False
         self.machine = Machine(root / self.id, wanted["envVars"], "public")
         self.tunnel: TlsTunnel | None = None
 
@@ -74,7 +75,7 @@ class FakeNovita(JsonServer):
         return f"localhost:{sandbox.tunnel.port}"
 
     def _route(self, request: Request) -> Answer:
-        if request.path != "/process.Process/Start" and request.headers.get("x-api-key") != KEY:
+        if request.path not in ("/health", "/process.Process/Start") and request.headers.get("x-api-key") != KEY:
             return Answer(401, {"code": 401, "message": "Invalid API key"})
         for pattern, handle in ROUTES:
             found = re.fullmatch(pattern, request.line)
@@ -128,6 +129,11 @@ class FakeNovita(JsonServer):
         sandbox.machine.end()
         return Answer(204, b"")
 
+    def health(self, request: Request) -> Answer:
+        """Say whether a sandbox runs."""
+        sandbox = self.sandboxes[request.headers["novita-sandbox-id"]]
+        return Answer(502, {"code": 502, "message": "no such sandbox"}) if sandbox.is_ended else Answer(204, b"")
+
     def execute(self, request: Request) -> Answer:
         """Run a command: JSON in frames, each after its flags and its length."""
         sandbox = self.sandboxes[request.headers["novita-sandbox-id"]]
@@ -149,6 +155,7 @@ ROUTES: list[tuple[str, Callable[..., Answer]]] = [
     ("POST /sandboxes", FakeNovita.create),
     ("GET /v2/sandboxes", FakeNovita.listed),
     ("DELETE /sandboxes/([^/]+)", FakeNovita.delete),
+    ("GET /health", FakeNovita.health),
     ("POST /process.Process/Start", FakeNovita.execute),
 ]
 

@@ -22,7 +22,7 @@ from tests.support.services.modal_cloud import (
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime.modal_provider import ModalProvider
-from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
 
 Idle = Callable[..., ModalProvider]
@@ -83,7 +83,7 @@ def idle(cloud: FakeModal) -> Iterator[Idle]:
 def run(program: str, **variables: str) -> str:
     """Run a program, and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=variables or None
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=variables or None
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -96,6 +96,8 @@ def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeModal) -> None:
     with GenericEnvClient(provider=provider).sync() as client:
         client.reset()
         assert client.step({"message": "hello"}).reward == 0.5
+        with pytest.raises(ServerUnauthorizedError):
+            GenericEnvClient(provider.base_url, token="another").sync().reset()
         assert provider.base_url.startswith("https://localhost:")
         assert cloud.only.variables == {"GREETING": "hi"}
         assert cloud.only.definition.name == provider.sandbox_name
@@ -192,10 +194,20 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(
         idle().start_container()
     assert (cloud.running, len(cloud.sandboxes)) == ([], 1)
     monkeypatch.setattr(Sandbox, "appears_within_s", 60.0)
-    cloud.faults[:] = [Fault("SandboxCreate", Status.UNAVAILABLE, done=True, late=5)]
+    cloud.faults[:] = [Fault("SandboxCreate", Status.UNAVAILABLE, done=True, late=12)]
     with pytest.raises(ProviderError, match="503"):
         idle().start_container()
     assert (cloud.running, len(cloud.sandboxes)) == ([], 2)
+    cloud.faults[:] = [Fault("SandboxCreate", Status.UNAVAILABLE, done=True, times=1)]
+    cloud.faults.append(Fault("SandboxCreate", Status.ALREADY_EXISTS))  # what the SDK's second try meets
+    with pytest.raises(ProviderError, match="409"):
+        idle().start_container()
+    assert (cloud.running, len(cloud.sandboxes)) == ([], 3)
+
+
+def test_options_that_are_the_providers_own_are_refused(idle: Idle) -> None:
+    with pytest.raises(ConfigurationError, match="Expected create_options without image, name, which"):
+        idle(create_options={"name": "mine", "image": None, "gpu": "A10G"})
 
 
 def test_a_program_that_ends_leaves_nothing(cloud: FakeModal) -> None:

@@ -14,7 +14,7 @@ from tests.support.services.novita_cloud import GOOD_IMAGE, KEY, TEMPLATE, FakeN
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
-from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
 
 Idle = Callable[..., NovitaSandboxProvider]
@@ -68,7 +68,7 @@ def idle(cloud: FakeNovita) -> Iterator[Idle]:
 
 def run(program: str) -> str:
     """Run a program, and return what it printed."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -80,8 +80,11 @@ def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeNovita) -> None:
     with GenericEnvClient(provider=provider).sync() as client:
         client.reset()
         assert client.step({"message": "hello"}).reward == 0.5
+        with pytest.raises(ServerUnauthorizedError):
+            GenericEnvClient(provider.base_url, token="another").sync().reset()
         wanted = cloud.only.wanted
         assert (wanted["templateID"], wanted["timeout"], wanted["envVars"]) == (TEMPLATE, 3600, {"GREETING": "hi"})
+        assert wanted["secure"] is True
         assert wanted["metadata"] == {"openenv": provider.sandbox_name}
         assert provider.token
         assert not [secret for secret in ("it's secret", provider.token) if secret in str(wanted)]
@@ -130,6 +133,24 @@ def test_a_server_that_ends_tells_why(cloud: FakeNovita, idle: Idle) -> None:
     assert cloud.sandboxes == {}
 
 
+def test_an_image_that_cannot_become_a_template_says_so(cloud: FakeNovita, idle: Idle) -> None:
+    reason = {"message": f"no such image, says {KEY}"}
+    failed = Answer(200, {"buildID": "b1", "templateID": "t", "status": "error", "logs": [], "reason": reason})
+    cloud.faults.append(Fault("GET /templates/.*/status", failed))
+    with pytest.raises(ProviderError, match=r"can't make a template of the image: .*no such image, says \[redacted\]"):
+        idle(image=GOOD_IMAGE).start_container()
+    assert cloud.sandboxes == {}
+
+
+def test_a_sandbox_that_novita_has_ended_is_reported(cloud: FakeNovita, idle: Idle) -> None:
+    provider = idle()
+    provider.start_container()
+    cloud.only.is_ended = True
+    with pytest.raises(ProviderError, match=r"can't serve: Novita has ended it, .* the 3600 s of timeout="):
+        provider.check_alive()
+    provider.shut_down()
+
+
 def test_an_interrupted_start_leaves_nothing(cloud: FakeNovita, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -146,7 +167,7 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(Sandbox, "appears_within_s", seconds)
     cloud.faults.append(Fault("POST /sandboxes", None, done=True, late=late))
-    with pytest.raises(ProviderError, match=r"Novita can't be reached at the creation of a sandbox"):
+    with pytest.raises(ProviderError, match=r"Novita can't be reached for the creation of a sandbox"):
         idle().start_container()
     assert cloud.lines().count("POST /sandboxes") == 1
     assert (cloud.sandboxes, len(cloud.removed)) == ({}, 1)

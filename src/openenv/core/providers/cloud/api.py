@@ -77,7 +77,7 @@ class ServiceApi:
             response = client.send(request)
         except httpx.TransportError as error:
             detail = self._without_secrets(str(error)) or type(error).__name__
-            raise self._service.silence(f"{request.url.copy_with(query=None)}", detail) from error
+            raise self._service.silence(f"at {request.url.copy_with(query=None)}", detail) from error
         call = f"{request.method} {request.url.path}"
         if not response.is_success:
             wait_s = retry_after(response.headers.get("Retry-After", ""))

@@ -64,9 +64,14 @@ class Service:
         what = f"{self.name} answered {call} with {status}{said}: {self._advice(status, retry_after_s)}"
         return ServiceError(what, status, retry_after_s)
 
-    def silence(self, url: str, detail: str) -> ServiceError:
-        """Return the error for a call that had no answer."""
-        what = f"{self.name} can't be reached at {url}: {shortened(detail)}. Check the network and the address."
+    def silence(self, call: str, detail: str) -> ServiceError:
+        """Return the error for a call that had no answer.
+
+        Args:
+            call: What was called, as in ``at https://...`` or ``for the creation of a sandbox``.
+            detail: What failed, without secrets.
+        """
+        what = f"{self.name} can't be reached {call}: {shortened(detail)}. Check the network and the address."
         return ServiceError(what)
 
     def _advice(self, status: int, retry_after_s: float) -> str:

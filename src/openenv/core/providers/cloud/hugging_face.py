@@ -210,7 +210,7 @@ class HuggingFaceSandbox(ShellSandbox):
                 raise ProviderError(f"Hugging Face: {said}") from None
             raise _SERVICE.refusal(what, error.status_code, said) from None
         except HTTPError as error:
-            raise _SERVICE.silence(what, self._without_secrets(str(error)) or type(error).__name__) from None
+            raise _SERVICE.silence(f"for {what}", self._without_secrets(str(error)) or type(error).__name__) from None
         except (OSError, ValueError, LookupError) as error:
             said = self._without_secrets(f"{type(error).__name__}: {error}")
             raise ProviderError(f"Hugging Face: {what} failed with {shortened(said)}") from None

@@ -1,6 +1,5 @@
 """``ModalProvider``: a server in a sandbox of Modal, by the SDK ``modal``."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -32,13 +31,17 @@ _PAUSE_S = 0.5
 # What a sandbox reserves without any wish; `cpu` and `memory` are limits on top of that.
 _RESERVED_CPU = 0.125
 _RESERVED_MIB = 128
+_OWN_OPTIONS = frozenset({"app", "cpu", "encrypted_ports", "env", "image", "memory", "name", "timeout"})
+_CONFLICT = 409
+_UNPROCESSABLE = 422
 
 
 class ModalProvider(CloudProvider):
     """Starts a server in a sandbox of Modal, https://modal.com.
 
     The server is reached by a tunnel of Modal's, which is encrypted but wants no key: the server's own token is its
-    lock. ``EnvClient`` sends it by itself; other programs need ``provider.token``.
+    lock, as long as the tunnel's connections do not come from a loopback address of the sandbox. ``EnvClient`` sends
+    the token by itself; other programs need ``provider.token``.
 
     The sandbox is terminated by ``stop_container``, after a start that failed or was interrupted, and when the
     interpreter ends; in any case Modal ends it after ``timeout`` seconds.
@@ -46,19 +49,21 @@ class ModalProvider(CloudProvider):
     Args:
         image: The image to start where ``start_container`` names none, from a registry that Modal can read; or what
             ``image_from_dockerfile`` returned.
-        env_vars: Environment variables of the sandbox, which Modal keeps as a secret of its own kind.
+        env_vars: Environment variables of the sandbox.
         secrets: Further ones, for the server's process alone.
         app_name: The app of Modal in which sandboxes are made; it is made too if there is none.
-        use_sandbox_v2: Whether sandboxes have to be of Modal's second kind. If not, the SDK chooses: now this kind, the
-            first one with a GPU, or the one that ``MODAL_SANDBOX_V2`` says.
+        use_sandbox_v2: Whether sandboxes have to be of Modal's V2. If not, the SDK chooses: now V2, or V1 with a GPU or
+            ``MODAL_SANDBOX_V2=0``.
         timeout: Seconds after which Modal ends the sandbox, whatever it does: more than the longest use of it.
         cmd: The shell command that starts the server, in place of the one that is found in the image.
         cpu: The most processors that the sandbox may use; Modal's own limit if ``None``.
         memory: The most MiB of memory; Modal's own limit if ``None``.
-        create_options: Further arguments of ``modal.Sandbox.create``, as ``{"gpu": "A10G", "region": "eu"}``.
+        create_options: Further arguments of ``modal.Sandbox.create``, as ``{"gpu": "A10G", "region": "eu"}``; not those
+            that this class has or sets itself.
         surface_server_logs: Whether errors and ``logs`` show the end of what the server printed.
 
     Raises:
+        ConfigurationError: ``create_options`` has an argument that this class sets.
         ImportError: ``modal`` is not installed.
 
     Example::
@@ -90,7 +95,11 @@ class ModalProvider(CloudProvider):
         )
         _check_sdk()
         self._app_name = app_name
-        self._is_second_kind = use_sandbox_v2
+        self._is_v2 = use_sandbox_v2
+        if own := _OWN_OPTIONS.intersection(create_options or ()):
+            raise ConfigurationError(
+                f"Expected create_options without {', '.join(sorted(own))}, which ModalProvider sets."
+            )
         self._options: dict[str, Any] = {**(create_options or {}), "timeout": timeout}
         if cpu is not None:
             self._options["cpu"] = (min(_RESERVED_CPU, cpu), cpu)
@@ -123,8 +132,10 @@ class ModalProvider(CloudProvider):
 
     def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
         options = {**self._options, "image": self._image(image), "env": dict(env_vars)}
-        secrets = [*self.secrets.values(), os.environ.get(SECRET_VARIABLE, "")]
-        return ModalSandbox(self._app_name, name, options, secrets, is_second_kind=self._is_second_kind)
+        from modal.config import config
+
+        secrets = [*self.secrets.values(), config.get("token_secret") or ""]  # of the variable, or of the user's file
+        return ModalSandbox(self._app_name, name, options, secrets, is_v2=self._is_v2)
 
     def _image(self, image: str) -> "modal.Image":
         from modal import Image
@@ -143,17 +154,17 @@ class ModalSandbox(ShellSandbox):
         name: Its name, which no other running sandbox of the app has.
         options: What the SDK makes it of.
         secrets: Texts that no error shows.
-        is_second_kind: Whether it is a sandbox of Modal's second kind.
+        is_v2: Whether the sandbox has to be of Modal's V2.
     """
 
     def __init__(
-        self, app_name: str, name: str, options: Mapping[str, Any], secrets: Iterable[str], *, is_second_kind: bool
+        self, app_name: str, name: str, options: Mapping[str, Any], secrets: Iterable[str], *, is_v2: bool
     ) -> None:
         super().__init__(name)
         self._app_name = app_name
         self._options = options
         self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
-        self._is_second_kind = is_second_kind
+        self._is_v2 = is_v2
         self._may_be_there = False
         self._made: modal.Sandbox | None = None
 
@@ -164,7 +175,8 @@ class ModalSandbox(ShellSandbox):
         try:
             self._made = self._called("the creation of a sandbox", partial(self._create, app))
         except ServiceError as error:
-            self._may_be_there = error.may_be_done
+            # The SDK repeats a call whose answer was lost; no other sandbox has this name.
+            self._may_be_there = error.may_be_done or error.status == _CONFLICT
             raise
 
     def run(self, command: str) -> str:
@@ -185,7 +197,7 @@ class ModalSandbox(ShellSandbox):
         return super().why_ended()
 
     def remove(self) -> None:
-        """Terminate it; wait for it if its creation had no answer."""
+        """Terminate the sandbox; wait for it if its creation had no answer."""
         appears_by = time.monotonic() + self.appears_within_s
         while self._may_be_there and self._made is None:
             self._made = self._found()
@@ -194,8 +206,8 @@ class ModalSandbox(ShellSandbox):
                 time.sleep(_PAUSE_S if self._may_be_there else 0)
         if self._may_be_there:
             self._called("the end of a sandbox", self._running.terminate)
-            self._running.detach()
             self._may_be_there = False
+            self._called("the end of a sandbox's connection", self._running.detach)
         self._made = None
 
     @property
@@ -212,7 +224,7 @@ class ModalSandbox(ShellSandbox):
     def _create(self, app: "modal.App") -> "modal.Sandbox":
         import modal
 
-        create = modal.Sandbox._experimental_create if self._is_second_kind else modal.Sandbox.create
+        create = modal.Sandbox._experimental_create if self._is_v2 else modal.Sandbox.create
         # A command that does nothing, in place of the image's: the server gets its secrets when it is started.
         return create("sleep", "infinity", app=app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
 
@@ -223,10 +235,10 @@ class ModalSandbox(ShellSandbox):
         return printed
 
     def _found(self) -> "modal.Sandbox | None":
-        """Find it by its name, if it is there."""
+        """Return the sandbox that has its name; ``None`` if there is none."""
         import modal
 
-        find = modal.Sandbox._experimental_from_name if self._is_second_kind else modal.Sandbox.from_name
+        find = modal.Sandbox._experimental_from_name if self._is_v2 else modal.Sandbox.from_name
         try:
             return self._called("the search for a sandbox", partial(find, self._app_name, self.name))
         except ServiceError as error:
@@ -241,9 +253,9 @@ class ModalSandbox(ShellSandbox):
         try:
             return call()
         except exception.ImageBuildError as error:
-            raise ProviderError(f"Modal can't build the image: {self._said(error)}") from None
+            raise ServiceError(f"Modal can't build the image: {self._said(error)}", _UNPROCESSABLE) from None
         except (exception.ConnectionError, exception.TimeoutError) as error:
-            raise _SERVICE.silence(what, self._said(error)) from None
+            raise _SERVICE.silence(f"for {what}", self._said(error)) from None
         except exception.Error as error:
             status = _status(error)
             if status is None:

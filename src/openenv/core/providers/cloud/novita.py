@@ -27,6 +27,7 @@ _NAME_LABEL = "openenv"
 _TRAFFIC_HEADER = "E2B-Traffic-Access-Token"
 _COMMAND_TIMEOUT_S = 30
 _PAUSE_S = 0.5
+_UNPROCESSABLE = 422
 # A command that does nothing, in place of the image's: the server gets its secrets when it is started.
 _IDLE_COMMAND = "sleep infinity"
 _IDLE_IS_READY = "sleep 1"
@@ -52,7 +53,8 @@ class NovitaSandboxProvider(CloudProvider):
         domain: The region's domain; ``NOVITA_DOMAIN``, or the SDK's, if ``None``.
         timeout: Seconds after which Novita ends the sandbox, whatever it does: more than the longest use of it.
         metadata: Labels of the sandbox; ``{"idle_timeout": "900"}`` has Novita end it after so many idle seconds.
-        secure: Whether commands need a token of the sandbox, which the SDK sends; the region's custom if ``None``.
+        secure: Whether commands need a token of the sandbox, which the SDK sends; ``True`` if ``None``, in
+            all regions: without it, any program that has the sandbox's address can run commands in it.
         cmd: The shell command that starts the server, in place of the one that is found in the image.
         working_directory: The folder in which ``cmd`` runs.
         surface_server_logs: Whether errors and ``logs`` show the end of what the server printed.
@@ -103,7 +105,7 @@ class NovitaSandboxProvider(CloudProvider):
             raise ConfigurationError(f"Expected Novita's API key, got none. Set {_SERVICE.credentials}.")
         self._access = {"api_key": key, **({"domain": domain} if domain else {})}
         self._metadata = dict(metadata or {})
-        self._settings: dict[str, Any] = {"timeout": timeout, "secure": secure}
+        self._settings: dict[str, Any] = {"timeout": timeout, "secure": True if secure is None else secure}
         self._build: dict[str, Any] = {
             "cmd": _IDLE_COMMAND,
             "ready_cmd": _IDLE_IS_READY,
@@ -145,7 +147,7 @@ class NovitaSandbox(ShellSandbox):
         self._made: NovitaSdkSandbox | None = None
 
     def create(self) -> None:
-        """Have it made, and wait until it runs."""
+        """Have it made, and wait until it runs, and for its template if that is made first."""
         from novita_sandbox import Sandbox as NovitaSdkSandbox
 
         self._may_be_there = True
@@ -164,6 +166,12 @@ class NovitaSandbox(ShellSandbox):
         """Return the address at its host name, and the header that it wants where its traffic is not public."""
         host, token = self._running.get_host(port), self._running.traffic_access_token
         return Address(f"https://{host}", {_TRAFFIC_HEADER: token} if token else {})
+
+    def why_ended(self) -> str | None:
+        """Look whether the sandbox runs, and for the note of how the server ended."""
+        if not self._called("a look at the sandbox", self._running.is_running):
+            return f"Novita has ended it, at the latest after the {self._settings['timeout']} s of timeout="
+        return super().why_ended()
 
     def remove(self) -> None:
         """Remove it; wait for it if its creation had no answer."""
@@ -219,19 +227,22 @@ class NovitaSandbox(ShellSandbox):
         import httpcore
         import httpx
         from novita_sandbox import AuthenticationException, SandboxException, TimeoutException
+        from novita_sandbox.core import BuildException
 
         silent = (httpx.TransportError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
         try:
             return call()
         except silent as error:
-            raise _SERVICE.silence(what, self._said(error)) from None
-        except (AuthenticationException, SandboxException) as error:
+            raise _SERVICE.silence(f"for {what}", self._said(error)) from None
+        except (AuthenticationException, BuildException, SandboxException) as error:
             said = self._said(error)
             status = _STATUS.match(said)
             if status is not None:
                 raise _SERVICE.refusal(what, int(status[1]), said.removeprefix(status[0])) from None
+            if isinstance(error, BuildException):  # it is raised before any sandbox is made
+                raise ServiceError(f"Novita can't make a template of the image: {said}", _UNPROCESSABLE) from None
             if isinstance(error, TimeoutException):
-                raise _SERVICE.silence(what, said) from None
+                raise _SERVICE.silence(f"for {what}", said) from None
             raise ProviderError(f"Novita: {what} failed with {said}") from None
         except (OSError, ValueError, LookupError) as error:
             raise ProviderError(f"Novita: {what} failed with {type(error).__name__}: {self._said(error)}") from None
