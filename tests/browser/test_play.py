@@ -26,11 +26,13 @@ async () => {
   const main = document.querySelector("main");
   const isDone = () => document.querySelector("[data-testid=done]").innerText === "done";
   const frame = () => new Promise(requestAnimationFrame);
-  while (!isDone())
+  for (let rounds = 0; !isDone() && rounds < 2000; rounds += 1) {
+    await frame();
     for (const button of document.querySelectorAll("[data-testid=action] button.choice")) {
       button.click();
       do await frame(); while (main.dataset.busy !== "no");
     }
+  }
 }
 """
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 from PIL import Image
@@ -60,10 +60,17 @@ class Camera:
             visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             visit.page.evaluate("new Promise(requestAnimationFrame)")
             picture = Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB")
-            picture.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-                self._folder / f"{name}{ending}.png", optimize=True
-            )
+            _with_palette(picture).save(self._folder / f"{name}{ending}.png", optimize=True)
         visit.close()
+
+
+def _with_palette(picture: Image.Image) -> Image.Image:
+    """Return a picture with the most frequent of its colours, which stay as they are."""
+    colours = cast("list[tuple[int, tuple[int, int, int]]]", picture.getcolors(picture.width * picture.height))
+    found = sorted(colours, reverse=True)[:_COLOURS]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in found for part in colour])
+    return picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def main(
@@ -154,6 +161,7 @@ def _live(browser: Any, data: Path, camera: Camera) -> None:
             visit.page.wait_for_selector("[data-testid=status][data-status=open]")
             visit.page.wait_for_function("() => document.querySelector('main').dataset.entries > 24")
             visit.page.wait_for_selector("[data-testid=step]:text-is('3')")
+            visit.page.keyboard.press("ArrowUp")  # stay there while both pictures are taken
             camera.take(visit, "web-follow")
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -100,7 +100,7 @@ def _begins_with_metadata(outcome: Outcome) -> bool:
     return _writes_metadata_first(type(observation))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _writes_metadata_first(observation_class: type[BaseModel]) -> bool:
     """Return whether the JSON of a class's observations begins with their metadata, as they are."""
     decorators = observation_class.__pydantic_decorators__
