@@ -135,7 +135,8 @@ def test_a_server_that_ends_tells_why(cloud: FakeNovita, idle: Idle) -> None:
 
 def test_an_image_that_cannot_become_a_template_says_so(cloud: FakeNovita, idle: Idle) -> None:
     reason = {"message": f"no such image, says {KEY}"}
-    failed = Answer(200, {"buildID": "b1", "templateID": "t", "status": "error", "logs": [], "reason": reason})
+    state = {"buildID": "b1", "templateID": "t", "status": "error", "logs": [], "logEntries": []}
+    failed = Answer(200, state | {"reason": reason})
     cloud.faults.append(Fault("GET /templates/.*/status", failed))
     with pytest.raises(ProviderError, match=r"can't make a template of the image: .*no such image, says \[redacted\]"):
         idle(image=GOOD_IMAGE).start_container()
