@@ -9,7 +9,7 @@ import os
 import pickle
 import signal
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple, cast
 
@@ -131,18 +131,18 @@ class Link(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         self._waiting += (_HEADER.pack(len(body), number), body)
 
-    def send_at_once(self, number: int, body: bytes) -> None:
-        """Send a small frame without the event loop, which may hang; only if no other frame is on its way.
+    def send_at_once(self, frames: Iterable[tuple[int, bytes]]) -> None:
+        """Send small frames without the event loop, which may hang; only if no other frame is on its way.
 
         Args:
-            number: Number of a call.
-            body: The frame's body.
+            frames: Number of a call and body of each frame.
         """
         transport = self._transport
         if transport is None or self._waiting or transport.get_write_buffer_size():
             return
         with suppress(OSError):  # a full socket, or a closed one
-            os.write(transport.get_extra_info("socket").fileno(), _HEADER.pack(len(body), number) + body)
+            written = b"".join(_HEADER.pack(len(body), number) + body for number, body in frames)
+            os.write(transport.get_extra_info("socket").fileno(), written)
 
     def close(self) -> None:
         """Send the waiting frames, and close this end."""

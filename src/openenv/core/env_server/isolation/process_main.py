@@ -95,10 +95,10 @@ class Worker:
 
     def report_running(self, *_: Any) -> None:
         """Send which components of rewards the steps under way wait for: a signal handler, since the loop may hang."""
-        for number, runner in self._steps.items():
-            # A thread may add to a rubric meanwhile; that must not end what the signal interrupts.
-            with suppress(RuntimeError):
-                self.link.send_at_once(number, write_running(runner.running_component))
+        # A thread may add to a rubric meanwhile; that must not end what the signal interrupts.
+        with suppress(RuntimeError):
+            steps = [(number, write_running(runner.running_component)) for number, runner in self._steps.items()]
+            self.link.send_at_once(steps)
 
     def _lost(self) -> None:
         self.ended.set()
