@@ -18,6 +18,8 @@ from openenv.core.exceptions import ClientModeError, ConnectionFailedError
 
 ResultT = TypeVar("ResultT")
 
+_LONGEST_WAIT_S = 1.0
+
 
 class _BlockingCall(Generic[ResultT]):
     """A coroutine for which a thread waits while it runs on a loop of another thread.
@@ -53,7 +55,9 @@ class _BlockingCall(Generic[ResultT]):
 
     def result(self) -> ResultT:
         """Wait for the coroutine's result, or raise its error."""
-        self._has_ended.acquire()
+        # Python does not see a signal that arrives just before a thread waits for a lock until the wait has ended.
+        while not self._has_ended.acquire(timeout=_LONGEST_WAIT_S):
+            pass
         if self._error is None:
             return self._results[0]
         try:
