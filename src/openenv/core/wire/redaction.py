@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -80,9 +80,14 @@ def without_secrets(value: Any, secrets: Sequence[str]) -> Any:
 
     Args:
         value: A text, or a JSON document of lists and dictionaries.
-        secrets: The secrets, longest first.
+        secrets: The secrets, in the order of ``longest_first``.
     """
     return _replaced(value, partial(_without_values, secrets))
+
+
+def longest_first(secrets: Iterable[str | None]) -> list[str]:
+    """Return secrets in the order in which they are replaced, as one may be part of another, without empty ones."""
+    return sorted(filter(None, secrets), key=len, reverse=True)
 
 
 def holds_password(content: bytes) -> bool:
@@ -194,7 +199,7 @@ def secret_values() -> list[str]:
         for name, value in os.environb.items()
         if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name)
     }
-    return sorted(values, key=len, reverse=True)
+    return longest_first(values)
 
 
 def _replaced(value: Any, replace: Callable[[str], str]) -> Any:

@@ -28,7 +28,7 @@ from openenv.core.env_server.traces.store import (
     write,
 )
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.wire.redaction import secret_values, without_secrets
+from openenv.core.wire.redaction import longest_first, secret_values, without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Hidden:
 
     def now(self) -> "Hidden":
         """Add the secrets that the process knows now."""
-        return replace(self, secrets=sorted({*self.secrets, *secret_values()}, key=len, reverse=True))
+        return replace(self, secrets=longest_first({*self.secrets, *secret_values()}))
 
 
 class TraceWriter:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, retry_after, shortened
-from openenv.core.wire.redaction import without_secrets
+from openenv.core.wire.redaction import longest_first, without_secrets
 
 REQUEST_TIMEOUT_S = 30.0
 """Seconds that a service may take for an answer, by default."""
@@ -28,7 +28,7 @@ class ServiceApi:
     def __init__(self, service: Service, url: str, headers: Mapping[str, str], secrets: Sequence[str]) -> None:
         self._service = service
         self._url = url.rstrip("/")
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._secrets = longest_first(secrets)
         self._headers = dict(headers)
         self._client: httpx.Client | None = None
 

@@ -9,7 +9,7 @@ from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, retry_after, shortened
 from openenv.core.providers.cloud.provider import CloudProvider
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
-from openenv.core.wire.redaction import without_secrets
+from openenv.core.wire.redaction import longest_first, without_secrets
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, JobInfo
@@ -219,7 +219,7 @@ class HuggingFaceSandbox(ShellSandbox):
         from huggingface_hub import get_token
 
         known = {self._settings["token"], get_token(), *self._secrets}
-        return str(without_secrets(text, sorted(filter(None, known), key=len, reverse=True)))
+        return str(without_secrets(text, longest_first(known)))
 
 
 def _connect(token: str | None) -> "HfApi":

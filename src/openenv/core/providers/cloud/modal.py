@@ -11,7 +11,7 @@ from openenv.core.providers.cloud.errors import Service, ServiceError, shortened
 from openenv.core.providers.cloud.provider import CloudProvider
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
 from openenv.core.providers.cloud.server_script import SERVER_PORT
-from openenv.core.wire.redaction import without_secrets
+from openenv.core.wire.redaction import longest_first, message_of, without_secrets
 
 if TYPE_CHECKING:
     import modal
@@ -163,7 +163,7 @@ class ModalSandbox(ShellSandbox):
         super().__init__(name)
         self._app_name = app_name
         self._options = options
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._secrets = longest_first(secrets)
         self._is_v2 = is_v2
         self._may_be_there = False
         self._made: modal.Sandbox | None = None
@@ -265,7 +265,7 @@ class ModalSandbox(ShellSandbox):
             raise ProviderError(f"Modal: {what} failed with {type(error).__name__}: {self._said(error)}") from None
 
     def _said(self, error: Exception) -> str:
-        return shortened(str(without_secrets(str(error) or type(error).__name__, self._secrets)))
+        return shortened(str(without_secrets(message_of(error), self._secrets)))
 
 
 def _status(error: Exception) -> int | None:

@@ -12,7 +12,7 @@ from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, shortened
 from openenv.core.providers.cloud.provider import CloudProvider
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
-from openenv.core.wire.redaction import without_secrets
+from openenv.core.wire.redaction import longest_first, message_of, without_secrets
 
 if TYPE_CHECKING:
     from novita_sandbox import Sandbox as NovitaSdkSandbox
@@ -140,7 +140,7 @@ class NovitaSandbox(ShellSandbox):
         super().__init__(name)
         self._settings = settings
         self._access = access
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._secrets = longest_first(secrets)
         # Of an image, Novita keeps the files but not always whose they are; a template has its own user.
         self._user = "root" if "image" in settings else None
         self._may_be_there = False
@@ -248,7 +248,7 @@ class NovitaSandbox(ShellSandbox):
             raise ProviderError(f"Novita: {what} failed with {type(error).__name__}: {self._said(error)}") from None
 
     def _said(self, error: Exception) -> str:
-        return shortened(str(without_secrets(str(error) or type(error).__name__, self._secrets)))
+        return shortened(str(without_secrets(message_of(error), self._secrets)))
 
 
 def _check_sdk() -> None:

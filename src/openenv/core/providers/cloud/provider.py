@@ -12,7 +12,7 @@ from openenv.core.exceptions import ConfigurationError, ProviderError
 from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvider, token_for
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, check_encrypted
 from openenv.core.providers.cloud.server_script import SERVER_PORT, check_names, server_script
-from openenv.core.wire.redaction import without_secrets
+from openenv.core.wire.redaction import longest_first, without_secrets
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class CloudProvider(ContainerProvider):
         """
         if self._sandbox is None or not self._shows_logs:
             return ""
-        hidden = sorted(filter(None, [*self.secrets.values(), self._token]), key=len, reverse=True)
+        hidden = longest_first([*self.secrets.values(), self._token])
         longest = len(hidden[0]) if hidden else 0
         printed = self._sandbox.logs(size + longest)
         shown = str(without_secrets(printed, hidden)).strip()
