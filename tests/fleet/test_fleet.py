@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -231,15 +232,20 @@ def test_a_certificate_and_a_token_hold_for_the_servers_too(fleet: Fleet, tmp_pa
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     tls = TLS(str(tmp_path / "server.pem"))
     with (
-        Fleet(ChainEnvironment, tls=tls, token="sesame", **SMALL) as safe,
+        Fleet(ChainEnvironment, tls=tls, auth="always", **SMALL) as safe,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
-        with GenericEnvClient(base_url=safe.address, token="sesame").sync() as env:
+        with GenericEnvClient(base_url=safe.address, token=safe.token).sync() as env:
             assert env.reset(seed=1).observation["steps"] == 0
             assert env.schemas().keys() >= {"action"}
-        with pytest.raises(ServerUnauthorizedError):
-            GenericEnvClient(base_url=safe.address, token="another").sync().reset()
+            trusted = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+            key = {"Authorization": f"Bearer {safe.token}"}
+            listed = httpx.get(f"{safe.address}/sessions", headers=key, verify=trusted)
+            assert [session["steps"] for session in listed.json()["sessions"]] == [0]
+        for token in ("another", ""):  # on loopback, too
+            with pytest.raises(ServerUnauthorizedError):
+                GenericEnvClient(base_url=safe.address, token=token).sync().reset()
         with pytest.raises(ConfigurationError, match="runs already"):
             safe.start()
     with pytest.raises(ConfigurationError, match="not running"):

@@ -268,7 +268,7 @@ class Fleet:
         from openenv.fleet.running import FleetPlan
 
         if (
-            not (cluster.is_own and is_loopback(self._host))
+            not (cluster.is_own and is_loopback(self._host) and self._access.trusts_this_machine)
             and self._access.requires_token
             and self._access.token is None
         ):

@@ -287,6 +287,20 @@ class TestOffLoopback:
         assert "export" not in text
 
 
+@pytest.mark.parametrize("options", [(), ("--workers", 2)])
+def test_with_a_token_of_all_one_is_made_on_loopback_too(tmp_path: Path, options: tuple[object, ...]) -> None:
+    variables = {"OPENENV_TOKEN": ""}
+    with serving("echo", "-p", 0, "--auth", "always", *options, cwd=tmp_path, variables=variables) as server:
+        assert status_of(f"{server.url}/schema", {}) == 401
+        server.process.terminate()
+        assert server.process.stdout is not None
+        text = server.process.stdout.read()
+    found = re.search(r"You reach it at (\S+) with this token, .*:\n\n  export OPENENV_TOKEN=[\w-]{32}\n", text)
+    assert found is not None, text
+    assert found[1] == server.url
+    assert "encrypted" not in text
+
+
 def test_names_and_origins_may_be_given_more_than_once(tmp_path: Path) -> None:
     options = ("--allowed-host", "a.test", "--allowed-host", "*.b.test", "--allowed-origin", "https://c.test")
     with serving("echo", "-p", 0, *options, cwd=tmp_path) as server:

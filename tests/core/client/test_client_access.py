@@ -46,7 +46,7 @@ class Gatekeeper:
         self.shown: list[list[str]] = []
 
     def refuse(self, connection: ServerConnection, request: Request) -> Response:
-        self.shown.append(request.headers.get_all("Authorization"))
+        self.shown.append([*request.headers.get_all("Authorization"), *request.headers.get_all("X-API-Key")])
         return connection.respond(HTTPStatus(self.status), self.body)
 
 
@@ -75,8 +75,10 @@ class TestToken:
             ({"token": ""}, SECRET, []),
             ({}, None, []),
             ({}, "", []),
-            ({"token": SECRET, "headers": {"Authorization": "Basic eA=="}}, None, ["Basic eA=="]),
-            ({"token": SECRET, "headers": {"authorization": "Basic eA=="}}, None, ["Basic eA=="]),
+            ({"token": SECRET, "headers": {"Authorization": "Basic eA=="}}, None, ["Basic eA==", SECRET]),
+            ({"token": SECRET, "headers": {"authorization": "Basic eA=="}}, None, ["Basic eA==", SECRET]),
+            ({"headers": {"Authorization": "Basic eA=="}}, SECRET, ["Basic eA=="]),
+            ({"token": SECRET, "headers": {"Authorization": "a", "x-api-key": "b"}}, None, ["a", "b"]),
             ({"token": SECRET, "headers": {"X-Other": "1"}}, None, [f"Bearer {SECRET}"]),
         ],
     )

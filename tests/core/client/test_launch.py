@@ -406,7 +406,12 @@ def test_the_provider_s_token_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(env.vector(2).reset()) == 2
 
 
-@pytest.mark.parametrize("given", [{"token": "other"}, {"headers": {"Authorization": "Bearer other"}}])
+def test_an_authorization_of_the_caller_s_is_a_proxy_s_and_the_provider_s_token_goes_beside_it() -> None:
+    with EchoEnv(provider=Guarded(), headers={"Authorization": "Bearer of-a-proxy"}).sync() as env:
+        echoes(env)
+
+
+@pytest.mark.parametrize("given", [{"token": "other"}, {"headers": {"Authorization": "Bearer a", "X-API-Key": "b"}}])
 def test_what_the_caller_gave_goes_before_the_provider_s_token(given: dict[str, Any]) -> None:
     for start in (lambda: EchoEnv.from_docker_image(IMAGE, Guarded(), **given).sync(), lambda: _connected(given)):
         with pytest.raises(ServerUnauthorizedError):

@@ -145,6 +145,17 @@ def test_a_token_among_the_variables_is_what_clients_send(folder: Path, monkeypa
             GenericEnvClient(provider.base_url).sync().reset()
 
 
+def test_a_server_that_trusts_nobody_here_gets_a_token(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_AUTH", "always")
+    monkeypatch.delenv("OPENENV_TOKEN", raising=False)
+    provider = LocalProcessProvider(folder)
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        assert provider.token
+        with pytest.raises(ServerUnauthorizedError):
+            GenericEnvClient(provider.base_url).sync().reset()
+
+
 def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
     with pytest.raises(ProviderError, match="port and env_vars, but got replicas"):
         LocalProcessProvider(folder).start(replicas=2)

@@ -112,7 +112,7 @@ class Machine:
 
 
 class Proxy:
-    """Leads connections to a machine's server, if their first request has the headers."""
+    """Leads connections to a machine's server, if their first request has the headers, and adds none."""
 
     def __init__(self, machine: Machine, required: Mapping[str, str], prefix: str, others: int | None) -> None:
         self._machine = machine
@@ -155,7 +155,7 @@ class Proxy:
         method, _, rest = head.partition(b" ")
         if rest.startswith(self._prefix):
             line, _, others = rest.removeprefix(self._prefix).partition(b"\r\n")
-            return self._machine.port(), b"".join((method, b" ", line, b"\r\nX-Forwarded-For: 192.0.2.1\r\n", others))
+            return self._machine.port(), b"".join((method, b" ", line, b"\r\n", others))
         return self._others, head
 
     def _relay(self, client: socket.socket, head: bytes, port: int) -> None:

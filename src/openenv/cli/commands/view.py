@@ -61,7 +61,7 @@ def view(
         address = f"{url_of(reachable(bound), bound_port)}/web/{shown}"
         end = "" if stop_on_eof else " Ctrl-C ends it."
         Console(highlight=False).print(f"{what} at {address}.{end}", soft_wrap=True, markup=False)
-        if not is_loopback(bound):
+        if made or not is_loopback(bound):
             Announcement("", bound, bound_port, made=made).show_for_others(auth_requirement_of(app))
         if not no_browser:
             webbrowser.open(address)

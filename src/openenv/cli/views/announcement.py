@@ -49,11 +49,11 @@ class Announcement:
         typer.echo(f"  watch it  openenv top {url}")
         typer.echo(f"  its API   {url}/docs")
         typer.echo("  stop it   Ctrl-C")
-        if not is_loopback(self.host):
+        if self.made or not is_loopback(self.host):
             self.show_for_others(auth_requirement)
 
     def show_for_others(self, auth_requirement: AuthRequirement) -> None:
-        """Print how other machines reach it.
+        """Print how those who need a token reach it: other machines, and with ``auth="always"`` this one.
 
         Args:
             auth_requirement: What the server wants to be shown by peers from other machines.
@@ -61,7 +61,10 @@ class Announcement:
         host = _address_for_others() if is_any(self.host) else self.host
         url = url_of(host, self.port, https=self.https)
         typer.echo()
-        who = "Other machines reach" if is_any(self.host) else "You and other machines reach"
+        is_here = is_loopback(self.host)
+        who = (
+            "You reach" if is_here else "Other machines reach" if is_any(self.host) else "You and other machines reach"
+        )
         if auth_requirement is AuthRequirement.NOTHING:
             typer.echo(f"{who} it at {url}; no token is needed.")
         elif auth_requirement is AuthRequirement.TOKEN_OF_APPLICATION:
@@ -77,7 +80,7 @@ class Announcement:
         notes = []
         if not self.name and auth_requirement is AuthRequirement.TOKEN_OF_VARIABLE:
             notes.append("The page asks for the token.")
-        if not self.https:
+        if not self.https and not is_here:
             option = "add --ssl-certfile" if self.name else "use a tunnel, such as that of ssh -L"
             notes.append(f"Nothing is encrypted. On a network where others may listen in, {option}.")
         if notes:

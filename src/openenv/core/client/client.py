@@ -42,6 +42,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.undeclared import as_provider
 from openenv.core.wire.messages import MessageType
+from openenv.core.wire.names import API_KEY_HEADER
 from openenv.core.wire.results import ImageFile, Picture
 
 _MODES = ("simulation", "production")
@@ -102,7 +103,8 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         mode: ``simulation`` or ``production``; by default what ``OPENENV_CLIENT_MODE`` says, else simulation.
         headers: Further headers of the handshake.
         token: What the server asks for, by default the provider's, else what ``OPENENV_TOKEN`` says. It goes as
-            ``Authorization: Bearer``, unless ``headers`` has an ``Authorization`` of its own.
+            ``Authorization: Bearer``, or as ``X-API-Key`` where ``headers``, or the provider's,
+            have an ``Authorization`` for a proxy.
         capacity_wait_s: Seconds to wait in line for a session where every place is taken; on v1 of the wire only.
         arrays: Whether fields that the server declares as arrays or files come as arrays of NumPy, which can't be
             written to, and as ``bytes``. Otherwise, and from a server that has no binary frames, they come as nested
@@ -669,22 +671,25 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
     """Return a client's headers with what authorizes it.
 
     Args:
-        headers: Headers; an ``Authorization`` among them stays.
+        headers: Headers; an ``Authorization`` among them stays, as a proxy may want it. The token goes beside it then.
         token: The token; ``None`` for what ``OPENENV_TOKEN`` says, and empty for none.
 
     Raises:
         ConfigurationError: The token can't stand in a header.
     """
     given = dict(headers or {})
-    token = os.environ.get("OPENENV_TOKEN", "") if token is None else token
-    if not token or any(name.lower() == "authorization" for name in given):
+    names = {name.lower() for name in given}
+    is_taken = "authorization" in names
+    if token is None:  # the variable's may be meant for another server
+        token = "" if is_taken else os.environ.get("OPENENV_TOKEN", "")
+    if not token or (is_taken and API_KEY_HEADER.lower() in names):
         return given
     if _TOKEN.fullmatch(token) is None:
         raise ConfigurationError(
             "Expected the token (OPENENV_TOKEN) to be visible ASCII characters without spaces; one of its "
             f"{len(token)} characters is none."
         )
-    return {**given, "Authorization": f"Bearer {token}"}
+    return {**given, API_KEY_HEADER: token} if is_taken else {**given, "Authorization": f"Bearer {token}"}
 
 
 def _read_picture(data: dict[str, Any]) -> Picture | None:

@@ -59,7 +59,7 @@ class ServerSettings(TypedDict, total=False):
     traces_named_only: bool | None
     traces_leave_out: Sequence[str] | None
     token: str | None
-    auth: Literal["token", "none"] | None
+    auth: Literal["token", "always", "none"] | None
     allowed_hosts: Sequence[str] | None
     allowed_origins: Sequence[str] | None
     debug: bool | None
@@ -179,7 +179,7 @@ class Choice:
     def check(self, name: str, value: Any) -> str:
         """See ``Kind``."""
         if value not in self.words:
-            words = " or ".join(map(repr, self.words))
+            words = f"{', '.join(map(repr, self.words[:-1]))} or {self.words[-1]!r}"
             raise ConfigurationError(f"Expected {name} ({SETTINGS[name].variable}) to be {words}, got {value!r}.")
         return str(value)
 
@@ -478,8 +478,11 @@ class ServerConfig:
         option=None,  # other users of the machine can read a command line
         is_secret=True,
     )
-    auth: Literal["token", "none"] = _setting(
-        "token", Choice(("token", "none")), "Access", "Whether peers from other machines need a token."
+    auth: Literal["token", "always", "none"] = _setting(
+        "token",
+        Choice(("token", "always", "none")),
+        "Access",
+        "Whether peers from other machines need a token; always: those of this machine, too.",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         (),
@@ -588,7 +591,12 @@ class ServerConfig:
     @property
     def requires_token(self) -> bool:
         """Whether peers from other machines have to show a token."""
-        return self.auth == "token"
+        return self.auth != "none"
+
+    @property
+    def trusts_this_machine(self) -> bool:
+        """Whether peers of this machine need no token."""
+        return self.auth != "always"
 
     @property
     def admits_others(self) -> bool:

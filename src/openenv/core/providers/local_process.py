@@ -15,7 +15,7 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.exceptions import ProviderError, ServerEndedError
 from openenv.core.import_guard import refuse_while_importing
 from openenv.core.process_end import how_ended
-from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.providers.base import AUTH_ALWAYS, AUTH_VARIABLE, LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
 from openenv.core.providers.log_echo import LogEcho
 from openenv.core.providers.venv.environment import HeldEnvironment, hold_environment
 
@@ -128,8 +128,9 @@ class LocalProcessProvider(RuntimeProvider):
         if self._process is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
         variables = {**self.env_vars, **env_vars}
-        if not is_loopback(self._host):
-            variables[TOKEN_VARIABLE] = token_for({**os.environ, **variables})
+        seen = {**os.environ, **variables}
+        if not is_loopback(self._host) or seen.get(AUTH_VARIABLE) == AUTH_ALWAYS:
+            variables[TOKEN_VARIABLE] = token_for(seen)
         with hold_environment(Path(self.environment)) if self.venv else nullcontext() as venv:
             bound_port = self._start_process(port or 0, venv, variables, options)
         self._stop_at_exit()

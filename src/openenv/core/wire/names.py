@@ -8,6 +8,9 @@ V1 = "openenv.v1"
 TOKEN_PROTOCOL = "openenv.token."  # noqa: S105  # its name, not a token
 """Beginning of the subprotocol with which a page sends the server's token, in base64url; a server never chooses it."""
 
+API_KEY_HEADER = "X-API-Key"
+"""Header with the server's token where ``Authorization`` holds a proxy's, or none as in clients of ORS."""
+
 WORKERS_HEADER = "X-OpenEnv-Workers"
 """Header with the number of the server's processes, over which a client may spread its sockets."""
 

@@ -14,9 +14,9 @@ from typing import Any
 from openenv._version import PACKAGE_FOLDER
 from openenv.core.addresses import passwords_in
 from openenv.core.exceptions import RemoteTracebackError, RequestError
-from openenv.core.wire.names import AGENT_HEADER, ORS_HEADER, SESSION_HEADER
+from openenv.core.wire.names import AGENT_HEADER, API_KEY_HEADER, ORS_HEADER, SESSION_HEADER
 
-_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", "X-API-Key", SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
+_HEADERS = ("Authorization", "Proxy-Authorization", "Cookie", API_KEY_HEADER, SESSION_HEADER, AGENT_HEADER, ORS_HEADER)
 _CREDENTIALS = frozenset(header.lower() for header in _HEADERS)
 _SECRET_NAME = re.compile(rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL", re.IGNORECASE)
 # Further names of variables that code of agents must not have. Their values may be ordinary words, which texts keep.

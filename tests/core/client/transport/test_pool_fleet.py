@@ -111,8 +111,9 @@ async def test_the_token_goes_to_the_server_that_the_fleet_names(fleet: Fleet) -
 async def test_credentials_do_not_follow_a_redirect_of_anybody_else(fleet: Fleet) -> None:
     with servers(4) as (server,):
         fleet.gateway.sends_to((server.url, None))
-        async with GenericEnvClient(base_url=fleet.url, token="another") as env:
-            assert (await env.reset(seed=1)).observation["steps"] == 0  # which was followed, without the wrong token
+        for headers in ({}, {"Authorization": "Bearer of-a-proxy"}):
+            async with GenericEnvClient(base_url=fleet.url, token="another", headers=headers) as env:
+                assert (await env.reset(seed=1)).observation["steps"] == 0  # followed, without the wrong token
 
 
 class ProxiedServer(RuntimeProvider):

@@ -357,14 +357,20 @@ class TestToken:
     def test_the_right_one_as_an_api_key(self, token_server: RunningServer, way: Any) -> None:
         assert succeeded(way(token_server, "Host: env.example.com", ELSEWHERE, f"X-API-Key: {TOKEN}"))
 
+    @WAYS
+    @pytest.mark.parametrize("authorization", ["Bearer of-the-proxy", "Basic eA==", ""])
+    def test_the_right_one_beside_a_proxy_s(self, token_server: RunningServer, way: Any, authorization: str) -> None:
+        headers = (f"X-API-Key: {TOKEN}", f"Authorization: {authorization}")
+        assert succeeded(way(token_server, "Host: env.example.com", ELSEWHERE, *headers))
+        assert succeeded(way(token_server, f"Host: localhost:{token_server.port}", *headers))
+
     @pytest.mark.parametrize(
         "keys",
         [
             ("X-API-Key: x",),
             ("X-API-Key: ",),
             (f"X-API-Key: {TOKEN}", "X-API-Key: x"),
-            (f"X-API-Key: {TOKEN}", "Authorization: Bearer x"),
-            (f"X-API-Key: {TOKEN}", "Authorization: Basic x"),
+            ("X-API-Key: x", "Authorization: Bearer x"),
             (f"X-Api-Keys: {TOKEN}",),
         ],
     )
@@ -507,9 +513,59 @@ class TestNoToken:
     def test_a_word_that_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OPENENV_AUTH", "off")
         with pytest.raises(
-            ConfigurationError, match=r"Expected auth \(OPENENV_AUTH\) to be 'token' or 'none', got 'off'"
+            ConfigurationError, match=r"Expected auth \(OPENENV_AUTH\) to be 'token', 'always' or 'none', got 'off'"
         ):
             create_fastapi_app(CounterEnvironment, Add, Total)
+
+
+class TestAlways:
+    """``OPENENV_AUTH=always``: this machine is none to be trusted, as a tunnel's end runs on it."""
+
+    @pytest.fixture
+    def guarded(self, serve: Serve) -> RunningServer:
+        return serve(auth="always", token=TOKEN)
+
+    @WAYS
+    @pytest.mark.parametrize("host", ["localhost:{port}", "env.example.com"])
+    def test_this_machine_needs_the_token_and_nothing_else(self, guarded: RunningServer, way: Any, host: str) -> None:
+        named = f"Host: {host.format(port=guarded.port)}"
+        for others in ((), ("Authorization: Bearer x",), ("X-API-Key: x",)):
+            answer = way(guarded, named, *others)
+            assert answer.status == 401
+            assert "Expected this server's token" in answer.detail
+        for token in (f"Authorization: Bearer {TOKEN}", f"X-API-Key: {TOKEN}"):
+            assert succeeded(way(guarded, named, token))
+            assert succeeded(way(guarded, named, token, ELSEWHERE))
+        assert way(guarded, named, ELSEWHERE).status == 401
+
+    def test_what_is_open_elsewhere_is_open_here(self, guarded: RunningServer) -> None:
+        for path, status in (
+            ("/health", 200),
+            ("/ready", 200),
+            ("/docs", 200),
+            ("/schema", 401),
+            ("/openapi.json", 401),
+        ):
+            assert get(guarded, f"Host: localhost:{guarded.port}", path=path).status == status, path
+
+    @WAYS
+    def test_a_page_of_another_site_has_no_token(self, guarded: RunningServer, way: Any) -> None:
+        assert way(guarded, f"Host: localhost:{guarded.port}", "Origin: http://evil.com").status == 401
+
+    def test_a_unix_socket_needs_it_too(self) -> None:
+        policy = AccessPolicy.of(ServerConfig(auth="always", token=TOKEN))
+        scope: Scope = {"type": "http", "method": "GET", "path": "/schema", "client": None, "server": ["/run/s", None]}
+        headers = [(b"host", b"localhost")]
+        assert getattr(policy.denial({**scope, "headers": headers}), "status", None) == 401
+        key = (b"authorization", f"Bearer {TOKEN}".encode())
+        assert policy.denial({**scope, "headers": [*headers, key]}) is None
+
+    def test_without_a_token_nobody_is_answered(self, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENENV_AUTH", "always")
+        server = serve()
+        answer = get(server, f"Host: localhost:{server.port}")
+        assert answer.status == 401
+        assert "answers no requests, because it has no token" in answer.detail
 
 
 class TestProxy:
@@ -747,6 +803,8 @@ class TestLogs:
         ("192.0.2.1", {}, True),
         ("0.0.0.0", {"token": "t"}, False),
         ("0.0.0.0", {"auth": "none"}, False),
+        ("127.0.0.1", {"auth": "always"}, True),
+        ("127.0.0.1", {"auth": "always", "token": "t"}, False),
     ],
 )
 def test_when_a_token_is_made(

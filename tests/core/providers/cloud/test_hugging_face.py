@@ -15,7 +15,7 @@ from tests.support.services.json_server import Answer, Fault, serving
 
 from openenv import GenericEnvClient
 from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
-from openenv.core.exceptions import ConfigurationError, ProviderError
+from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
 
 SECRET = "s3cr3t-value"
@@ -59,6 +59,14 @@ def test_a_client_plays_in_a_sandbox_of_its_own(hub: FakeJobs) -> None:
         assert job.wanted["labels"]["openenv"] == provider.sandbox_name
         assert "it's secret" not in str(job.wanted)
         assert provider.headers.keys() == {"Authorization", "X-Sandbox-Token"}
+        assert provider.token
+        assert provider.token not in str(job.wanted)
+        for token in ("another", ""):
+            with pytest.raises(ServerUnauthorizedError):
+                GenericEnvClient(provider.base_url, headers=dict(provider.headers), token=token).sync().reset()
+        stranger = GenericEnvClient(provider.base_url, headers=dict(provider.headers), token=provider.token)
+        with stranger.sync() as other:
+            other.reset()
     assert hub.running == []
     assert provider.sandbox_name is None
 

@@ -96,8 +96,9 @@ def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeModal) -> None:
     with GenericEnvClient(provider=provider).sync() as client:
         client.reset()
         assert client.step({"message": "hello"}).reward == 0.5
-        with pytest.raises(ServerUnauthorizedError):
-            GenericEnvClient(provider.base_url, token="another").sync().reset()
+        for token in ("another", ""):  # the tunnel ends on the sandbox's own loopback, which is no reason to trust it
+            with pytest.raises(ServerUnauthorizedError):
+                GenericEnvClient(provider.base_url, token=token).sync().reset()
         assert provider.base_url.startswith("https://localhost:")
         assert cloud.only.variables == {"GREETING": "hi"}
         assert cloud.only.definition.name == provider.sandbox_name

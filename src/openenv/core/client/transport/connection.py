@@ -22,6 +22,7 @@ from weakref import WeakSet
 
 from pydantic_core import from_json
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus, PayloadTooBig, WebSocketException
 from websockets.frames import DATA_OPCODES, CloseCode, Frame, Opcode
 from websockets.protocol import State
@@ -40,7 +41,16 @@ from openenv.core.exceptions import (
     ServerUnauthorizedError,
 )
 from openenv.core.websocket_frames import BINARY_FRAME, FrameSplitter, client_frame, payload_of
-from openenv.core.wire.names import ARRAYS, COLUMNS, FEATURES_HEADER, SESSION_HEADER, SESSIONS_HEADER, V1, features_in
+from openenv.core.wire.names import (
+    API_KEY_HEADER,
+    ARRAYS,
+    COLUMNS,
+    FEATURES_HEADER,
+    SESSION_HEADER,
+    SESSIONS_HEADER,
+    V1,
+    features_in,
+)
 from openenv.core.wire.redaction import HiddenCredentials
 
 # With these a server closes that can't take what it was sent, and could not the next time either.
@@ -366,16 +376,25 @@ class _Connect(connect):
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Say where to connect to instead, or what to raise."""
         target = super().process_redirect(exc)
-        if isinstance(target, str) and self._same_origin_only:
-            here, there = _origin_of(self.uri), _origin_of(target)
-            if here != there:
-                return _other_origin(here, there)
-        if isinstance(target, str) and isinstance(exc, InvalidStatus):
+        if not isinstance(target, str):
+            return target
+        here, there = _origin_of(self.uri), _origin_of(target)
+        if here != there and self._same_origin_only:
+            return _other_origin(here, there)
+        if here != there:
+            self._drop_api_key()
+        if isinstance(exc, InvalidStatus):
             sessions = exc.response.headers.get_all(SESSIONS_HEADER)
             if len(sessions) == 1 and _SESSIONS.fullmatch(sessions[0]):
                 self.placement = Placement(target, int(sessions[0]))
                 return exc
         return target
+
+    def _drop_api_key(self) -> None:
+        """Drop the token from the headers for another origin; the library drops ``Authorization`` and cookies."""
+        headers = Headers(self.additional_headers or {}).raw_items()
+        kept = [(name, value) for name, value in headers if name.lower() != API_KEY_HEADER.lower()]
+        self.additional_headers = Headers(kept)
 
 
 class _ConnectSameOrigin(_Connect):

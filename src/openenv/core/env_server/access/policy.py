@@ -8,6 +8,8 @@ The requirement for a request depends on the peer that sends it:
   the subprotocol that ``names.TOKEN_PROTOCOL`` begins. Where the server requires no
   token (``auth="none"``), a page's ``Origin`` has to be the server's own, with a host name of the server.
 
+With ``auth="always"`` a peer on this machine counts as one on another, as one that a tunnel leads to the server does.
+
 ``GET /health`` and ``GET /ready`` are open to every peer, and so are the pages that show the API: they hold nothing of
 the environment, and ask for the token themselves.
 """
@@ -25,11 +27,10 @@ from starlette.types import Scope
 
 from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.wire.names import TOKEN_PROTOCOL
+from openenv.core.wire.names import API_KEY_HEADER, TOKEN_PROTOCOL
 
 TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
 AUTH_VARIABLE = "OPENENV_AUTH"
-API_KEY_HEADER = "X-API-Key"
 
 _TOKEN_BYTES = 24
 # A proxy adds one of these headers. They can be forged, so none of them makes a peer a local one.
@@ -78,6 +79,7 @@ class AccessPolicy:
     Attributes:
         token: The token that peers on other machines must show; ``None`` denies all of them.
         requires_token: Whether peers on other machines have to show a token at all.
+        trusts_this_machine: Whether peers on this machine need no token.
         hosts: Further names of the server; ``*.example.com`` stands for all names below ``example.com``.
         origins: Origins of other sites whose pages may use the server.
         open_pages: Paths of pages that hold nothing of the environment; browsers may load them without a token.
@@ -85,6 +87,7 @@ class AccessPolicy:
 
     token: str | None = field(default=None, repr=False)
     requires_token: bool = True
+    trusts_this_machine: bool = True
     hosts: frozenset[str] = frozenset()
     origins: frozenset[Origin] = frozenset()
     open_pages: frozenset[str] = frozenset()
@@ -95,6 +98,7 @@ class AccessPolicy:
         return cls(
             token=config.token,
             requires_token=config.requires_token,
+            trusts_this_machine=config.trusts_this_machine,
             hosts=frozenset(config.allowed_hosts),
             origins=frozenset(filter(None, map(Origin.parse, config.allowed_origins))),
         )
@@ -122,26 +126,27 @@ class AccessPolicy:
         match _peer(scope, headers):
             case Peer.SELF:
                 return None
-            case Peer.LOCAL:
+            case Peer.LOCAL if self.trusts_this_machine:
                 return (
                     self._wrong_token(headers) or self._wrong_host(scope, headers) or self._other_site(scope, headers)
                 )
-            case Peer.ELSEWHERE if _is_read_of(scope, self.open_pages):
+            case _ if _is_read_of(scope, self.open_pages):
                 return None
-            case Peer.ELSEWHERE if self.requires_token:
+            case _ if self.requires_token:
                 return self._no_token(headers)
-            case Peer.ELSEWHERE:
+            case _:
                 return self._other_site(scope, headers) or self._rebound_name(scope, headers)
 
     def _no_token(self, headers: Headers) -> Denial | None:
         if self.token is None:
+            answered = "only requests that come from its own machine and through no proxy"
             return Denial(
                 401,
-                "This server answers only requests that come from its own machine and through no proxy, because it has "
-                f"no token. Start it with one, as in {TOKEN_VARIABLE}=$(openssl rand -hex 24), and send it as "
+                f"This server answers {answered if self.trusts_this_machine else 'no requests'}, because it has no "
+                f"token. Start it with one, as in {TOKEN_VARIABLE}=$(openssl rand -hex 24), and send it as "
                 f"`Authorization: Bearer <token>`; or with {AUTH_VARIABLE}=none, to answer anybody.",
             )
-        if _bearer(headers) is None:
+        if not _tokens(headers):
             return Denial(
                 401,
                 "Expected this server's token as `Authorization: Bearer <token>`, got none. Clients take it from the "
@@ -151,10 +156,11 @@ class AccessPolicy:
 
     def _wrong_token(self, headers: Headers) -> Denial | None:
         """Deny a token that is not the server's; a request without any token passes here."""
-        sent = _bearer(headers)
-        if not self.requires_token or self.token is None or sent is None:
+        sent = _tokens(headers)
+        if not self.requires_token or self.token is None or not sent:
             return None
-        if secrets.compare_digest(sent, self.token.encode()):
+        expected = self.token.encode()
+        if any(secrets.compare_digest(token, expected) for token in sent):
             return None
         return Denial(401, "Expected this server's token in `Authorization: Bearer <token>`, got another one.")
 
@@ -229,13 +235,14 @@ def new_token() -> str:
 
 
 def needs_new_token(host: str, config: ServerConfig) -> bool:
-    """Whether a server that listens on an address would deny every client from another machine.
+    """Whether a server that listens on an address has clients that need a token, but no token.
 
     Args:
         host: The address.
         config: The server's settings.
     """
-    return not is_loopback(host) and config.requires_token and config.token is None
+    is_trusting = not config.requires_token or (is_loopback(host) and config.trusts_this_machine)
+    return config.token is None and not is_trusting
 
 
 def auth_requirement_of(app: Any) -> AuthRequirement:
@@ -265,15 +272,22 @@ def _peer(scope: Scope, headers: Headers) -> Peer:
     return Peer.LOCAL if address is not None and address.is_loopback else Peer.ELSEWHERE
 
 
+def _tokens(headers: Headers) -> list[bytes]:
+    """Return the tokens of a request. One of them is enough: a proxy may need ``Authorization`` for its own."""
+    sent = (_bearer(headers), _api_key(headers), _token_of_page(headers))
+    return [token for token in sent if token is not None]
+
+
 def _bearer(headers: Headers) -> bytes | None:
-    """Return the token of a request; ``None`` for a request without one, or with several such headers."""
     sent = headers.getlist("authorization")
-    if not sent:  # clients of ORS send this header, often empty
-        keys = headers.getlist(API_KEY_HEADER)
-        own = keys[0].strip().encode("latin-1") or None if len(keys) == 1 else None
-        return own if keys else _token_of_page(headers)
     scheme, _, token = sent[0].partition(" ") if len(sent) == 1 else ("", "", "")
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _api_key(headers: Headers) -> bytes | None:
+    sent = headers.getlist(API_KEY_HEADER)
+    # Clients of ORS send this header, often empty.
+    return sent[0].strip().encode("latin-1") or None if len(sent) == 1 else None
 
 
 def _token_of_page(headers: Headers) -> bytes | None:

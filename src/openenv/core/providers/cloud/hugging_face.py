@@ -30,8 +30,9 @@ _ENDED = frozenset({"COMPLETED", "ERROR", "DELETED", "CANCELED"})
 class HFSandboxProvider(CloudProvider):
     """Starts a server in a sandbox of Hugging Face: a job of its own, billed as jobs are.
 
-    The server is reached through the job's proxy only, which wants the Hub's token and one of the sandbox.
-    ``EnvClient`` sends both by itself, and to no other origin; other programs need ``provider.headers``.
+    The server is reached through the job's proxy only, which wants the Hub's token and one of the sandbox; the server
+    wants its own, which goes as ``X-API-Key``, since ``Authorization`` has the Hub's. ``EnvClient`` sends all of
+    them, and to no other origin; other programs need ``provider.headers`` and ``provider.token``.
 
     The sandbox's end of the proxy runs inside the job, among the files of the image, so the image's code may read both
     tokens from the requests. For images that you don't trust, give a ``token`` that may run jobs and nothing else.
@@ -85,10 +86,6 @@ class HFSandboxProvider(CloudProvider):
             "start_timeout": create_timeout,
             "token": token,
         }
-
-    def _secrets_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        # The proxy is the lock: it needs the header Authorization itself, and only it reaches the server.
-        return {**self.secrets, "OPENENV_AUTH": "none"}
 
     def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
         settings = {"image": image, "env": dict(env_vars), **self._settings}

@@ -40,8 +40,7 @@ class ModalProvider(CloudProvider):
     """Starts a server in a sandbox of Modal, https://modal.com.
 
     The server is reached by a tunnel of Modal's, which is encrypted but wants no key: the server's own token is its
-    lock, as long as the tunnel's connections do not come from a loopback address of the sandbox. ``EnvClient`` sends
-    the token by itself; other programs need ``provider.token``.
+    lock. ``EnvClient`` sends it by itself; other programs need ``provider.token``.
 
     The sandbox is terminated by ``stop_container``, after a start that failed or was interrupted, and when the
     interpreter ends; in any case Modal ends it after ``timeout`` seconds.

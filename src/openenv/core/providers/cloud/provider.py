@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvider, token_for
+from openenv.core.providers.base import (
+    AUTH_ALWAYS,
+    AUTH_VARIABLE,
+    LOG_END,
+    TOKEN_VARIABLE,
+    ContainerProvider,
+    token_for,
+)
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, check_encrypted
 from openenv.core.providers.cloud.server_script import SERVER_PORT, check_names, server_script
 from openenv.core.wire.redaction import longest_first, without_secrets
@@ -73,7 +80,7 @@ class CloudProvider(ContainerProvider):
 
     @property
     def token(self) -> str | None:
-        """What clients of the server must send; ``None`` before ``start_container``, and where the proxy locks it."""
+        """What clients of the server must send; ``None`` before ``start_container``."""
         return self._token
 
     @property
@@ -184,8 +191,13 @@ class CloudProvider(ContainerProvider):
         return shown[max(longest if is_cut else 0, len(shown) - size) :]
 
     def _secrets_of(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables for the server's process alone; among them what locks the server, usually its token."""
-        return {**self.secrets, TOKEN_VARIABLE: token_for({**variables, **self.secrets})}
+        """Return the variables for the server's process alone; among them its token, which everybody needs.
+
+        Connections from inside the sandbox need it, too: the service's tunnel may end there.
+        """
+        given = {**variables, **self.secrets}
+        auth = given.get(AUTH_VARIABLE) or AUTH_ALWAYS
+        return {**self.secrets, AUTH_VARIABLE: auth, TOKEN_VARIABLE: token_for(given)}
 
     def _check_start(self, image: str | None, port: int | None, unknown: Mapping[str, Any]) -> None:
         kind = type(self).__name__
