@@ -9,7 +9,7 @@ from tests.support.environment_folders import scaffold
 from tests.support.models.chat_models import save_chat_model
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.train.agents.policy import load_policy, make_policy
+from openenv.train.agents.policy import load_policy, make_policy, takes_gpu
 from openenv.train.rollout.chat_renderer import ChatRenderer
 from openenv.train.rollout.plain_renderer import PlainRenderer
 from openenv.train.settings.config import TrainConfig
@@ -61,6 +61,32 @@ def test_a_scripted_player_teaches_its_words(tmp_path: Path) -> None:
     )
     with Sessions.open(str(folder), 2) as sessions:
         assert "caw" in make_policy(config(), sessions).tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "settings", "expected"),
+    [
+        (True, {"model": "chat"}, True),
+        (True, {"model": "chat", "device": "cpu"}, False),
+        (True, {"model": "tiny"}, False),
+        (False, {"model": "chat"}, False),
+    ],
+)
+def test_only_a_pretrained_model_takes_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, has_gpu: bool, settings: dict[str, str], expected: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    assert takes_gpu(config(**settings)) is expected
+
+
+def test_what_was_trained_on_the_cpu_is_evaluated_there(
+    stairs: Sessions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = config(model=save_chat_model(tmp_path), device="cpu")
+    policy = load_policy(settings, stairs, tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    policy.to_device(settings)
+    assert policy.model.device == torch.device("cpu")
 
 
 def test_a_saved_policy_plays_the_same(stairs: Sessions, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from openenv.adapters.text import ActionText, observation_text
@@ -32,10 +33,9 @@ from openenv.train.tasks.seeds import derived_seed, training_seeds
 from openenv.train.tools.environment_tools import EnvironmentTools
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy"]
+__all__ = ["Policy", "load_policies", "load_policy", "make_policies", "make_policy", "takes_gpu"]
 
 VOCABULARY_EPISODES = 64
 # Calls of tools are learned far worse from the usual 0.02 at this size; see docs/training.md.
@@ -58,6 +58,11 @@ class Policy:
     renderer: Renderer
     actions: ActionText
 
+    def to_device(self, config: TrainConfig) -> None:
+        """Put the model where a run of these settings computes."""
+        if takes_gpu(config):
+            self.model.to("cuda")  # type: ignore[arg-type]
+
     def play(
         self,
         sessions: Sessions,
@@ -65,7 +70,7 @@ class Policy:
         tasks: Sequence[Mapping[str, Any]],
         *,
         temperature: float,
-        randomness: "torch.Generator | Sequence[Random]",
+        randomness: torch.Generator | Sequence[Random],
     ) -> list[Play]:
         """Play one episode for each task, all at once, without a trainer.
 
@@ -96,6 +101,12 @@ class Policy:
         finally:
             self.model.train(was_training)
         return plays
+
+
+def takes_gpu(config: TrainConfig) -> bool:
+    """Whether a run computes on a GPU."""
+    # On 10,000 parameters a GPU loses more by its launches than it gains.
+    return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()
 
 
 def make_policy(config: TrainConfig, sessions: Sessions) -> Policy:

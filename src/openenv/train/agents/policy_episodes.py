@@ -5,8 +5,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import torch
-
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import load_policy
 from openenv.train.episodes.episode import Episode
@@ -64,8 +62,7 @@ class PolicyEpisodes:
         try:
             with quiet_libraries():
                 self._policy = load_policy(config, self._sessions, source)
-            if torch.cuda.is_available() and not config.is_tiny:
-                self._policy.model.to("cuda")  # type: ignore[arg-type]
+            self._policy.to_device(config)
         except BaseException:
             self._sessions.close()
             raise

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import TrainerCallback
 from transformers.trainer_callback import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from openenv.core.exceptions import ConfigurationError, ConnectionFailedError, OpenEnvError
-from openenv.train.agents.policy import Policy
+from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.episodes.illegal_texts import IllegalTexts
 from openenv.train.generation.trainers import max_context_of
 from openenv.train.run.components import component_rewards, weighted_rewards
@@ -31,7 +30,7 @@ from openenv.train.spec.sessions import Sessions
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer", "make_trainer", "takes_gpu"]
+__all__ = ["MetricsFile", "NotedRollouts", "episode_reward", "make_joint_trainer", "make_trainer"]
 
 KEPT_CHECKPOINTS = 2
 
@@ -305,9 +304,3 @@ def _arguments(config: TrainConfig, folder: RunFolder, rewards: Mapping[str, Any
         report_to=config.report_to or "none",
         disable_tqdm=True,
     )
-
-
-def takes_gpu(config: TrainConfig) -> bool:
-    """Whether a run computes on a GPU."""
-    # On 10,000 parameters a GPU loses more by its launches than it gains.
-    return config.device == "auto" and not config.is_tiny and torch.cuda.is_available()

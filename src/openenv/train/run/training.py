@@ -33,7 +33,7 @@ from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_pl
 from openenv.train.quiet import quiet_libraries
 from openenv.train.run.components import check_component_names, check_components
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
-from openenv.train.run.grpo import make_joint_trainer, takes_gpu
+from openenv.train.run.grpo import make_joint_trainer
 from openenv.train.run.interruption import Interruption
 from openenv.train.run.joint import open_sessions
 from openenv.train.run.live_warnings import LiveWarnings
@@ -313,7 +313,7 @@ class _Run:
             seconds += self._reinforce()
         else:
             self._score_before()
-            self._to_device()
+            self._policy.to_device(self._config)
         self._score_model(AFTER)
         self._policy.model.save_pretrained(self._folder.model)
         self._policy.tokenizer.save_pretrained(self._folder.model)
@@ -328,7 +328,7 @@ class _Run:
 
     def _warm_up(self) -> float:
         """Learn from examples, and go on with the model that comes of it; return the seconds that it took."""
-        self._to_device()
+        self._policy.to_device(self._config)
         self._score_before()
         start = time.monotonic()
         examples = [
@@ -400,10 +400,6 @@ class _Run:
     def _evaluate_scripted(self, name: str) -> Score | None:
         recorder = self._traces.evaluation(SCRIPTED, name, 1, SCRIPTED)
         return evaluate_scripted_player(self._sessions[name], self._parts[name], recorder)
-
-    def _to_device(self) -> None:
-        if takes_gpu(self._config):
-            self._policy.model.to("cuda")  # type: ignore[arg-type]
 
     def _introduce(self) -> None:
         parameters = sum(parameter.numel() for parameter in self._policy.model.parameters())

@@ -19,14 +19,13 @@ from trl.trainer.sft_trainer import SFTTrainer
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.players import Player
-from openenv.train.agents.policy import Policy
+from openenv.train.agents.policy import Policy, takes_gpu
 from openenv.train.agents.recording import form_of, play_tasks
 from openenv.train.dataset.collection import Collection
 from openenv.train.dataset.recorded import recorded_episodes
 from openenv.train.episodes.episode import Episode
 from openenv.train.rollout.play import MoveResult, call_text
 from openenv.train.rollout.renderer import Renderer, first_content
-from openenv.train.run.grpo import takes_gpu
 from openenv.train.run.lora import lora_config, whole_model
 from openenv.train.settings.config import TrainConfig
 from openenv.train.spec.run_tasks import training_tasks
