@@ -9,6 +9,8 @@ from transformers.utils import logging as transformers_logging
 from openenv.train.quiet import quiet_libraries
 
 CHECKPOINTS = logging.getLogger("transformers.trainer_utils")
+TRAINER = logging.getLogger("transformers.trainer")
+MISSING = "There were missing keys in the checkpoint model loaded: [%r]."
 
 
 def talk() -> None:
@@ -17,6 +19,8 @@ def talk() -> None:
     warnings.warn("`other` is deprecated", FutureWarning, stacklevel=1)
     CHECKPOINTS.warning("mtime may not be reliable on this filesystem")
     CHECKPOINTS.warning("the disk is full")
+    TRAINER.warning(MISSING, "lm_head.weight")
+    TRAINER.warning(MISSING, "model.norm.weight")
     assert not transformers_logging.is_progress_bar_enabled()
 
 
@@ -24,12 +28,12 @@ def test_known_notices_are_dropped_and_all_else_comes_through(caplog: pytest.Log
     with pytest.warns() as seen, quiet_libraries():
         talk()
     assert [str(warning.message) for warning in seen] == ["`other` is deprecated"]
-    assert caplog.messages == ["the disk is full"]
+    assert caplog.messages == ["the disk is full", MISSING % "model.norm.weight"]
 
 
 def test_everything_is_as_before_afterwards() -> None:
-    before = transformers_logging.is_progress_bar_enabled(), list(CHECKPOINTS.filters), list(warnings.filters)
+    before = transformers_logging.is_progress_bar_enabled(), list(TRAINER.filters), list(warnings.filters)
     with pytest.raises(RuntimeError, match="stopped"), quiet_libraries():
         raise RuntimeError("stopped")
-    after = transformers_logging.is_progress_bar_enabled(), list(CHECKPOINTS.filters), list(warnings.filters)
+    after = transformers_logging.is_progress_bar_enabled(), list(TRAINER.filters), list(warnings.filters)
     assert before == after
