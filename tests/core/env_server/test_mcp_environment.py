@@ -85,6 +85,40 @@ class Rewarding(Calculator):
         return observation
 
 
+class OwnSteps(Calculator):
+    """Lists and calls the tools in a ``step_async`` of its own, by the public class's methods for it."""
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        if isinstance(action, ListToolsAction):
+            return Observation(metadata={"names": [listed.name for listed in await self._async_list_tools()]})
+        result = await self._async_call_tool(action.tool_name, action.arguments)
+        return CallToolObservation(tool_name=action.tool_name, result=result.data, reward=0.5, done=True)
+
+
+class Counting(Calculator):
+    """Overrides what the public class does with a tool call, and makes one of another action."""
+
+    async def _async_handle_call_tool(self, action: CallToolAction, timeout_s: float | None = None) -> Any:
+        observation = await super()._async_handle_call_tool(action, timeout_s=timeout_s)
+        return observation.model_copy(update={"reward": 2.0})
+
+    def _step_impl(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        listed = self._handle_list_tools()
+        return self._handle_call_tool(CallToolAction(tool_name=listed.tools[0].name, arguments={"a": 4}), timeout_s)
+
+
+class Replacing(Calculator):
+    """Overrides the call itself."""
+
+    async def _async_call_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        if tool_name == "sleep":
+            return await super()._async_call_tool(tool_name, arguments)
+        return f"{tool_name} of {arguments}"
+
+    async def _async_list_tools(self) -> list[Any]:
+        return (await super()._async_list_tools())[:1]
+
+
 def call(environment: MCPEnvironment, name: str, /, timeout_s: float | None = None, **arguments: Any) -> Any:
     observation = environment.step(CallToolAction(tool_name=name, arguments=arguments), timeout_s=timeout_s)
     assert isinstance(observation, CallToolObservation)
@@ -137,6 +171,27 @@ async def test_within_an_event_loop_too() -> None:
 def test_other_actions_go_to_step_impl() -> None:
     assert Calculator().step(Action()).metadata == {"did": "Action"}
     assert environment_types(Calculator).action is CallToolAction
+
+
+async def test_methods_of_the_public_class_are_there_to_call() -> None:
+    app = create_fastapi_app(OwnSteps, CallToolAction, CallToolObservation)
+    with RunningServer(app) as server, server.wire() as wire:
+        names = wire.step(type="list_tools")["data"]["observation"]["metadata"]["names"]
+        assert names == ["add", "fail", "sleep", "report"]
+        answer = wire.step(type="call_tool", tool_name="add", arguments={"a": 3})["data"]
+        assert (answer["observation"]["result"], answer["reward"], answer["done"]) == (5, 0.5, True)
+
+
+async def test_methods_of_the_public_class_are_there_to_override() -> None:
+    counting, replacing = Counting(), Replacing()
+    action = CallToolAction(tool_name="add", arguments={"a": 3})
+    for observation in (counting.step(action), await counting.step_async(action)):
+        assert (observation.result.data, observation.reward) == (5, 2.0)
+    assert (counting.step(Action()).result.data, counting.step(Action()).reward) == (6, 2.0)
+    for observation in (replacing.step(action), await replacing.step_async(action)):
+        assert observation.result == "add of {'a': 3}"
+    assert [listed.name for listed in replacing.step(ListToolsAction()).tools] == ["add"]
+    assert call(replacing, "sleep", timeout_s=0.05).error.error_type is ToolErrorType.TIMEOUT
 
 
 def test_the_step_that_was_overridden_last_is_served() -> None:

@@ -4,11 +4,11 @@ import pickle
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
 
-from openenv import State, TypedEnvClient, client_for
+from openenv import Action, Environment, GenericEnvClient, Observation, State, StepResult, TypedEnvClient, client_for
 from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
@@ -21,6 +21,44 @@ class Plain(BaseModel):
 
 class Named(BaseModel):
     name: str
+
+
+class Say(Action):
+    kind: Literal["say"] = "say"
+    text: str
+
+
+class End(Action):
+    kind: Literal["end"] = "end"
+
+
+_SAY_OR_END: TypeAdapter[Say | End] = TypeAdapter(Annotated[Say | End, Field(discriminator="kind")])
+
+
+class SayOrEnd(Action):
+    """A class that stands for two, as code for the public package writes it."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, **kwargs: Any) -> Any:
+        return _SAY_OR_END.validate_python(obj, **kwargs)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return _SAY_OR_END.json_schema(*args, **kwargs)
+
+
+class Echo(Environment[SayOrEnd, Observation, State]):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self) -> Observation:
+        return Observation()
+
+    def step(self, action: Any) -> Observation:
+        return Observation(metadata={"taken": type(action).__name__}, done=isinstance(action, End))
+
+    @property
+    def state(self) -> State:
+        return State()
 
 
 def union(annotation: Any) -> type[BaseModel]:
@@ -110,3 +148,22 @@ def test_typed_clients_may_name_a_union() -> None:
         pass
 
     assert action_members(WordEnv.action_class) == (GuessAction, HintAction)
+
+
+class TestOverriddenModelValidate:
+    def test_it_makes_the_actions(self) -> None:
+        with RunningServer(create_app(Echo, SayOrEnd, Observation)) as server, server.wire() as wire:
+            wire.reset()
+            said = wire.step(kind="say", text="x")["data"]
+            assert (said["observation"]["metadata"], said["done"]) == ({"taken": "Say"}, False)
+            assert wire.step(kind="end")["data"]["done"]
+            refused = wire.step(kind="sing")["data"]
+            assert (refused["code"], refused["errors"][0]["type"]) == ("VALIDATION_ERROR", "union_tag_invalid")
+
+    async def test_it_makes_those_of_a_column_of_sessions(self) -> None:
+        with RunningServer(create_app(Echo, SayOrEnd, Observation, max_concurrent_envs=2)) as server:
+            async with GenericEnvClient(base_url=server.url) as client, await client.vector(2) as envs:
+                await envs.reset()
+                results = await envs.step([{"kind": "say", "text": "x"}, {"kind": "end"}])
+        taken = [result.observation["metadata"]["taken"] for result in results if isinstance(result, StepResult)]
+        assert taken == ["Say", "End"]

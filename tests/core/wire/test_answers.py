@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, computed_field, field_serializer
 
-from openenv import NDArray, Observation
-from openenv.core.wire.answers import observation_json, outcome_json, written_observation, written_outcome
+from openenv import NDArray, Observation, State
+from openenv.core.wire.answers import observation_json, outcome_json, state_json, written_observation, written_outcome
 from openenv.core.wire.arrays import ArrayJson, ArrayWriter
-from openenv.core.wire.results import Outcome
+from openenv.core.wire.results import Outcome, outcome_of
 
 SEVERAL = 40  # not every observation is searched for NaN
 
@@ -100,3 +100,35 @@ def test_the_json_of_a_scored_step() -> None:
     observation = f'{{"metadata":{written},"text":"hi","length":2}}'
     expected = f'{{"observation":{observation},"reward":0.5,"done":false,"metadata":{written}}}'
     assert outcome_json(scored(Word, metadata, "hi")) == expected
+
+
+class SelfDumped(Observation):
+    """Leaves out what a client must not see and what is empty, as code for the public package does it."""
+
+    answer: str
+    hint: str | None = None
+
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        kwargs.setdefault("exclude_none", True)
+        fields = super().model_dump(**kwargs)
+        del fields["answer"]
+        return fields
+
+
+class SelfDumpedState(State):
+    answer: str
+
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        return {"steps": self.step_count}
+
+
+def test_an_overridden_model_dump_writes_observations_and_states() -> None:
+    shown = SelfDumped(answer="42", reward=1.0, metadata={"turn": 1})
+    assert (
+        outcome_json(outcome_of(shown))
+        == '{"observation":{"metadata":{"turn":1}},"reward":1.0,"done":false,"metadata":{"turn":1}}'
+    )
+    assert written_outcome(outcome_of(SelfDumped(answer="42", hint="even")), ArrayWriter()) == (
+        '{"observation":{"metadata":{},"hint":"even"},"reward":null,"done":false}'
+    )
+    assert state_json(SelfDumpedState(answer="42", step_count=3)) == '{"steps":3}'

@@ -141,14 +141,18 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
     def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
         """List tools, call one, or execute another action."""
-        if isinstance(action, ListToolsAction | CallToolAction):
-            return _run(self._answer(action, timeout_s))
+        if isinstance(action, ListToolsAction):
+            return self._handle_list_tools()
+        if isinstance(action, CallToolAction):
+            return self._handle_call_tool(action, timeout_s)
         return self._step_impl(action, timeout_s=timeout_s, **kwargs)
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
         """As ``step``, on the event loop; other actions run in a thread."""
-        if isinstance(action, ListToolsAction | CallToolAction):
-            return await self._answer(action, timeout_s)
+        if isinstance(action, ListToolsAction):
+            return await self._async_handle_list_tools()
+        if isinstance(action, CallToolAction):
+            return await self._async_handle_call_tool(action, timeout_s)
         result = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
         return await _resolved(result)
 
@@ -195,7 +199,7 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
 
     def get_callables(self) -> dict[str, Callable[..., Any]]:
         """Return the tools as functions by name; each takes keyword arguments and returns the tool's value."""
-        tools = _run(self._listed()).tools
+        tools = self._handle_list_tools().tools
         return {tool.name: _Callable(self, tool.name) for tool in tools}
 
     def execute_code(self, code: str) -> Observation:
@@ -228,17 +232,27 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
     def _mode_tools(self) -> dict[str, tuple[MethodTool, Callable[..., Any]]]:
         return self._tools_by_mode.get(self._mode, {})
 
-    async def _answer(self, action: CallToolAction | ListToolsAction, timeout_s: float | None) -> Observation:
-        if isinstance(action, ListToolsAction):
-            return await self._listed()
-        return await self._called(action, MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s)
+    # Environments that were written for the public package call and override the following six methods.
 
-    async def _listed(self) -> ListToolsObservation:
+    def _handle_list_tools(self) -> ListToolsObservation:
+        return _run(self._async_handle_list_tools())
+
+    def _handle_call_tool(self, action: CallToolAction, timeout_s: float | None = None) -> CallToolObservation:
+        return _run(self._async_handle_call_tool(action, timeout_s))
+
+    async def _async_list_tools(self) -> list[Any]:
+        async with self.mcp_session() as client:
+            return await client.list_tools()
+
+    async def _async_call_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        async with self.mcp_session() as client:
+            return await client.call_tool(tool_name, arguments, progress_handler=self._pass_on_progress)
+
+    async def _async_handle_list_tools(self) -> ListToolsObservation:
         own = [authored.described for authored, _ in self._mode_tools().values()]
         hidden = RESERVED_TOOL_NAMES.union(self._mode_tools())
         try:
-            async with self.mcp_session() as client:
-                listed = await client.list_tools()
+            listed = await self._async_list_tools()
         except (FastMCPError, McpError, RuntimeError) as error:
             failure = {"error": redact(str(error)), "error_type": "list_tools_failed"}
             return ListToolsObservation(tools=[], metadata=failure)
@@ -249,18 +263,21 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         ]
         return ListToolsObservation(tools=tools + own)
 
-    async def _called(self, action: CallToolAction, timeout_s: float) -> CallToolObservation:
+    async def _async_handle_call_tool(
+        self, action: CallToolAction, timeout_s: float | None = None
+    ) -> CallToolObservation:
         name = action.tool_name
         if name in self._mode_tools():
             observed: CallToolObservation = await _resolved(call_tool(*self._mode_tools()[name], action))
             return observed
         if name in RESERVED_TOOL_NAMES or len(name) > LONGEST_TOOL_NAME:  # the former registered after the check
             return _failed(name[:LONGEST_TOOL_NAME], ToolErrorType.TOOL_NOT_FOUND, f"Unknown tool: {name!r:.200}")
+        seconds = MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s
         try:
-            async with self.mcp_session() as client:
-                result = await client.call_tool(
-                    name, action.arguments, timeout=timeout_s, progress_handler=self._pass_on_progress
-                )
+            async with asyncio.timeout(seconds):
+                result = await self._async_call_tool(name, action.arguments)
+        except TimeoutError:
+            return _failed(name, ToolErrorType.TIMEOUT, f"The tool had not answered after {seconds:g} s.")
         except (FastMCPError, McpError, RuntimeError) as error:
             return _failed(name, _kind_of(error), redact(str(error)))
         return CallToolObservation(tool_name=name, result=result)

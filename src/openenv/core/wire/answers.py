@@ -108,7 +108,13 @@ def _writes_metadata_first(observation_class: type[BaseModel]) -> bool:
         inherits_field(observation_class, "metadata")
         and next(name for name in observation_class.model_fields if name not in _BESIDE) == "metadata"
         and not (decorators.field_serializers or decorators.model_serializers)
+        and not _dumps_itself(observation_class)
     )
+
+
+def _dumps_itself(model: type[BaseModel]) -> bool:
+    """Whether a class overrides ``model_dump``, with which the public server writes observations and states."""
+    return model.model_dump is not BaseModel.model_dump
 
 
 def written_observation(
@@ -126,6 +132,8 @@ def written_observation(
     """
     if isinstance(observation, WrittenJson):
         return observation.text if arrays is None else observation.json
+    if _dumps_itself(type(observation)):
+        return _dump(observation.model_dump(exclude=_BESIDE))
     # As in model_dump_json, but without its checks of arguments, which would double the time.
     serializer = type(observation).__pydantic_serializer__
     beside = _BESIDE if metadata is None else _BESIDE_OR_WRITTEN
@@ -160,6 +168,8 @@ def state_json(state: Any) -> str:
             f"The state is of type {type(state).__name__}; expected a pydantic model, a dataclass or a mapping."
         )
     try:
+        if isinstance(state, BaseModel) and _dumps_itself(type(state)):
+            return _dump(state.model_dump())
         if isinstance(state, BaseModel):
             return state.model_dump_json(warnings=False, fallback=plain_value)
         return _dump(state)

@@ -1,6 +1,7 @@
 """Errors on the wire: the ``data`` of an error message, and the faults that it lists."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -55,11 +56,23 @@ def validated(model: type[ModelT], value: Mapping[str, Any]) -> ModelT:
         InvalidRequestError: The fields are invalid; ``loc`` of each entry is relative to the value.
     """
     try:
+        if validates_itself(model):
+            return model.model_validate(value)
         # As in model_validate, but without its checks of arguments, which would double the time. A field with an alias
         # is accepted under either name.
         return model.__pydantic_validator__.validate_python(value, by_name=True)  # type: ignore[no-any-return]
     except ValidationError as error:
         raise InvalidRequestError("Invalid message", errors=fault_entries(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def validates_itself(model: type[BaseModel]) -> bool:
+    """Whether a class overrides ``model_validate``, as a class of actions may that stands for several others.
+
+    Args:
+        model: The class.
+    """
+    return getattr(model.model_validate, "__func__", None) is not getattr(BaseModel.model_validate, "__func__", None)
 
 
 def fault_entries(error: ValidationError) -> list[dict[str, Any]]:

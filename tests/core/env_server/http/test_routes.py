@@ -85,7 +85,8 @@ class TestDescription:
 
     def test_schema(self, http: httpx.Client) -> None:
         schemas = http.get("/schema").json()
-        assert set(schemas) == {"action", "observation", "state", "reset"}
+        assert set(schemas) == {"action", "observation", "state", "reset", "reset_observation"}
+        assert schemas["reset_observation"] == schemas["observation"]
         assert schemas["action"]["required"] == ["amount"]
         assert schemas["observation"]["properties"]["total"] == {"title": "Total", "type": "integer"}
         assert "step_count" in schemas["state"]["properties"]

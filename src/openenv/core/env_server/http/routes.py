@@ -162,13 +162,13 @@ class HTTPTransport:
     async def schema(self) -> SchemaResponse:
         """Return the JSON Schemas of actions, observations and states."""
         types = self._sessions.types
-        reset_observation = self._reset_observation
+        reset_observation = self._reset_observation or types.observation
         return SchemaResponse(
             action=types.action.model_json_schema(),
             observation=types.observation.model_json_schema(),
             state=types.state.model_json_schema(),
             reset=self._sessions.reset_schema(),
-            reset_observation=None if reset_observation is None else reset_observation.model_json_schema(),
+            reset_observation=reset_observation.model_json_schema(),
         )
 
     async def reset(self, request: Request, body: ResetRequest | None = None) -> Response:
