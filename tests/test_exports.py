@@ -15,6 +15,12 @@ import openenv
 
 ROOT = Path(__file__).resolve().parents[1]
 
+HARNESS = (
+    "CLIHarnessAdapter HarnessAdapter HarnessRolloutResult HarnessRunLimits MCPHarnessAdapter Message ModelStep "
+    "ModelStepResult RESERVED_TOOL_NAMES ResourceSession ResourceSessionFactory RolloutEvent SessionMCPBridge "
+    "StepEnvSessionAdapter ToolResult ToolTraceEntry VerifyResult build_harness_rollout_func"
+)
+
 # Programs written for OpenEnv import these names from these modules.
 PROMISED = {
     "openenv": "Action Environment EnvClient GenericAction GenericEnvClient Observation State SyncEnvClient "
@@ -22,6 +28,8 @@ PROMISED = {
     "openenv.core": "Action EnvClient Environment GenericAction GenericEnvClient MCPClientBase MCPToolClient "
     "Observation State SyncEnvClient",
     "openenv.auto.auto_action": "AutoAction",
+    "openenv.core.harness": HARNESS,
+    "openenv.core.harness.rollout": HARNESS,
     "openenv.core.client_types": "StepResult",
     "openenv.core.env_client": "ActT EnvClient ObsT StateT",
     "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "

@@ -1,0 +1,53 @@
+"""A session's tools by MCP's requests."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.core.harness.conftest import OpenSession
+
+from openenv.core.harness import SessionMCPBridge
+
+
+@pytest.fixture
+def bridge(open_session: OpenSession) -> Iterator[SessionMCPBridge]:
+    session = open_session()
+    yield SessionMCPBridge(session)
+    session.close()
+
+
+def request(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 5, "method": method, "params": params}
+
+
+def call(name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return request("tools/call", {"name": name, "arguments": arguments})
+
+
+def test_the_list_of_tools(bridge: SessionMCPBridge) -> None:
+    tool = {"name": "add", "description": "Add to the total.", "inputSchema": {"type": "object"}}
+    assert bridge.handle_request(request("tools/list")) == {"jsonrpc": "2.0", "id": 5, "result": {"tools": [tool]}}
+
+
+def test_a_call(bridge: SessionMCPBridge) -> None:
+    result = bridge.handle_request(call("add", {"amount": 10}))["result"]
+    assert (result["done"], result["metadata"]["reward"], result["error"]) == (True, 10, None)
+    assert result["data"]["observation"]["total"] == 10
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "message"),
+    [
+        ({"id": 5, "method": "tools/list"}, -32600, "Invalid Request"),
+        (request("resources/list"), -32601, "Method not found"),
+        (call("sub", {}), -32601, "There is no tool 'sub'. Tools: add"),
+        (request("tools/call"), -32602, "params.name must be the name of a tool"),
+        (call(7, {}), -32602, "params.name must be the name of a tool"),
+        (call("step", {}), -32602, "'step' is reserved for the trainer"),
+        (call("add", {}), -32603, "KeyError: 'amount'"),
+    ],
+)
+def test_a_request_that_gets_an_error(bridge: SessionMCPBridge, bad: dict[str, Any], code: int, message: str) -> None:
+    response = bridge.handle_request(bad)
+    assert (response["id"], response["error"]["code"], response["error"]["message"]) == (5, code, message)
+    assert bridge.handle_request(call("add", {"amount": 1}))["result"]["data"]["observation"]["total"] == 1
