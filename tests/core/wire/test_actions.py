@@ -5,11 +5,14 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from tests.support.environments.lamp import Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
 
 from openenv import Action, Environment, GenericEnvClient, Observation, State, StepResult, TypedEnvClient, client_for
+from openenv.core import MCPToolClient
 from openenv.core.env_server.app import create_app, create_fastapi_app
+from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
 from openenv.core.wire.actions import ActionUnion, action_members, action_model
@@ -167,3 +170,29 @@ class TestOverriddenModelValidate:
                 results = await envs.step([{"kind": "say", "text": "x"}, {"kind": "end"}])
         taken = [result.observation["metadata"]["taken"] for result in results if isinstance(result, StepResult)]
         assert taken == ["Say", "End"]
+
+    @pytest.mark.parametrize("settings", [{}, {"isolation": "process"}])
+    def test_it_may_make_the_actions_of_tools(self, settings: dict[str, Any]) -> None:
+        app = create_app(Lamp, LampAction, LampSeen, "lamp", **settings)
+        with RunningServer(app) as server, MCPToolClient(base_url=server.url).sync() as env:
+            assert [listed.name for listed in env.list_tools()] == ["switch"]
+            env.reset()
+            assert env.call_tool("switch")["lit"] is True
+            result = env.step(CallToolAction(tool_name="switch", arguments={}))
+            assert (result.reward, result.observation.lit) == (1.0, False)
+            assert env.step(CallToolAction(tool_name="dim", arguments={})).observation.error == "no dim"
+
+    def test_it_may_raise_any_error(self) -> None:
+        class Even(Action):
+            number: int = 1
+
+            @classmethod
+            def model_validate(cls, obj: Any, **kwargs: Any) -> Any:
+                if obj.get("number", 1) % 2:
+                    raise RuntimeError("odd")
+                return super().model_validate(obj, **kwargs)
+
+        with RunningServer(create_app(Echo, Even, Observation)) as server, server.wire() as wire:
+            wire.reset()
+            assert wire.step(number=3)["data"]["message"] == "odd"
+            assert wire.step(number=4)["data"]["observation"]["metadata"] == {"taken": "Even"}

@@ -1,6 +1,8 @@
 """Observations as JSON."""
 
+import cProfile
 import logging
+import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -46,6 +48,32 @@ def test_nan_in_an_array_is_not_sent_as_null_in_silence(caplog: pytest.LogCaptur
     for _ in range(SEVERAL):
         assert '"depth":[1.0,null]' in observation_json(Depth(depth=np.array([1, np.nan], np.float32)))
     assert [record.getMessage().partition(" is")[0] for record in caplog.records] == ["Depth.depth.1"]
+
+
+class Pixels(Observation):
+    pixels: list[float | int]
+    note: str | None = None
+
+
+@pytest.mark.parametrize("number", [7, 0.5])
+def test_long_lists_of_numbers_are_not_searched_number_by_number(number: float) -> None:
+    shown = Pixels(pixels=[number] * 50_000)
+    profile = cProfile.Profile()
+    for _ in range(SEVERAL):
+        profile.runcall(observation_json, shown)
+    assert sum(entry.callcount for entry in profile.getstats()) < 10_000
+
+
+@pytest.mark.parametrize("numbers", [[0.5, math.inf], [1, 2, math.nan], [[1], [0.5, math.nan]]])
+def test_nan_in_a_list_is_not_sent_as_null_in_silence(numbers: list[Any], caplog: pytest.LogCaptureFixture) -> None:
+    class Numbers(Observation):
+        numbers: list[Any]
+
+    caplog.set_level(logging.WARNING, "openenv")
+    for _ in range(SEVERAL):
+        observation_json(Numbers(numbers=numbers))
+    assert len(caplog.records) == 1
+    assert "Numbers.numbers.1" in caplog.text or "Numbers.numbers.2" in caplog.text
 
 
 class Word(Observation):

@@ -44,7 +44,8 @@ class ConcurrencyConfigurationError(ConfigurationError):
             message
             or f"{environment_name} was to serve {max_concurrent_envs} sessions at once, but does not declare that its "
             "instances are independent. If they are, set SUPPORTS_CONCURRENT_SESSIONS = True on the class; "
-            "otherwise use max_concurrent_envs=1 (--sessions 1 of `openenv eval` and `collect`)."
+            "otherwise serve one at a time: max_concurrent_envs=1, or --sessions 1 where `openenv eval` or `collect` "
+            "starts the server."
         )
 
 

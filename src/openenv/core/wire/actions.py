@@ -16,6 +16,8 @@ from openenv.core.wire.types import Action
 
 MemberT = TypeVar("MemberT")
 
+_TOOL_ACTION_CLASSES = tuple(TOOL_ACTIONS.values())
+
 
 class _UnionMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic has no public name for its metaclass
     """Metaclass of classes that can be pickled for another process; see ``_reduced``."""
@@ -71,8 +73,21 @@ def action_members(action_class: type[BaseModel]) -> tuple[type[BaseModel], ...]
 
 def takes_tool_actions(action_class: type[BaseModel]) -> bool:
     """Whether an environment with this class of actions accepts the actions that list and call tools."""
-    tool_actions = tuple(TOOL_ACTIONS.values())
-    return action_class is Action or all(issubclass(member, tool_actions) for member in action_members(action_class))
+    if action_class is Action or _makes_tool_actions(action_class):
+        return True
+    return all(issubclass(member, _TOOL_ACTION_CLASSES) for member in action_members(action_class))
+
+
+@cache
+def _makes_tool_actions(action_class: type[BaseModel]) -> bool:
+    """Whether a class overrides ``model_validate`` so that it returns the actions that list and call tools."""
+    if not validates_itself(action_class):
+        return False
+    try:
+        made = action_class.model_validate({"type": "list_tools"})
+    except Exception:  # noqa: BLE001  # an author's own method may raise anything
+        return False
+    return isinstance(made, _TOOL_ACTION_CLASSES)
 
 
 def names_tool_action(fields: Mapping[str, Any]) -> bool:

@@ -32,6 +32,8 @@ _LOOKED_AT = 16
 _MOST_WARNED = 100
 # Kinds of NumPy's numbers that are always finite: bool, integers.
 _FINITE_KINDS = ("b", "i", "u")
+# Python's types of the same, and those that are no numbers.
+_FINITE_TYPES = {bool, int, str, type(None)}
 _with_null = count()
 _warned: set[type] = set()
 
@@ -267,7 +269,7 @@ def _warn_of_non_finite(observation: BaseModel) -> None:
 
 def _non_finite_path(value: Any, depth: int = 0) -> str | None:
     """Return the path of the first NaN or infinity in a value; ``None`` if there is none, or it is too deep."""
-    if _is_finite_array(value):
+    if type(value) in _FINITE_TYPES or _is_finite_array(value) or _is_finite_list(value):
         return None
     if isinstance(value, BaseModel):
         value = dict(value)
@@ -292,6 +294,14 @@ def _is_finite_array(value: Any) -> bool:
         return False
     kind = value.dtype.kind
     return kind in _FINITE_KINDS or (kind == "f" and bool(np.isfinite(value).all()))
+
+
+def _is_finite_list(value: Any) -> bool:
+    """Whether a value is a list of numbers or texts without NaN and infinity, which may be the pixels of a screen."""
+    if not isinstance(value, list | tuple):
+        return False
+    types = set(map(type, value))
+    return types <= _FINITE_TYPES or (types == {float} and all(map(math.isfinite, value)))
 
 
 def _dump(value: Any) -> str:
