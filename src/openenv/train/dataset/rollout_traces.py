@@ -85,9 +85,19 @@ class RolloutTraces:
             }
         )
 
-    def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` unless there is one."""
-        return {"episode_id": uuid4().hex, **parameters} if self._share else dict(parameters)
+    def named(self, parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Return what a reset is passed, with an ``episode_id`` where episodes are recorded.
+
+        Args:
+            parameters: What the task passes to the reset, perhaps an ``episode_id`` of its own.
+            prefix: What the ``episode_id`` begins with, that of a task included.
+        """
+        if not self._share:
+            return dict(parameters)
+        named = {"episode_id": uuid4().hex, **parameters}
+        if prefix:
+            named["episode_id"] = f"{prefix}{named['episode_id']}"
+        return named
 
     def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
         """Return what records the episodes of an evaluation.
@@ -171,7 +181,8 @@ class RolloutTraces:
 class EvaluationTraces:
     """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
 
-    The ``episode_id`` of each episode begins with ``evaluation-``, so that its server's record says what it is.
+    The ``episode_id`` of each episode begins with ``evaluation-``, that of a task included, so that its server's record
+    says what it is, and nothing is trained on its own test.
 
     Args:
         traces: Records them.
@@ -189,11 +200,8 @@ class EvaluationTraces:
         self._player = player
 
     def named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a reset is passed, with an ``episode_id`` unless there is one."""
-        named = self._traces.named(parameters)
-        if "episode_id" in named and "episode_id" not in parameters:
-            named["episode_id"] = f"{EVALUATION_ID}{named['episode_id']}"
-        return named
+        """Return what a reset is passed; see `RolloutTraces.named`."""
+        return self._traces.named(parameters, EVALUATION_ID)
 
     def add(self, plays: Sequence[Play], sampling: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> None:
         """Have episodes written; drop them if too many wait already."""

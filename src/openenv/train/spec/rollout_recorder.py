@@ -61,7 +61,7 @@ class EvaluationRecorder(Protocol):
         """Return what a reset is passed, with an ``episode_id`` where its episode is to be recorded.
 
         Args:
-            parameters: What the reset is passed; an ``episode_id`` among it stays.
+            parameters: What the reset is passed; an ``episode_id`` among it may get a prefix.
         """
         ...
 
