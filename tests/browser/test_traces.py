@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,29 @@ def test_a_long_episode_is_read_from_a_link_to_a_step(visit: PlayPage, server: R
         page.click("text=Save as messages")
     assert f"At {LONG - 1}." in Path(saved.value.path()).read_text()
     visit.assert_accessible()
+
+
+def test_evaluations_are_filtered_by(browser: Any, tmp_path: Path) -> None:
+    with new_file(tmp_path / "traces.db") as traces:
+        for number in range(3):
+            traces.add(episode(number, 1), entries(1))
+        traces.add(replace(episode(3, 1), episode_id="evaluation-3"), entries(1))
+    with RunningServer(viewer_app(tmp_path / "traces.db")) as server:
+        visit = PlayPage(browser, server, "/web/traces?evaluation=maybe")  # which the page leaves out
+        page = visit.page
+        page.wait_for_selector("[data-testid=count]:has-text('4 episodes')")
+        page.select_option("#evaluation", label="only")
+        page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
+        page.wait_for_selector("[data-testid=episode]:has-text('seed 3')")
+        page.reload()
+        page.wait_for_selector("[data-testid=count]:has-text('1 episode')")
+        assert page.input_value("#evaluation") == "true"
+        page.select_option("#evaluation", label="none")
+        page.wait_for_selector("[data-testid=count]:has-text('3 episodes')")
+        page.click("text=Clear all")
+        page.wait_for_selector("[data-testid=count]:has-text('4 episodes')")
+        visit.assert_accessible()
+        visit.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,9 +1,9 @@
 // What the address says of the view: the list or the grid, its filter, and the episodes that are shown.
 
 export const MOST_BESIDE = 4;
-// What the server reads as numbers; it refuses a query with others.
+// What the server reads as numbers and as a choice; it refuses a query with others.
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d{1,3})?$/i;
-const NUMBERS = { min_reward: NUMBER, max_reward: NUMBER, since: NUMBER, run: /^\d{1,15}$/ };
+const FORMS = { min_reward: NUMBER, max_reward: NUMBER, since: NUMBER, run: /^\d{1,15}$/, evaluation: /^(true|false)$/ };
 
 export function placeOf({ search }) {
   const { view = "list", by = "", episode, with: others = "", ...filter } = Object.fromEntries(new URLSearchParams(search));
@@ -24,5 +24,5 @@ export function queryOf(values) {
 
 /** Whether the server can read a value under its name. */
 export function isReadable([name, value]) {
-  return NUMBERS[name] === undefined || NUMBERS[name].test(value);
+  return FORMS[name] === undefined || FORMS[name].test(value);
 }

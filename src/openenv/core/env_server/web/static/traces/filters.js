@@ -4,7 +4,9 @@ import { html, useEffect, useState } from "../html.js";
 import { addressOf, isReadable } from "./address.js";
 
 const ENDINGS = ["done", "truncated", "running", "closed", "reset", "idle", "shutdown", "interrupted"];
-const TYPED = ["text", "environment", "ending", "min_reward", "seed"];
+// Whether episodes are listed that a training evaluated by, by the value in the query.
+const EVALUATIONS = { true: "only", false: "none" };
+const TYPED = ["text", "environment", "ending", "min_reward", "seed", "evaluation"];
 // Conditions that come with a link, as from a cell of the grid.
 const LINKED = { split: "split", index: "task", model: "model", version: "version", run: "run", max_reward: "reward to", since: "since" };
 
@@ -23,14 +25,15 @@ export function Filters({ place, go }) {
     <div class="input"><label for="ending">Ending</label><${Options} id="ending" names=${ENDINGS} value=${filter.ending} onChange=${set("ending")} /></div>
     <div class="input"><label for="min_reward">Reward from</label><input id="min_reward" inputmode="text" aria-invalid=${Boolean(filter.min_reward) && !isReadable(["min_reward", filter.min_reward])} value=${filter.min_reward ?? ""} onInput=${set("min_reward")} /></div>
     <div class="input"><label for="seed">Seed</label><input id="seed" inputmode="numeric" value=${filter.seed ?? ""} onInput=${set("seed")} /></div>
+    <div class="input"><label for="evaluation">Evaluations</label><${Options} id="evaluation" names=${Object.keys(EVALUATIONS)} texts=${EVALUATIONS} value=${filter.evaluation} onChange=${set("evaluation")} /></div>
     ${(linked.length > 0 || TYPED.some((name) => filter[name])) && html`<div class="linked">
       ${linked.map((name) => html`<button type="button" class="secondary" aria-label=${`Remove ${LINKED[name]} ${filter[name]}`} onClick=${() => go({ filter: { ...filter, [name]: "" } })}>${LINKED[name]} ${filter[name]} <span aria-hidden="true">×</span></button>`)}
       <button type="button" class="quiet" onClick=${() => go({ filter: {} })}>Clear all</button></div>`}
   </form>`;
 }
 
-function Options({ id, names, value, onChange }) {
-  return html`<select id=${id} onChange=${onChange}><option value="">all</option>${names.map((name) => html`<option selected=${name === value}>${name}</option>`)}</select>`;
+function Options({ id, names, texts = {}, value, onChange }) {
+  return html`<select id=${id} onChange=${onChange}><option value="">all</option>${names.map((name) => html`<option value=${name} selected=${name === value}>${texts[name] ?? name}</option>`)}</select>`;
 }
 
 /** Links between the list and the grid. */
