@@ -22,6 +22,8 @@ UNKNOWN = b"null"
 def copy_of(data: Any) -> bytes:
     """Return a request's data as JSON, before the environment may change it; ``UNKNOWN`` where it has no such form."""
     try:
+        if type(data) is dict:  # first, since isinstance of a model's class takes longer
+            return to_json(data, inf_nan_mode="constants", fallback=plain_value)
         if isinstance(data, BaseModel):
             return type(data).__pydantic_serializer__.to_json(data, warnings=False, fallback=plain_value)
         return to_json(data, inf_nan_mode="constants", fallback=plain_value)

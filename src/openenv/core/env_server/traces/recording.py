@@ -70,7 +70,7 @@ class EpisodeTrace:
         self._steps = 0
         self._reward: Scalar | None = None
 
-    def add(self, kind: str, outcome: Outcome, now: float, began: float, request: bytes, answer: str) -> bool:
+    def add(self, kind: str, outcome: Outcome, began: float, request: bytes, answer: str) -> bool:
         """Add an outcome, and end the episode if it says so.
 
         On the path of each step: nothing is written or copied, and what can be counted later is.
@@ -78,18 +78,17 @@ class EpisodeTrace:
         Args:
             kind: ``reset`` or ``step``.
             outcome: The outcome.
-            now: When it was ready, by ``time.monotonic``.
-            began: When the request's turn began, likewise.
+            began: When the request's turn began, by ``time.monotonic``.
             request: The request's data as JSON.
             answer: The outcome as JSON.
 
         Returns:
             Whether this is the first entry since the last ``take``.
         """
-        entries, reward = self._entries, outcome.reward
+        entries = self._entries
         is_first = not entries
-        entries += (STEP_CODE if kind == STEP else RESET_CODE, now, began, request, answer)
-        if reward is not None:
+        entries += (STEP_CODE if kind == STEP else RESET_CODE, time.monotonic(), began, request, answer)
+        if (reward := outcome.reward) is not None:
             self._reward = reward if self._reward is None else self._reward + reward
         if outcome.done:
             self._end_with(outcome)
@@ -272,11 +271,11 @@ class SessionTrace:
     """
 
     __slots__ = (
+        "_arguments",
         "_episode",
         "_kind",
         "_outcome",
         "_recorder",
-        "_request",
         "_sent",
         "_session",
         "_skips",
@@ -291,7 +290,7 @@ class SessionTrace:
         self._episode: EpisodeTrace | None = None
         self._skips = False  # whether the current episode is not part of the share
         self._kind: str | None = None  # of the request under way
-        self._request: Mapping[str, Any] | BaseModel = {}
+        self._arguments: Mapping[str, Any] | BaseModel = {}  # of the last reset
         self._sent = b"{}"
         self._outcome: Outcome | None = None
         self._written: Written = ""
@@ -306,10 +305,11 @@ class SessionTrace:
         """
         if self._kind is not None:
             self._answer_cancelled()
-        if self._skips and kind == STEP:
+        if kind == RESET:
+            self._arguments = data
+        elif self._skips:
             return
         self._kind = kind
-        self._request = data
         self._sent = sent if isinstance(sent, bytes) else copy_of(data if sent is None else sent)
 
     def forget_request(self) -> None:
@@ -336,12 +336,14 @@ class SessionTrace:
         self._outcome = outcome
         episode = self._episode
         if kind == RESET or episode is None:
-            episode = self._begin(self._request if kind == RESET else {})
+            episode = self._begin(self._arguments if kind == RESET else {})
             if episode is None:
                 return
         text = nested(written)
-        is_first = episode.add(kind, outcome, time.monotonic(), began, self._sent, text)
-        self._collected(episode, text, is_first=is_first)
+        if episode.add(kind, outcome, began, self._sent, text):
+            self._recorder.changed(episode)
+        if len(self._sent) + len(text) > _LARGE:
+            self._recorder.added_large(len(self._sent) + len(text))
 
     def failure(self, error: RequestError) -> None:
         """Record the error of the request, unless it is recorded already."""
@@ -351,14 +353,17 @@ class SessionTrace:
         self._kind = None
         is_refused = isinstance(error, InvalidRequestError)  # the environment was not called
         if self._episode is None or (kind == RESET and not is_refused):
-            self._begin(self._request if kind == RESET else {})
+            self._begin(self._arguments if kind == RESET else {})
         self._fail(kind, error_json(error_data(error)))
         if self._episode is not None and not is_refused:
             self._episode.row.error = error.code
 
     def json_of(self, outcome: Outcome, arrays: ArrayWriter | None) -> Written:
         """Return an outcome as JSON, which was written for the trace already unless that left the outcome out."""
-        return self._written if outcome is self._outcome else written_outcome(outcome, arrays)
+        if outcome is not self._outcome:
+            return written_outcome(outcome, arrays)
+        self._outcome = None  # which the garbage collector would visit until the next step
+        return self._written
 
     def continue_from(self, other: "SessionTrace") -> None:
         """Record that the session continues, as a fork, where another session stands."""
@@ -400,16 +405,12 @@ class SessionTrace:
 
     def _fail(self, kind: str, answer: str) -> None:
         episode = self._episode
-        if episode is not None:
-            self._collected(episode, answer, is_first=episode.add_error(kind, self._sent, answer))
-
-    def _collected(self, episode: EpisodeTrace, answer: str, *, is_first: bool) -> None:
-        """Have an episode written soon after its first new entry, and at once if large entries add up to too much."""
-        if is_first:
+        if episode is None:
+            return
+        if episode.add_error(kind, self._sent, answer):
             self._recorder.changed(episode)
-        size = len(self._sent) + len(answer)
-        if size > _LARGE:
-            self._recorder.added_large(size)
+        if len(self._sent) > _LARGE:
+            self._recorder.added_large(len(self._sent))
 
 
 def is_in_share(episode_id: str, share: float) -> bool:
