@@ -11,7 +11,7 @@ class Effort:
         rounds: Figures per row and server.
         growth_rounds: Figures per point of how cost grows; at most ``rounds``.
         cpu_steps: Steps, of all sessions together, for a figure of CPU per step.
-        journal_steps: Steps, of all sessions together, with a journal and as many without in a round.
+        record_steps: Steps, of all sessions together, of a turn with a journal or traces, and of one without.
         threaded_steps: Steps of each of the 64 clients in threads in a round.
         vector_steps: Steps of each of the 64 environments of a vector in a round; a tenth of it with public clients.
         picture_steps: Steps of each of the 8 environments with pictures in a round.
@@ -29,7 +29,7 @@ class Effort:
     rounds: int
     growth_rounds: int
     cpu_steps: int
-    journal_steps: int
+    record_steps: int
     threaded_steps: int
     vector_steps: int
     picture_steps: int
@@ -48,7 +48,7 @@ FULL = Effort(
     rounds=3,
     growth_rounds=2,
     cpu_steps=16_000,
-    journal_steps=100_000,
+    record_steps=100_000,
     threaded_steps=100,
     vector_steps=500,
     picture_steps=1000,
@@ -66,7 +66,7 @@ QUICK = Effort(
     rounds=1,
     growth_rounds=1,
     cpu_steps=3_000,
-    journal_steps=10_000,
+    record_steps=4_000,
     threaded_steps=10,
     vector_steps=50,
     picture_steps=50,

@@ -23,6 +23,7 @@ from benchmarks.measurements.server_cpu import (
     SESSIONS,
     followed_cpu_per_step,
     legacy_cpu_per_step,
+    recorded_cpu_per_step,
     v1_cpu_per_step,
 )
 from benchmarks.processes import ServerProcess, pinned, split_cores
@@ -55,7 +56,7 @@ KINDS = (
     Kind("the same, 1,024 sessions", v1_cpu_per_step, 1024),
     Kind("64 sessions, v1 with columns, in threads", v1_cpu_per_step, options=("--environment", "threaded")),
     Kind("with a journal", v1_cpu_per_step, options=("--environment", "non-blocking", "--journal", "{}/journal")),
-    Kind("with traces", v1_cpu_per_step, options=("--environment", "non-blocking", "--traces", "{}/traces")),
+    Kind("with traces", recorded_cpu_per_step, options=("--environment", "non-blocking", "--traces", "{}/traces")),
     Kind("with one of the sessions followed on the page", followed_cpu_per_step),
     Kind("with each of the sessions followed", partial(followed_cpu_per_step, followed=SESSIONS)),
     Kind("with a rubric of ten parts", v1_cpu_per_step, options=("--environment", "scored")),

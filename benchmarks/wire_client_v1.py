@@ -121,14 +121,21 @@ class V1Socket(WireSocket):
         messages = open_messages(self._opens + 1, count)
         self._opens += count
         opened = [V1Session.from_answer(answer) for answer in await self._exchange(messages)]
-        await self._exchange([session.reset_message() for session in opened])
+        await self._reset(opened)
         self.sessions += opened
+
+    async def reset(self) -> None:
+        """Let every session begin a new episode."""
+        await self._reset(self.sessions)
 
     async def step(self, rounds: int) -> None:
         """Let every session do ``rounds`` steps, all sessions at once."""
         self.latencies.clear()
         self._rounds = rounds
         await self._exchange(self._step_messages(), len(self.sessions))
+
+    async def _reset(self, sessions: Sequence[V1Session]) -> None:
+        await self._exchange([session.reset_message() for session in sessions])
 
     async def _exchange(self, messages: Sequence[bytes], due: int | None = None) -> list[dict[str, object]]:
         """Send messages in one frame and return the answers to them, or to those of the last round."""
