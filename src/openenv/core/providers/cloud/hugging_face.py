@@ -1,29 +1,24 @@
 """``HFSandboxProvider``: a server in a sandbox of Hugging Face, by ``huggingface_hub``."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, retry_after, shortened
+from openenv.core.providers.cloud.errors import Service, ServiceError, retry_after
 from openenv.core.providers.cloud.provider import CloudProvider
-from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
-from openenv.core.wire.redaction import longest_first, without_secrets
+from openenv.core.providers.cloud.sandbox import Address, Sandbox
+from openenv.core.providers.cloud.sdk_sandbox import COMMAND_TIMEOUT_S, SdkSandbox
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, JobInfo
     from huggingface_hub import Sandbox as HubSandbox
-
-_ResultT = TypeVar("_ResultT")
 
 _SERVICE = Service(
     name="Hugging Face",
     credentials="HF_TOKEN or token= to one that may run jobs, from https://huggingface.co/settings/tokens",
 )
 _NAME_LABEL = "openenv"
-_COMMAND_TIMEOUT_S = 30
-_PAUSE_S = 0.5
 _ENDED = frozenset({"COMPLETED", "ERROR", "DELETED", "CANCELED"})
 
 
@@ -92,7 +87,7 @@ class HFSandboxProvider(CloudProvider):
         return HuggingFaceSandbox(self._api, name, settings, self.secrets.values())
 
 
-class HuggingFaceSandbox(ShellSandbox):
+class HuggingFaceSandbox(SdkSandbox["HubSandbox", "HubSandbox | JobInfo"]):
     """A sandbox of Hugging Face.
 
     Args:
@@ -102,32 +97,12 @@ class HuggingFaceSandbox(ShellSandbox):
         secrets: Texts that no error shows, besides its own tokens and the Hub's.
     """
 
+    service: ClassVar[Service] = _SERVICE
+
     def __init__(self, api: "HfApi", name: str, settings: Mapping[str, Any], secrets: Iterable[str]) -> None:
-        super().__init__(name)
+        super().__init__(name, secrets)
         self._api = api
-        self._secrets = set(secrets)
         self._settings = settings
-        self._may_be_there = False
-        self._made: HubSandbox | None = None
-
-    def create(self) -> None:
-        """Have it made, and wait until it runs."""
-        from huggingface_hub import Sandbox as HubSandbox
-
-        self._may_be_there = True
-        labels = {_NAME_LABEL: self.name}
-        # Without the SDK's end of an idle sandbox: an episode may think for longer.
-        make = partial(HubSandbox.create, labels=labels, idle_timeout=None, **self._settings)
-        try:
-            self._made = self._called("the creation of a sandbox", make, harmless=False)
-        except ServiceError as error:
-            self._may_be_there = error.may_be_done
-            raise
-
-    def run(self, command: str) -> str:
-        """Run a short shell command and return what it printed."""
-        run = partial(self._running.run, command, check=False, timeout=_COMMAND_TIMEOUT_S)
-        return self._called("a command", run).stdout
 
     def start_server(self, script: str) -> None:
         """Start the server in the background."""
@@ -143,80 +118,70 @@ class HuggingFaceSandbox(ShellSandbox):
         return Address(url.rstrip("/"), headers)
 
     def remove(self) -> None:
-        """Cancel its job."""
-        if not self._may_be_there:
-            return
-        if self._made is None:
-            self._remove_by_label()
-        else:
-            self._cancel(self._made.id)
-            self._made.close()
-        self._may_be_there = False
+        """Cancel its job, and close the connections to it."""
+        made = self._made
+        super().remove()
+        if made is not None:
+            made.close()
 
-    @property
-    def _running(self) -> "HubSandbox":
-        if self._made is None:
-            raise ProviderError(f"The sandbox {self.name} of Hugging Face does not run.")
-        return self._made
+    def _make(self) -> "HubSandbox":
+        from huggingface_hub import Sandbox as HubSandbox
 
-    def _remove_by_label(self) -> None:
-        """Cancel the job whose creation failed half-way; the SDK does that too, but not after an interruption."""
+        # Without the SDK's end of an idle sandbox: an episode may think for longer.
+        return HubSandbox.create(labels={_NAME_LABEL: self.name}, idle_timeout=None, **self._settings)
+
+    def _run(self, command: str) -> str:
+        return self._running.run(command, check=False, timeout=COMMAND_TIMEOUT_S).stdout
+
+    def _found(self) -> "Sequence[HubSandbox | JobInfo]":
+        if self._made is not None:
+            return [self._made]
         namespace = self._settings["namespace"] or self._called("whoami", self._api.whoami)["name"]
-        appears_by = time.monotonic() + self.appears_within_s
-        jobs = self._jobs(namespace)
-        while not jobs and time.monotonic() < appears_by:
-            time.sleep(_PAUSE_S)
-            jobs = self._jobs(namespace)
-        for job in jobs:
-            if job.status.stage not in _ENDED:
-                self._cancel(job.id, namespace)
-
-    def _jobs(self, namespace: str) -> "list[JobInfo]":
         return self._called("the list of jobs", partial(self._listed, namespace))
 
-    def _listed(self, namespace: str) -> "list[JobInfo]":
+    def _listed(self, namespace: str) -> "Sequence[JobInfo]":
         labels = {_NAME_LABEL: self.name}
         return list(self._api.list_jobs(labels=labels, namespace=namespace, token=self._api.token))
 
-    def _cancel(self, job_id: str, namespace: str | None = None) -> None:
-        namespace = namespace or self._settings["namespace"]
+    def _end(self, found: "HubSandbox | JobInfo") -> None:
+        from huggingface_hub import JobInfo
+
+        namespace = self._settings["namespace"]
+        if isinstance(found, JobInfo):  # the SDK cancels a job whose start has failed, but not after an interruption
+            if found.status.stage in _ENDED:
+                return
+            namespace = found.owner.name
         try:
-            self._called("the end of a job", partial(self._api.cancel_job, job_id=job_id, namespace=namespace))
+            self._called("the end of a job", partial(self._api.cancel_job, job_id=found.id, namespace=namespace))
         except ServiceError as error:
             if error.status != 404:
                 raise
 
-    def _called(self, what: str, call: Callable[[], _ResultT], *, harmless: bool = True) -> _ResultT:
-        """Make a call of the SDK, repeated as ``repeated`` has it."""
-        return repeated(partial(self._tried, what, call), harmless=harmless)
-
-    def _tried(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
-        """Make a call of the SDK, whose errors become ours, without secrets and the SDK's own text."""
+    def _sdk_errors(self) -> tuple[type[Exception], ...]:
         from huggingface_hub.errors import HfHubHTTPError, HTTPError, SandboxError  # type: ignore[attr-defined]
 
-        try:
-            return call()
-        except HfHubHTTPError as error:
+        return (HfHubHTTPError, HTTPError, SandboxError)
+
+    def _converted(self, what: str, error: Exception) -> ProviderError:
+        from huggingface_hub.errors import HfHubHTTPError, SandboxError
+
+        if isinstance(error, HfHubHTTPError):
             answer = error.response
             detail = self._without_secrets(error.server_message or answer.reason_phrase)
             wait_s = retry_after(answer.headers.get("Retry-After", ""))
-            raise _SERVICE.refusal(what, answer.status_code, detail, wait_s) from None
-        except SandboxError as error:
-            said = self._without_secrets(str(error))
-            if error.status_code is None:
-                raise ProviderError(f"Hugging Face: {said}") from None
-            raise _SERVICE.refusal(what, error.status_code, said) from None
-        except HTTPError as error:
-            raise _SERVICE.silence(f"for {what}", self._without_secrets(str(error)) or type(error).__name__) from None
-        except (OSError, ValueError, LookupError) as error:
-            said = self._without_secrets(f"{type(error).__name__}: {error}")
-            raise ProviderError(f"Hugging Face: {what} failed with {shortened(said)}") from None
+            return self.service.refusal(what, answer.status_code, detail, wait_s)
+        said = self._said(error)
+        if not isinstance(error, SandboxError):
+            return self.service.silence(f"for {what}", said)
+        if error.status_code is None:
+            return ProviderError(f"Hugging Face: {said}")
+        return self.service.refusal(what, error.status_code, said)
 
     def _without_secrets(self, text: str) -> str:
         from huggingface_hub import get_token
 
-        known = {self._settings["token"], get_token(), *self._secrets}
-        return str(without_secrets(text, longest_first(known)))
+        self._secrets.update(filter(None, (self._settings["token"], get_token())))
+        return super()._without_secrets(text)
 
 
 def _connect(token: str | None) -> "HfApi":

@@ -1,22 +1,19 @@
 """``ModalProvider``: a server in a sandbox of Modal, by the SDK ``modal``."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.cloud.errors import Service, ServiceError, shortened
+from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
-from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
+from openenv.core.providers.cloud.sandbox import Address, Sandbox
+from openenv.core.providers.cloud.sdk_sandbox import COMMAND_TIMEOUT_S, IDLE_COMMAND, UNPROCESSABLE, SdkSandbox
 from openenv.core.providers.cloud.server_script import SERVER_PORT
-from openenv.core.wire.redaction import longest_first, message_of, without_secrets
 
 if TYPE_CHECKING:
     import modal
-
-_ResultT = TypeVar("_ResultT")
 
 SECRET_VARIABLE = "MODAL_TOKEN_SECRET"  # noqa: S105  # its name, not a token
 
@@ -26,14 +23,11 @@ _SERVICE = Service(
 )
 _DOCKERFILE = "dockerfile:"
 _CONTEXT = "?context="
-_COMMAND_TIMEOUT_S = 30
-_PAUSE_S = 0.5
 # What a sandbox reserves without any wish; `cpu` and `memory` are limits on top of that.
 _RESERVED_CPU = 0.125
 _RESERVED_MIB = 128
 _OWN_OPTIONS = frozenset({"app", "cpu", "encrypted_ports", "env", "image", "memory", "name", "timeout"})
 _CONFLICT = 409
-_UNPROCESSABLE = 422
 
 
 class ModalProvider(CloudProvider):
@@ -145,8 +139,8 @@ class ModalProvider(CloudProvider):
         return Image.from_dockerfile(path, context_dir=context or Path(path).parent.parent)
 
 
-class ModalSandbox(ShellSandbox):
-    """A sandbox of Modal. The SDK repeats calls by itself whose failure may pass.
+class ModalSandbox(SdkSandbox["modal.Sandbox", "modal.Sandbox"]):
+    """A sandbox of Modal.
 
     Args:
         app_name: The app in which it is made.
@@ -156,31 +150,16 @@ class ModalSandbox(ShellSandbox):
         is_v2: Whether the sandbox has to be of Modal's V2.
     """
 
+    service: ClassVar[Service] = _SERVICE
+    _sdk_repeats: ClassVar[bool] = True
+
     def __init__(
         self, app_name: str, name: str, options: Mapping[str, Any], secrets: Iterable[str], *, is_v2: bool
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, secrets)
         self._app_name = app_name
         self._options = options
-        self._secrets = longest_first(secrets)
         self._is_v2 = is_v2
-        self._may_be_there = False
-        self._made: modal.Sandbox | None = None
-
-    def create(self) -> None:
-        """Have it made, and wait until it runs."""
-        app = self._called("the app's lookup", self._app)
-        self._may_be_there = True
-        try:
-            self._made = self._called("the creation of a sandbox", partial(self._create, app))
-        except ServiceError as error:
-            # The SDK repeats a call whose answer was lost; no other sandbox has this name.
-            self._may_be_there = error.may_be_done or error.status == _CONFLICT
-            raise
-
-    def run(self, command: str) -> str:
-        """Run a short shell command and return what it printed."""
-        return self._called("a command", partial(self._run, command))
 
     def address(self, port: int) -> Address:
         """Return the address of its tunnel."""
@@ -195,76 +174,54 @@ class ModalSandbox(ShellSandbox):
             return f"Modal has ended it, at the latest after the {self._options['timeout']} s of timeout="
         return super().why_ended()
 
-    def remove(self) -> None:
-        """Terminate the sandbox; wait for it if its creation had no answer."""
-        appears_by = time.monotonic() + self.appears_within_s
-        while self._may_be_there and self._made is None:
-            self._made = self._found()
-            if self._made is None:
-                self._may_be_there = time.monotonic() < appears_by
-                time.sleep(_PAUSE_S if self._may_be_there else 0)
-        if self._may_be_there:
-            self._called("the end of a sandbox", self._running.terminate)
-            self._may_be_there = False
-            self._called("the end of a sandbox's connection", self._running.detach)
-        self._made = None
-
-    @property
-    def _running(self) -> "modal.Sandbox":
-        if self._made is None:
-            raise ProviderError(f"The sandbox {self.name} of Modal does not run.")
-        return self._made
-
-    def _app(self) -> "modal.App":
+    def _make(self) -> "modal.Sandbox":
         import modal
 
-        return modal.App.lookup(self._app_name, create_if_missing=True)
-
-    def _create(self, app: "modal.App") -> "modal.Sandbox":
-        import modal
-
+        app = modal.App.lookup(self._app_name, create_if_missing=True)
         create = modal.Sandbox._experimental_create if self._is_v2 else modal.Sandbox.create
-        # A command that does nothing, in place of the image's: the server gets its secrets when it is started.
-        return create("sleep", "infinity", app=app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
+        return create(*IDLE_COMMAND, app=app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
 
     def _run(self, command: str) -> str:
-        process = self._running.exec("sh", "-c", command, timeout=_COMMAND_TIMEOUT_S)
+        process = self._running.exec("sh", "-c", command, timeout=COMMAND_TIMEOUT_S)
         printed = process.stdout.read()
         process.wait()
         return printed
 
-    def _found(self) -> "modal.Sandbox | None":
-        """Return the sandbox that has its name; ``None`` if there is none."""
+    def _may_be_made(self, error: ServiceError) -> bool:
+        # The SDK repeats a call whose answer was lost; no other sandbox has this name.
+        return super()._may_be_made(error) or error.status == _CONFLICT
+
+    def _found(self) -> "Sequence[modal.Sandbox]":
         import modal
 
+        if self._made is not None:
+            return [self._made]
         find = modal.Sandbox._experimental_from_name if self._is_v2 else modal.Sandbox.from_name
         try:
-            return self._called("the search for a sandbox", partial(find, self._app_name, self.name))
+            return [self._called("the search for a sandbox", partial(find, self._app_name, self.name))]
         except ServiceError as error:
             if error.status != 404:
                 raise
-            return None
+            return []
 
-    def _called(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
-        """Make a call of the SDK, whose errors become ours, without secrets."""
+    def _end(self, found: "modal.Sandbox") -> None:
+        self._called("the end of a sandbox", found.terminate)
+        self._called("the end of a sandbox's connection", found.detach)
+
+    def _sdk_errors(self) -> tuple[type[Exception], ...]:
         from modal import exception
 
-        try:
-            return call()
-        except exception.ImageBuildError as error:
-            raise ServiceError(f"Modal can't build the image: {self._said(error)}", _UNPROCESSABLE) from None
-        except (exception.ConnectionError, exception.TimeoutError) as error:
-            raise _SERVICE.silence(f"for {what}", self._said(error)) from None
-        except exception.Error as error:
-            status = _status(error)
-            if status is None:
-                raise ProviderError(f"Modal: {what} failed with {self._said(error)}") from None
-            raise _SERVICE.refusal(what, status, self._said(error)) from None
-        except (OSError, ValueError, LookupError) as error:
-            raise ProviderError(f"Modal: {what} failed with {type(error).__name__}: {self._said(error)}") from None
+        return (exception.Error,)
 
-    def _said(self, error: Exception) -> str:
-        return shortened(str(without_secrets(message_of(error), self._secrets)))
+    def _converted(self, what: str, error: Exception) -> ProviderError:
+        from modal import exception
+
+        said, status = self._said(error), _status(error)
+        if isinstance(error, exception.ImageBuildError):
+            return ServiceError(f"Modal can't build the image: {said}", UNPROCESSABLE)
+        if isinstance(error, exception.ConnectionError | exception.TimeoutError):
+            return self.service.silence(f"for {what}", said)
+        return self._failed(what, said) if status is None else self.service.refusal(what, status, said)
 
 
 def _status(error: Exception) -> int | None:

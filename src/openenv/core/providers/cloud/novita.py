@@ -3,21 +3,18 @@
 import os
 import re
 import shlex
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.cloud.errors import Service, ServiceError, repeated, shortened
+from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
-from openenv.core.providers.cloud.sandbox import Address, Sandbox, ShellSandbox
-from openenv.core.wire.redaction import longest_first, message_of, without_secrets
+from openenv.core.providers.cloud.sandbox import Address, Sandbox
+from openenv.core.providers.cloud.sdk_sandbox import COMMAND_TIMEOUT_S, IDLE_COMMAND, UNPROCESSABLE, SdkSandbox
 
 if TYPE_CHECKING:
     from novita_sandbox import Sandbox as NovitaSdkSandbox
-
-_ResultT = TypeVar("_ResultT")
 
 KEY_VARIABLE = "NOVITA_API_KEY"
 
@@ -25,11 +22,6 @@ _SERVICE = Service(name="Novita", credentials=f"{KEY_VARIABLE} or api_key=, from
 _TEMPLATE = "template:"
 _NAME_LABEL = "openenv"
 _TRAFFIC_HEADER = "E2B-Traffic-Access-Token"
-_COMMAND_TIMEOUT_S = 30
-_PAUSE_S = 0.5
-_UNPROCESSABLE = 422
-# A command that does nothing, in place of the image's: the server gets its secrets when it is started.
-_IDLE_COMMAND = "sleep infinity"
 _IDLE_IS_READY = "sleep 1"
 # The SDK begins its errors with the status of the answer.
 _STATUS = re.compile(r"([1-5]\d\d): ")
@@ -107,7 +99,7 @@ class NovitaSandboxProvider(CloudProvider):
         self._metadata = dict(metadata or {})
         self._settings: dict[str, Any] = {"timeout": timeout, "secure": True if secure is None else secure}
         self._build: dict[str, Any] = {
-            "cmd": _IDLE_COMMAND,
+            "cmd": " ".join(IDLE_COMMAND),
             "ready_cmd": _IDLE_IS_READY,
             "cpu_count": cpu_count,
             "memory_mb": memory_mb,
@@ -124,7 +116,7 @@ class NovitaSandboxProvider(CloudProvider):
         return NovitaSandbox(name, settings, self._access, [*self.secrets.values(), self._access["api_key"]])
 
 
-class NovitaSandbox(ShellSandbox):
+class NovitaSandbox(SdkSandbox["NovitaSdkSandbox", str]):
     """A sandbox of Novita.
 
     Args:
@@ -134,33 +126,16 @@ class NovitaSandbox(ShellSandbox):
         secrets: Texts that no error shows.
     """
 
+    service: ClassVar[Service] = _SERVICE
+
     def __init__(
         self, name: str, settings: Mapping[str, Any], access: Mapping[str, Any], secrets: Iterable[str]
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, secrets)
         self._settings = settings
         self._access = access
-        self._secrets = longest_first(secrets)
         # Of an image, Novita keeps the files but not always whose they are; a template has its own user.
         self._user = "root" if "image" in settings else None
-        self._may_be_there = False
-        self._made: NovitaSdkSandbox | None = None
-
-    def create(self) -> None:
-        """Have it made, and wait until it runs, and for its template if that is made first."""
-        from novita_sandbox import Sandbox as NovitaSdkSandbox
-
-        self._may_be_there = True
-        make = partial(NovitaSdkSandbox.create, **self._settings, **self._access)
-        try:
-            self._made = self._called("the creation of a sandbox", make, harmless=False)
-        except ServiceError as error:
-            self._may_be_there = error.may_be_done
-            raise
-
-    def run(self, command: str) -> str:
-        """Run a short shell command and return what it printed."""
-        return self._called("a command", partial(self._run, command))
 
     def address(self, port: int) -> Address:
         """Return the address at its host name, and the header that it wants where its traffic is not public."""
@@ -173,82 +148,68 @@ class NovitaSandbox(ShellSandbox):
             return f"Novita has ended it, at the latest after the {self._settings['timeout']} s of timeout="
         return super().why_ended()
 
-    def remove(self) -> None:
-        """Remove it; wait for it if its creation had no answer."""
-        appears_by = time.monotonic() + self.appears_within_s
-        while self._may_be_there:
-            found = self._ids()
-            for each in found:
-                self._kill(each)
-            self._may_be_there = not found and time.monotonic() < appears_by
-            time.sleep(_PAUSE_S if self._may_be_there else 0)
-        self._made = None
+    def _make(self) -> "NovitaSdkSandbox":
+        from novita_sandbox import Sandbox as NovitaSdkSandbox
 
-    @property
-    def _running(self) -> "NovitaSdkSandbox":
-        if self._made is None:
-            raise ProviderError(f"The sandbox {self.name} of Novita does not run.")
-        return self._made
+        # It waits for the template, too, if that is made first.
+        return NovitaSdkSandbox.create(**self._settings, **self._access)
 
     def _run(self, command: str) -> str:
         from novita_sandbox import CommandExitException
 
         try:
-            done = self._running.commands.run(command, user=self._user, timeout=_COMMAND_TIMEOUT_S)
+            done = self._running.commands.run(command, user=self._user, timeout=COMMAND_TIMEOUT_S)
         except CommandExitException as error:
             return str(error.stdout)
         return str(done.stdout)
 
-    def _ids(self) -> list[str]:
-        """Return which sandbox it is; none while its creation, whose answer is lost, may go on."""
+    def _found(self) -> Sequence[str]:
         if self._made is not None:
             return [self._made.sandbox_id]
         return self._called("the list of sandboxes", self._listed)
 
-    def _listed(self) -> list[str]:
+    def _listed(self) -> Sequence[str]:
         from novita_sandbox import Sandbox as NovitaSdkSandbox
         from novita_sandbox import SandboxQuery
 
         pages = NovitaSdkSandbox.list(query=SandboxQuery(metadata={_NAME_LABEL: self.name}), **self._access)
         return [found.sandbox_id for found in pages.next_items()]
 
-    def _kill(self, sandbox_id: str) -> None:
+    def _end(self, found: str) -> None:
         from novita_sandbox import Sandbox as NovitaSdkSandbox
 
         # It says False of a sandbox that has gone already.
-        self._called("the end of a sandbox", partial(NovitaSdkSandbox.kill, sandbox_id, **self._access))
+        self._called("the end of a sandbox", partial(NovitaSdkSandbox.kill, found, **self._access))
 
-    def _called(self, what: str, call: Callable[[], _ResultT], *, harmless: bool = True) -> _ResultT:
-        """Make a call of the SDK, repeated as ``repeated`` has it."""
-        return repeated(partial(self._tried, what, call), harmless=harmless)
-
-    def _tried(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
-        """Make a call of the SDK, whose errors become ours, without secrets."""
-        import httpcore
-        import httpx
-        from novita_sandbox import AuthenticationException, SandboxException, TimeoutException
+    def _sdk_errors(self) -> tuple[type[Exception], ...]:
+        from novita_sandbox import AuthenticationException, SandboxException
         from novita_sandbox.core import BuildException
 
-        silent = (httpx.TransportError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
-        try:
-            return call()
-        except silent as error:
-            raise _SERVICE.silence(f"for {what}", self._said(error)) from None
-        except (AuthenticationException, BuildException, SandboxException) as error:
-            said = self._said(error)
-            status = _STATUS.match(said)
-            if status is not None:
-                raise _SERVICE.refusal(what, int(status[1]), said.removeprefix(status[0])) from None
-            if isinstance(error, BuildException):  # it is raised before any sandbox is made
-                raise ServiceError(f"Novita can't make a template of the image: {said}", _UNPROCESSABLE) from None
-            if isinstance(error, TimeoutException):
-                raise _SERVICE.silence(f"for {what}", said) from None
-            raise ProviderError(f"Novita: {what} failed with {said}") from None
-        except (OSError, ValueError, LookupError) as error:
-            raise ProviderError(f"Novita: {what} failed with {type(error).__name__}: {self._said(error)}") from None
+        return (*_silent_errors(), AuthenticationException, BuildException, SandboxException)
 
-    def _said(self, error: Exception) -> str:
-        return shortened(str(without_secrets(message_of(error), self._secrets)))
+    def _converted(self, what: str, error: Exception) -> ProviderError:
+        from novita_sandbox import TimeoutException
+        from novita_sandbox.core import BuildException
+
+        said = self._said(error)
+        status = _STATUS.match(said)
+        if isinstance(error, _silent_errors()):
+            return self.service.silence(f"for {what}", said)
+        if status is not None:
+            return self.service.refusal(what, int(status[1]), said.removeprefix(status[0]))
+        if isinstance(error, BuildException):  # it is raised before any sandbox is made
+            return ServiceError(f"Novita can't make a template of the image: {said}", UNPROCESSABLE)
+        if isinstance(error, TimeoutException):
+            return self.service.silence(f"for {what}", said)
+        return self._failed(what, said)
+
+
+def _silent_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of calls without an answer that the SDK passes on as they are."""
+    import httpcore
+    import httpx
+
+    return (httpx.TransportError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException)
 
 
 def _check_sdk() -> None:
