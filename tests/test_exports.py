@@ -69,6 +69,7 @@ PROMISED = {
     "openenv.core.containers.runtime.daytona_provider": "DaytonaProvider",
     "openenv.core.containers.runtime.hf_sandbox_provider": "HFSandboxProvider",
     "openenv.core.containers.runtime.modal_provider": "ModalProvider",
+    "openenv.core.containers.runtime.aca_provider": "ACASandboxProvider",
     "openenv.core.containers.runtime.novita_provider": "NovitaSandboxProvider",
     "openenv.core.containers.runtime.uv_provider": "UVProvider",
     "openenv.discovery": "CatalogChanges CatalogError CatalogSnapshot DiscoveryEntry ENVIRONMENT_MEDIA_TYPE "

@@ -15,6 +15,7 @@ OTHER_NAME = "openenv"
 """The distribution without code that requires ours; the public package has the same name."""
 _USED_FOR_OTHER_NAME = "packages that were written for the public OpenEnv"
 _USED_FOR = {
+    "aca": "sandboxes of Azure Container Apps as providers",
     "core": "environments that were written for the public OpenEnv",
     "daytona": "sandboxes of Daytona as providers",
     "docker": "containers from Python",

@@ -3,13 +3,12 @@
 import base64
 import re
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from tests.support.services.cloud_machine import Machine
-from tests.support.services.json_server import Answer, JsonServer, Request
+from tests.support.services.fake_cloud import FakeCloud, HostedSandbox
+from tests.support.services.json_server import Answer, Request
 
 KEY = "dtn_ada"
 GOOD_IMAGE = "ghcr.io/ada/echo-env:1.0"
@@ -18,16 +17,16 @@ BARE_IMAGE = "ghcr.io/ada/bare:1.0"
 _WRAPPED = re.compile(r"""sh -c "echo '([A-Za-z0-9+/=]+)' \| base64 -d \| sh\"""")
 
 
-class FakeSandbox:
-    """One sandbox: what it was made of, the states that are still to come, and its machine."""
+class FakeSandbox(HostedSandbox):
+    """One sandbox, its token, and the states that are still to come."""
 
     def __init__(self, wanted: dict[str, Any], states: list[str], root: Path) -> None:
-        self.id = secrets.token_hex(16)
-        self.wanted = wanted
+        identifier = secrets.token_hex(16)
+        dockerfile = wanted.get("buildInfo", {}).get("dockerfileContent", "")
+        machine = Machine(root / identifier, wanted["env"], "none" if BARE_IMAGE in dockerfile else "public")
+        super().__init__(identifier, wanted, machine)
         self.states = states
         self.token = secrets.token_hex(8)
-        dockerfile = wanted.get("buildInfo", {}).get("dockerfileContent", "")
-        self.machine = Machine(root / self.id, wanted["env"], "none" if BARE_IMAGE in dockerfile else "public")
 
     def described(self, toolbox: str) -> dict[str, Any]:
         """Say what it is and in which state; each look brings the next state."""
@@ -36,7 +35,7 @@ class FakeSandbox:
         return {**self.wanted, "id": self.id, "state": state, "toolboxProxyUrl": toolbox, **reason}
 
 
-class FakeDaytona(JsonServer):
+class FakeDaytona(FakeCloud[FakeSandbox]):
     """The service.
 
     Args:
@@ -44,33 +43,15 @@ class FakeDaytona(JsonServer):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__()
-        self.root = root
-        self.sandboxes: dict[str, FakeSandbox] = {}
-        self.removed: list[FakeSandbox] = []
+        super().__init__(root)
         self.has_tmp = True
         self.has_cut_off_try = False
         self.states = ["pending_build", "building_snapshot", "starting", "started"]
 
-    @property
-    def only(self) -> FakeSandbox:
-        """The one sandbox that there is."""
-        (sandbox,) = self.sandboxes.values()
-        return sandbox
-
-    def end(self) -> None:
-        """End what still runs."""
-        for sandbox in (*self.sandboxes.values(), *self.removed):
-            sandbox.machine.end()
-
-    def _route(self, request: Request) -> Answer:
-        if request.headers.get("authorization") != f"Bearer {KEY}":
-            return Answer(401, {"statusCode": 401, "error": "Unauthorized", "message": "Invalid credentials"})
-        for pattern, handle in ROUTES:
-            found = re.fullmatch(pattern, request.line)
-            if found:
-                return handle(self, request, *map(unquote, found.groups()))
-        return super()._route(request)
+    def _refusal(self, request: Request) -> Answer | None:
+        if request.headers.get("authorization") == f"Bearer {KEY}":
+            return None
+        return Answer(401, {"statusCode": 401, "error": "Unauthorized", "message": "Invalid credentials"})
 
     def create(self, request: Request) -> Answer:
         """Make a sandbox."""
@@ -97,8 +78,7 @@ class FakeDaytona(JsonServer):
         if len(sandbox.states) > 1:
             sandbox.states.pop(0)
             return Answer(409, {"message": "Sandbox state change in progress"})
-        self.removed.append(self.sandboxes.pop(name))
-        sandbox.machine.end()
+        self.remove(name)
         return Answer(200, {})
 
     def preview(self, request: Request, name: str, port: str, signed: str | None = None) -> Answer:
@@ -118,15 +98,14 @@ class FakeDaytona(JsonServer):
         machine = next(each.machine for each in self.sandboxes.values() if each.id == sandbox_id)
         return Answer(200, {"exitCode": 0, "result": machine.run(base64.b64decode(found[1]).decode())})
 
-
-ROUTES: list[tuple[str, Callable[..., Answer]]] = [
-    ("POST /api/sandbox", FakeDaytona.create),
-    ("GET /api/sandbox/([^/]+)", FakeDaytona.show),
-    ("DELETE /api/sandbox/([^/]+)", FakeDaytona.delete),
-    ("GET /api/sandbox/([^/]+)/ports/(\\d+)/preview-url", FakeDaytona.preview),
-    ("GET /api/sandbox/([^/]+)/ports/(\\d+)/(signed)-preview-url", FakeDaytona.preview),
-    ("POST /toolbox/([^/]+)/process/execute", FakeDaytona.execute),
-]
+    ROUTES = (
+        ("POST /api/sandbox", create),
+        ("GET /api/sandbox/([^/]+)", show),
+        ("DELETE /api/sandbox/([^/]+)", delete),
+        ("GET /api/sandbox/([^/]+)/ports/(\\d+)/preview-url", preview),
+        ("GET /api/sandbox/([^/]+)/ports/(\\d+)/(signed)-preview-url", preview),
+        ("POST /toolbox/([^/]+)/process/execute", execute),
+    )
 
 
 def _missing(name: str) -> Answer:

@@ -1,21 +1,21 @@
 """Hugging Face's jobs on this machine: as much of the Hub's API, and of the server in a sandbox, as a sandbox needs."""
 
 import json
-import re
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.services.cloud_machine import Machine
-from tests.support.services.json_server import Answer, JsonServer, Request
+from tests.support.services.fake_cloud import RoutedServer
+from tests.support.services.json_server import Answer, Request
 
 TOKEN = "hf_ada"
 USER = "ada"
 GOOD_IMAGE = "hf.co/spaces/ada/echo_env"
 BARE_IMAGE = "python:3.12"
 _PROTOCOL = 3
+_JOB = "/([0-9a-f]+)--49983\\.hf\\.jobs"
 
 
 class FakeJob:
@@ -35,7 +35,7 @@ class FakeJob:
         return {**self.wanted, "id": self.id, "owner": owner, "status": status, "volumes": None, "expose": None}
 
 
-class FakeJobs(JsonServer):
+class FakeJobs(RoutedServer):
     """The Hub, and the servers in its jobs.
 
     Args:
@@ -58,14 +58,10 @@ class FakeJobs(JsonServer):
         for job in self.jobs.values():
             job.machine.end()
 
-    def _route(self, request: Request) -> Answer:
-        if request.headers.get("authorization") != f"Bearer {TOKEN}":
-            return Answer(401, {"error": "Invalid username or password."})
-        for pattern, handle in ROUTES:
-            found = re.fullmatch(pattern, request.line)
-            if found:
-                return handle(self, request, *found.groups())
-        return super()._route(request)
+    def _refusal(self, request: Request) -> Answer | None:
+        if request.headers.get("authorization") == f"Bearer {TOKEN}":
+            return None
+        return Answer(401, {"error": "Invalid username or password."})
 
     def whoami(self, _request: Request) -> Answer:
         """Who the token stands for."""
@@ -81,7 +77,7 @@ class FakeJobs(JsonServer):
         self.jobs[job.id] = job
         return Answer(200, job.described())
 
-    def list(self, request: Request) -> Answer:
+    def listed(self, request: Request) -> Answer:
         """List the jobs with some labels."""
         labels = dict(label.split("=") for label in request.query["label"])
         found = [job for job in self.jobs.values() if labels.items() <= job.wanted["labels"].items()]
@@ -112,15 +108,13 @@ class FakeJobs(JsonServer):
         """Run a command in the background."""
         return Answer(200, {"id": "p1", "pid": self.jobs[job_id].machine.spawn(request.json["cmd"])})
 
-
-_JOB = "/([0-9a-f]+)--49983\\.hf\\.jobs"
-ROUTES: list[tuple[str, Callable[..., Answer]]] = [
-    ("GET /api/whoami-v2", FakeJobs.whoami),
-    (f"POST /api/jobs/{USER}", FakeJobs.run),
-    (f"GET /api/jobs/{USER}", FakeJobs.list),
-    (f"GET /api/jobs/{USER}/([^/]+)", FakeJobs.inspect),
-    (f"POST /api/jobs/{USER}/([^/]+)/cancel", FakeJobs.cancel),
-    (f"GET {_JOB}/health", FakeJobs.health),
-    (f"POST {_JOB}/v1/exec", FakeJobs.execute),
-    (f"POST {_JOB}/v1/processes", FakeJobs.start),
-]
+    ROUTES = (
+        ("GET /api/whoami-v2", whoami),
+        (f"POST /api/jobs/{USER}", run),
+        (f"GET /api/jobs/{USER}", listed),
+        (f"GET /api/jobs/{USER}/([^/]+)", inspect),
+        (f"POST /api/jobs/{USER}/([^/]+)/cancel", cancel),
+        (f"GET {_JOB}/health", health),
+        (f"POST {_JOB}/v1/exec", execute),
+        (f"POST {_JOB}/v1/processes", start),
+    )

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -153,11 +154,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(service: ServiceT) -> Iterator[ServiceT]:
-    """Serve an API for a while."""
+def serving(service: ServiceT, certificate: ssl.SSLContext | None = None) -> Iterator[ServiceT]:
+    """Serve an API for a while, encrypted if there is a certificate, which is for ``localhost``."""
     handler = type("Handler", (_Handler,), {"service": service})
     with _Server(("127.0.0.1", 0), handler) as server:
         service.url = f"http://127.0.0.1:{server.server_port}"
+        if certificate is not None:
+            server.socket = certificate.wrap_socket(server.socket, server_side=True)
+            service.url = f"https://localhost:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -2,16 +2,15 @@
 
 import base64
 import json
-import re
 import secrets
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 from tests.support.services.cloud_machine import Machine
-from tests.support.services.json_server import Answer, JsonServer, Request
+from tests.support.services.fake_cloud import FakeCloud, HostedSandbox
+from tests.support.services.json_server import Answer, Request
 from tests.support.services.tls_tunnel import TlsTunnel, local_certificate
 
 KEY = "sk_ada_secret"
@@ -20,16 +19,14 @@ GOOD_IMAGE = "127.0.0.1:9/ada/echo-env:1.0"  # no registry, as the SDK asks it f
 _LAST_FRAME = 2
 
 
-class FakeSandbox:
-    """One sandbox: what it was made of, and its machine."""
+class FakeSandbox(HostedSandbox):
+    """One sandbox, the users whose commands it has run, and whether it has ended."""
 
     def __init__(self, wanted: dict[str, Any], root: Path) -> None:
-        self.id = f"i{secrets.token_hex(8)}"
-        self.wanted = wanted
+        identifier = f"i{secrets.token_hex(8)}"
+        super().__init__(identifier, wanted, Machine(root / identifier, wanted["envVars"], "public"))
         self.users: list[str] = []
         self.is_ended = False
-        self.machine = Machine(root / self.id, wanted["envVars"], "public")
-        self.tunnel: TlsTunnel | None = None
 
     def described(self) -> dict[str, Any]:
         """Say what it is."""
@@ -39,7 +36,7 @@ class FakeSandbox:
         return {"sandboxID": self.id, "envdAccessToken": "of the agent", **fixed, **times, **labels}
 
 
-class FakeNovita(JsonServer):
+class FakeNovita(FakeCloud[FakeSandbox]):
     """The service.
 
     Args:
@@ -47,26 +44,10 @@ class FakeNovita(JsonServer):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__()
-        self.root = root
-        self.sandboxes: dict[str, FakeSandbox] = {}
-        self.removed: list[FakeSandbox] = []
+        super().__init__(root)
         self.templates: dict[str, dict[str, Any]] = {TEMPLATE: {}}
         self.traffic_token: str | None = None
         self._certificate, self.authority = local_certificate(root)
-
-    @property
-    def only(self) -> FakeSandbox:
-        """The one sandbox that there is."""
-        (sandbox,) = self.sandboxes.values()
-        return sandbox
-
-    def end(self) -> None:
-        """End what still runs."""
-        for sandbox in (*self.sandboxes.values(), *self.removed):
-            sandbox.machine.end()
-            if sandbox.tunnel is not None:
-                sandbox.tunnel.close()
 
     def host(self, identifier: str) -> str:
         """Return the host name of a sandbox, for which there is a domain of Novita's elsewhere."""
@@ -74,14 +55,10 @@ class FakeNovita(JsonServer):
         sandbox.tunnel = sandbox.tunnel or TlsTunnel(sandbox.machine, self._certificate)
         return f"localhost:{sandbox.tunnel.port}"
 
-    def _route(self, request: Request) -> Answer:
-        if request.path not in ("/health", "/process.Process/Start") and request.headers.get("x-api-key") != KEY:
-            return Answer(401, {"code": 401, "message": "Invalid API key"})
-        for pattern, handle in ROUTES:
-            found = re.fullmatch(pattern, request.line)
-            if found:
-                return handle(self, request, *map(unquote, found.groups()))
-        return super()._route(request)
+    def _refusal(self, request: Request) -> Answer | None:
+        if request.path in ("/health", "/process.Process/Start") or request.headers.get("x-api-key") == KEY:
+            return None
+        return Answer(401, {"code": 401, "message": "Invalid API key"})
 
     def alias(self, _request: Request, name: str) -> Answer:
         """Say whether a template is there."""
@@ -122,11 +99,8 @@ class FakeNovita(JsonServer):
 
     def delete(self, _request: Request, identifier: str) -> Answer:
         """Remove a sandbox."""
-        sandbox = self.sandboxes.pop(identifier, None)
-        if sandbox is None:
+        if not self.remove(identifier):
             return Answer(404, {"code": 404, "message": "no such sandbox"})
-        self.removed.append(sandbox)
-        sandbox.machine.end()
         return Answer(204, b"")
 
     def health(self, request: Request) -> Answer:
@@ -146,18 +120,17 @@ class FakeNovita(JsonServer):
         frames = [_frame(0, {"event": event}) for event in events]
         return Answer(200, b"".join([*frames, _frame(_LAST_FRAME, {})]), {"Content-Type": "application/connect+json"})
 
-
-ROUTES: list[tuple[str, Callable[..., Answer]]] = [
-    ("GET /templates/aliases/([^/]+)", FakeNovita.alias),
-    ("POST /v3/templates", FakeNovita.new_template),
-    ("POST /v2/templates/([^/]+)/builds/b1", FakeNovita.build),
-    ("GET /templates/([^/]+)/builds/b1/status", FakeNovita.built),
-    ("POST /sandboxes", FakeNovita.create),
-    ("GET /v2/sandboxes", FakeNovita.listed),
-    ("DELETE /sandboxes/([^/]+)", FakeNovita.delete),
-    ("GET /health", FakeNovita.health),
-    ("POST /process.Process/Start", FakeNovita.execute),
-]
+    ROUTES = (
+        ("GET /templates/aliases/([^/]+)", alias),
+        ("POST /v3/templates", new_template),
+        ("POST /v2/templates/([^/]+)/builds/b1", build),
+        ("GET /templates/([^/]+)/builds/b1/status", built),
+        ("POST /sandboxes", create),
+        ("GET /v2/sandboxes", listed),
+        ("DELETE /sandboxes/([^/]+)", delete),
+        ("GET /health", health),
+        ("POST /process.Process/Start", execute),
+    )
 
 
 def _frame(flags: int, content: dict[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from openenv._lazy import lazy_exports
 if TYPE_CHECKING:
     from openenv.core.providers.base import ContainerProvider as ContainerProvider
     from openenv.core.providers.base import RuntimeProvider as RuntimeProvider
+    from openenv.core.providers.cloud.aca import ACASandboxProvider as ACASandboxProvider
     from openenv.core.providers.cloud.daytona import DaytonaProvider as DaytonaProvider
     from openenv.core.providers.cloud.hugging_face import HFSandboxProvider as HFSandboxProvider
     from openenv.core.providers.cloud.modal import ModalProvider as ModalProvider
@@ -23,6 +24,7 @@ else:
         __name__,
         {
             "openenv.core.providers.base": ("ContainerProvider", "RuntimeProvider"),
+            "openenv.core.providers.cloud.aca": ("ACASandboxProvider",),
             "openenv.core.providers.cloud.daytona": ("DaytonaProvider",),
             "openenv.core.providers.cloud.hugging_face": ("HFSandboxProvider",),
             "openenv.core.providers.cloud.modal": ("ModalProvider",),

@@ -2,14 +2,12 @@
 
 import logging
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from tests.support.cloud_programs import idle_providers, interrupt, make_without, start_and_end
 from tests.support.servers import eventually
 from tests.support.services.daytona_cloud import BARE_IMAGE, GOOD_IMAGE, KEY, FakeDaytona
 from tests.support.services.json_server import Answer, Fault, serving
@@ -28,22 +26,7 @@ from openenv.core.providers.cloud.sandbox import Sandbox
 Idle = Callable[..., DaytonaProvider]
 
 SERVER_ERROR = Answer(503, {"message": "no healthy upstream"})
-DYING_PROGRAM = f"""
-from openenv.core.containers.runtime.daytona_provider import DaytonaProvider
-
-DaytonaProvider(image="{GOOD_IMAGE}", cmd="exec sleep 600").start_container()
-"""
-WITHOUT_HTTPX = """
-import sys
-
-sys.modules["httpx"] = None
-from openenv.core.containers.runtime.daytona_provider import DaytonaProvider
-
-try:
-    DaytonaProvider(api_key="dtn_ada")
-except ImportError as error:
-    print(error)
-"""
+MODULE, NAME = "daytona_provider", "DaytonaProvider"
 
 
 @pytest.fixture
@@ -59,13 +42,7 @@ def daytona(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDay
 
 @pytest.fixture
 def idle(daytona: FakeDaytona) -> Iterator[Idle]:
-    """Makes providers whose server is a process that serves nothing; they are closed after the test."""
-    with ExitStack() as providers:
-
-        def make(**settings: Any) -> DaytonaProvider:
-            provider = DaytonaProvider(**{"image": GOOD_IMAGE, "cmd": "exec sleep 600", **settings})
-            return providers.enter_context(provider)
-
+    with idle_providers(DaytonaProvider, image=GOOD_IMAGE) as make:
         yield make
 
 
@@ -184,9 +161,6 @@ def test_a_sandbox_that_never_runs_is_removed(
 
 
 def test_an_interrupted_start_leaves_nothing(daytona: FakeDaytona, idle: Idle) -> None:
-    def interrupt(state: str) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         idle(on_snapshot_create_logs=interrupt).start_container()
     # It was changing its state, and Daytona removes nothing that does.
@@ -214,8 +188,7 @@ def test_a_sandbox_that_appears_late_is_removed(
 
 
 def test_a_program_that_ends_leaves_nothing(daytona: FakeDaytona) -> None:
-    done = subprocess.run([sys.executable, "-c", DYING_PROGRAM], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert start_and_end(MODULE, NAME, image=GOOD_IMAGE) == ""
     assert (daytona.sandboxes, len(daytona.removed)) == ({}, 1)
 
 
@@ -341,5 +314,4 @@ def test_what_cannot_be_started_is_said_at_once(
 
 
 def test_without_httpx_it_is_importable_and_says_what_is_missing() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_HTTPX], capture_output=True, text=True, timeout=120)
-    assert 'pip install "openenv-core[daytona]"' in done.stdout
+    assert 'pip install "openenv-core[daytona]"' in make_without("httpx", MODULE, NAME, api_key="dtn_ada")

@@ -1,15 +1,13 @@
 """Servers in sandboxes of Hugging Face, by the real SDK: the Hub is a fake on this machine, the server a real one."""
 
-import subprocess
-import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
 from huggingface_hub import constants
+from tests.support.cloud_programs import idle_providers, interrupt, start_and_end
 from tests.support.services.hugging_face_jobs import BARE_IMAGE, GOOD_IMAGE, TOKEN, FakeJobs
 from tests.support.services.json_server import Answer, Fault, serving
 
@@ -18,13 +16,10 @@ from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvide
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerUnauthorizedError
 from openenv.core.providers.cloud.sandbox import Sandbox
 
+Idle = Callable[..., HFSandboxProvider]
+
 SECRET = "s3cr3t-value"
 SERVER_ERROR = Answer(503, {"error": "no healthy upstream"})
-DYING_PROGRAM = f"""
-from openenv.core.containers.runtime.hf_sandbox_provider import HFSandboxProvider
-
-HFSandboxProvider(image="{BARE_IMAGE}", cmd="exec sleep 600").start_container()
-"""
 
 
 @pytest.fixture
@@ -43,9 +38,10 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJobs]:
         huggingface_hub.close_session()
 
 
-def idle(**settings: Any) -> HFSandboxProvider:
-    """A provider whose server is a process that serves nothing."""
-    return HFSandboxProvider(**{"image": BARE_IMAGE, "cmd": "exec sleep 600", **settings})
+@pytest.fixture
+def idle(hub: FakeJobs) -> Iterator[Idle]:
+    with idle_providers(HFSandboxProvider, image=BARE_IMAGE) as make:
+        yield make
 
 
 def test_a_client_plays_in_a_sandbox_of_its_own(hub: FakeJobs) -> None:
@@ -71,38 +67,35 @@ def test_a_client_plays_in_a_sandbox_of_its_own(hub: FakeJobs) -> None:
     assert provider.sandbox_name is None
 
 
-def test_a_server_that_ends_tells_why(hub: FakeJobs) -> None:
+def test_a_server_that_ends_tells_why(hub: FakeJobs, idle: Idle) -> None:
     provider = idle(cmd="echo I have $KEY; exit 3", secrets={"KEY": "s3cr3t-value"})
     with pytest.raises(ProviderError, match=r"(?s)exit code 3.*I have \[redacted\]"):
         provider.launch()
     assert hub.running == []
 
 
-def test_a_sandbox_that_does_not_run_in_time_is_removed(hub: FakeJobs) -> None:
+def test_a_sandbox_that_does_not_run_in_time_is_removed(hub: FakeJobs, idle: Idle) -> None:
     hub.stage = "SCHEDULING"
     with pytest.raises(ProviderError, match=r"did not become ready within 0s"):
         idle(create_timeout=0.2).start_container()
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
-def test_an_interrupted_start_leaves_nothing(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def test_an_interrupted_start_leaves_nothing(hub: FakeJobs, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub._sandbox._SandboxServer.wait_ready", interrupt)
     with pytest.raises(KeyboardInterrupt):
         idle().start_container()
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
-def test_a_creation_whose_answer_is_lost_leaves_nothing(hub: FakeJobs) -> None:
+def test_a_creation_whose_answer_is_lost_leaves_nothing(hub: FakeJobs, idle: Idle) -> None:
     hub.faults.append(Fault("POST /api/jobs/ada", None, done=True))
     with pytest.raises(ProviderError, match=r"Hugging Face can't be reached"):
         idle().start_container()
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
-def test_a_job_that_appears_late_is_canceled(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_appears_late_is_canceled(hub: FakeJobs, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sandbox, "appears_within_s", 60.0)
     hub.faults.append(Fault("POST /api/jobs/ada", None, done=True, late=3))  # the user is read, too
     with pytest.raises(ProviderError, match=r"Hugging Face can't be reached"):
@@ -111,12 +104,11 @@ def test_a_job_that_appears_late_is_canceled(hub: FakeJobs, monkeypatch: pytest.
 
 
 def test_a_program_that_ends_leaves_nothing(hub: FakeJobs) -> None:
-    done = subprocess.run([sys.executable, "-c", DYING_PROGRAM], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert start_and_end("hf_sandbox_provider", "HFSandboxProvider", image=BARE_IMAGE) == ""
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
-def test_limits_and_failures_that_pass_are_waited_out(hub: FakeJobs) -> None:
+def test_limits_and_failures_that_pass_are_waited_out(hub: FakeJobs, idle: Idle) -> None:
     hub.faults += [
         Fault("POST /api/jobs/ada", Answer(429, {"error": "slow down"}, {"Retry-After": "1"})),
         Fault("POST .*/v1/exec", SERVER_ERROR),
@@ -137,7 +129,7 @@ def test_limits_and_failures_that_pass_are_waited_out(hub: FakeJobs) -> None:
         (SERVER_ERROR, r"503 \(no healthy upstream\): it fails at the moment"),
     ],
 )
-def test_a_refusal_says_what_to_do(hub: FakeJobs, answer: Answer, message: str) -> None:
+def test_a_refusal_says_what_to_do(hub: FakeJobs, idle: Idle, answer: Answer, message: str) -> None:
     hub.faults.append(Fault("POST /api/jobs/ada", answer, times=9))
     with pytest.raises(ProviderError, match=message):
         idle().start_container()
@@ -151,7 +143,7 @@ def test_a_refusal_says_what_to_do(hub: FakeJobs, answer: Answer, message: str) 
         ("POST .*/v1/exec", Answer(200, f"{TOKEN} {SECRET} is no JSON".encode())),
     ],
 )
-def test_no_error_shows_a_secret(hub: FakeJobs, where: str, answer: Answer) -> None:
+def test_no_error_shows_a_secret(hub: FakeJobs, idle: Idle, where: str, answer: Answer) -> None:
     hub.faults.append(Fault(where, answer))
     with pytest.raises(ProviderError) as caught:
         idle(secrets={"KEY": SECRET}).start_container()
@@ -161,7 +153,7 @@ def test_no_error_shows_a_secret(hub: FakeJobs, where: str, answer: Answer) -> N
 
 
 def test_an_error_of_the_sdk_in_the_clean_up_does_not_hide_the_first_one(
-    hub: FakeJobs, caplog: pytest.LogCaptureFixture
+    hub: FakeJobs, idle: Idle, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub.faults += [
         Fault("POST /api/jobs/ada", None, done=True),
@@ -175,7 +167,7 @@ def test_an_error_of_the_sdk_in_the_clean_up_does_not_hide_the_first_one(
     assert [job.stage for job in hub.jobs.values()] == ["CANCELED"]
 
 
-def test_a_removal_that_fails_can_be_repeated(hub: FakeJobs) -> None:
+def test_a_removal_that_fails_can_be_repeated(hub: FakeJobs, idle: Idle) -> None:
     hub.faults.append(Fault("POST .*/cancel", SERVER_ERROR, times=4))
     provider = idle()
     provider.start_container()
@@ -185,7 +177,7 @@ def test_a_removal_that_fails_can_be_repeated(hub: FakeJobs) -> None:
     assert hub.running == []
 
 
-def test_what_cannot_be_started_is_said_at_once(hub: FakeJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_started_is_said_at_once(hub: FakeJobs, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="Expected an image"):
         idle(image=None).start_container()
     monkeypatch.delenv("HF_TOKEN")

@@ -1,15 +1,12 @@
 """Servers in sandboxes of Modal, by the real SDK: its API is a fake on this machine, the server a real one."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import modal
 import pytest
 from grpclib.const import Status
+from tests.support.cloud_programs import idle_providers, interrupt, make_without, start_and_end
 from tests.support.services.modal_cloud import (
     BARE_IMAGE,
     BROKEN_IMAGE,
@@ -27,26 +24,7 @@ from openenv.core.providers.cloud.sandbox import Sandbox
 
 Idle = Callable[..., ModalProvider]
 
-STARTING_PROGRAM = f"""
-from openenv.core.containers.runtime.modal_provider import ModalProvider
-from openenv.core.exceptions import ProviderError
-
-try:
-    ModalProvider(image="{BARE_IMAGE}", cmd="exec sleep 600").start_container()
-except ProviderError as error:
-    print(error)
-"""
-WITHOUT_SDK = """
-import sys
-
-sys.modules["modal"] = None
-from openenv.core.containers.runtime.modal_provider import ModalProvider
-
-try:
-    ModalProvider()
-except ImportError as error:
-    print(error)
-"""
+MODULE, NAME = "modal_provider", "ModalProvider"
 
 
 @pytest.fixture(scope="module")
@@ -70,23 +48,8 @@ def cloud(service: FakeModal, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeM
 
 @pytest.fixture
 def idle(cloud: FakeModal) -> Iterator[Idle]:
-    """Makes providers whose server is a process that serves nothing; they are closed after the test."""
-    with ExitStack() as providers:
-
-        def make(**settings: Any) -> ModalProvider:
-            provider = ModalProvider(**{"image": BARE_IMAGE, "cmd": "exec sleep 600", **settings})
-            return providers.enter_context(provider)
-
+    with idle_providers(ModalProvider, image=BARE_IMAGE) as make:
         yield make
-
-
-def run(program: str, **variables: str) -> str:
-    """Run a program, and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, env=variables or None
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeModal) -> None:
@@ -178,9 +141,6 @@ def test_a_sandbox_that_modal_has_ended_is_reported(cloud: FakeModal, idle: Idle
 
 
 def test_an_interrupted_start_leaves_nothing(cloud: FakeModal, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(modal.Sandbox, "tunnels", interrupt)
     with pytest.raises(KeyboardInterrupt):
         idle().start_container()
@@ -212,7 +172,7 @@ def test_options_that_are_the_providers_own_are_refused(idle: Idle) -> None:
 
 
 def test_a_program_that_ends_leaves_nothing(cloud: FakeModal) -> None:
-    assert run(STARTING_PROGRAM) == ""
+    assert start_and_end(MODULE, NAME, image=BARE_IMAGE) == ""
     assert (cloud.running, len(cloud.sandboxes)) == ([], 1)
 
 
@@ -235,7 +195,8 @@ def test_a_refusal_says_what_to_do(cloud: FakeModal, idle: Idle, status: Status,
 
 
 def test_without_a_token_it_says_what_to_set(cloud: FakeModal, tmp_path: Path) -> None:
-    printed = run(STARTING_PROGRAM, MODAL_SERVER_URL=cloud.url, HOME=str(tmp_path))
+    variables = {"MODAL_SERVER_URL": cloud.url, "HOME": str(tmp_path)}
+    printed = start_and_end(MODULE, NAME, variables, image=BARE_IMAGE)
     assert "Token missing" in printed
     assert "Set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, from https://modal.com/settings/tokens" in printed
     assert cloud.calls == []
@@ -253,4 +214,4 @@ def test_a_removal_that_fails_can_be_repeated(cloud: FakeModal, idle: Idle) -> N
 
 
 def test_without_the_sdk_it_is_importable_and_says_what_is_missing() -> None:
-    assert 'pip install "openenv-core[modal]"' in run(WITHOUT_SDK)
+    assert 'pip install "openenv-core[modal]"' in make_without("modal", MODULE, NAME)

@@ -1,14 +1,12 @@
 """Servers in sandboxes of Novita, by the real SDK: its API is a fake on this machine, the server a real one."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import novita_sandbox
 import pytest
+from tests.support.cloud_programs import idle_providers, interrupt, make_without, start_and_end
 from tests.support.services.json_server import Answer, Fault, serving
 from tests.support.services.novita_cloud import GOOD_IMAGE, KEY, TEMPLATE, FakeNovita
 
@@ -21,22 +19,7 @@ Idle = Callable[..., NovitaSandboxProvider]
 
 ROOT_USER = "Basic cm9vdDo="
 SERVER_ERROR = Answer(503, {"code": 503, "message": "no healthy upstream"})
-DYING_PROGRAM = f"""
-from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
-
-NovitaSandboxProvider(image="template:{TEMPLATE}", cmd="exec sleep 600").start_container()
-"""
-WITHOUT_SDK = """
-import sys
-
-sys.modules["novita_sandbox"] = None
-from openenv.core.containers.runtime.novita_provider import NovitaSandboxProvider
-
-try:
-    NovitaSandboxProvider()
-except ImportError as error:
-    print(error)
-"""
+MODULE, NAME = "novita_provider", "NovitaSandboxProvider"
 
 
 @pytest.fixture
@@ -56,21 +39,8 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNovit
 
 @pytest.fixture
 def idle(cloud: FakeNovita) -> Iterator[Idle]:
-    """Makes providers whose server is a process that serves nothing; they are closed after the test."""
-    with ExitStack() as providers:
-
-        def make(**settings: Any) -> NovitaSandboxProvider:
-            wanted = {"image": f"template:{TEMPLATE}", "cmd": "exec sleep 600", **settings}
-            return providers.enter_context(NovitaSandboxProvider(**wanted))
-
+    with idle_providers(NovitaSandboxProvider, image=f"template:{TEMPLATE}") as make:
         yield make
-
-
-def run(program: str) -> str:
-    """Run a program, and return what it printed."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def test_a_client_plays_in_a_sandbox_of_its_own(cloud: FakeNovita) -> None:
@@ -154,9 +124,6 @@ def test_a_sandbox_that_novita_has_ended_is_reported(cloud: FakeNovita, idle: Id
 
 
 def test_an_interrupted_start_leaves_nothing(cloud: FakeNovita, idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(novita_sandbox.Sandbox, "get_host", interrupt)
     with pytest.raises(KeyboardInterrupt):
         idle().start_container()
@@ -176,7 +143,7 @@ def test_a_creation_whose_answer_is_lost_leaves_nothing(
 
 
 def test_a_program_that_ends_leaves_nothing(cloud: FakeNovita) -> None:
-    assert run(DYING_PROGRAM) == ""
+    assert start_and_end(MODULE, NAME, image=f"template:{TEMPLATE}") == ""
     assert (cloud.sandboxes, len(cloud.removed)) == ({}, 1)
 
 
@@ -230,4 +197,4 @@ def test_what_cannot_be_started_is_said_at_once(cloud: FakeNovita, idle: Idle, m
 
 
 def test_without_the_sdk_it_is_importable_and_says_what_is_missing() -> None:
-    assert 'pip install "openenv-core[novita]"' in run(WITHOUT_SDK)
+    assert 'pip install "openenv-core[novita]"' in make_without("novita_sandbox", MODULE, NAME)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from openenv._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from openenv.core.providers import ACASandboxProvider as ACASandboxProvider
     from openenv.core.providers import ContainerProvider as ContainerProvider
     from openenv.core.providers import DaytonaProvider as DaytonaProvider
     from openenv.core.providers import DockerPool as DockerPool
@@ -23,6 +24,7 @@ else:
         __name__,
         {
             "openenv.core.providers": (
+                "ACASandboxProvider",
                 "ContainerProvider",
                 "DaytonaProvider",
                 "DockerPool",

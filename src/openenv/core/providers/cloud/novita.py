@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +11,7 @@ from openenv.core.providers.cloud.errors import Service, ServiceError
 from openenv.core.providers.cloud.provider import CloudProvider
 from openenv.core.providers.cloud.sandbox import Address, Sandbox
 from openenv.core.providers.cloud.sdk_sandbox import COMMAND_TIMEOUT_S, IDLE_COMMAND, UNPROCESSABLE, SdkSandbox
+from openenv.core.providers.cloud.server_script import command_in
 
 if TYPE_CHECKING:
     from novita_sandbox import Sandbox as NovitaSdkSandbox
@@ -85,11 +85,12 @@ class NovitaSandboxProvider(CloudProvider):
         memory_mb: int = 1024,
         on_build_logs: Callable[[Any], None] | None = None,
     ) -> None:
-        if working_directory and not cmd:
-            raise ConfigurationError("Expected cmd= beside working_directory=, which is where it runs; got none.")
-        cmd = f"cd {shlex.quote(working_directory)} && {cmd}" if working_directory else cmd
         super().__init__(
-            image=image, env_vars=env_vars, secrets=secrets, cmd=cmd, surface_server_logs=surface_server_logs
+            image=image,
+            env_vars=env_vars,
+            secrets=secrets,
+            cmd=command_in(working_directory, cmd),
+            surface_server_logs=surface_server_logs,
         )
         _check_sdk()
         key = api_key or os.environ.get(KEY_VARIABLE)

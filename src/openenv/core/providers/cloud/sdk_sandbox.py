@@ -130,6 +130,8 @@ class SdkSandbox(ShellSandbox, Generic[_MadeT, _FoundT]):
     def _tried(self, what: str, call: Callable[[], _ResultT]) -> _ResultT:
         try:
             return call()
+        except ProviderError:  # some of which are a TimeoutError, too
+            raise
         except self._sdk_errors() as error:
             raise self._converted(what, error) from None
         except (OSError, ValueError, LookupError) as error:

@@ -43,6 +43,21 @@ def check_names(variables: Iterable[str]) -> None:
             raise ConfigurationError(f"Expected the name of an environment variable among the secrets, got {name!r}.")
 
 
+def command_in(folder: str | None, cmd: str | None) -> str | None:
+    """Return the command that starts the server in a folder.
+
+    Args:
+        folder: The folder; ``None`` for the one in which the sandbox's commands run.
+        cmd: The shell command; ``None`` for none.
+
+    Raises:
+        ConfigurationError: There is a folder, but no command.
+    """
+    if folder and not cmd:
+        raise ConfigurationError("Expected cmd= beside working_directory=, which is where it runs; got none.")
+    return f"cd {shlex.quote(folder)} && {cmd}" if folder else cmd
+
+
 def server_script(cmd: str | None, secrets: Mapping[str, str], host: str) -> str:
     """Write the script.
 
