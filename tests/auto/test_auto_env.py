@@ -224,7 +224,7 @@ def test_a_server_that_is_not_ready_in_time_is_ended() -> None:
 
 
 def test_what_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="skip_install leaves nothing of echo to be started here"):
+    with pytest.raises(ConfigurationError, match="skip_install=True leaves nothing of echo to be started here"):
         AutoEnv.from_env("echo", skip_install=True)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, reachable_url, url_of
+from openenv.core.addresses import convert_to_ws_url, is_loopback, is_on_this_machine, reachable_url, socket_url, url_of
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_the_url_of_a_server(host: str, https: bool, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "socket_url"),
+    ("url", "converted"),
     [
-        ("http://h:1", "ws://h:1/ws"),
-        ("https://h/", "wss://h/ws"),
-        ("ws://h", "ws://h/ws"),
-        ("wss://h/a/", "wss://h/a/ws"),
-        ("h:1", "ws://h:1/ws"),
-        ("localhost", "ws://localhost/ws"),
-        ("HTTPS://h", "wss://h/ws"),
+        ("http://h:1", "ws://h:1"),
+        ("https://h/", "wss://h"),
+        ("ws://h", "ws://h"),
+        ("wss://h/a/", "wss://h/a"),
+        ("h:1", "ws://h:1"),
+        ("localhost", "ws://localhost"),
+        ("HTTPS://h", "wss://h"),
     ],
 )
-def test_the_socket_of_an_address(url: str, socket_url: str) -> None:
-    assert convert_to_ws_url(url) == socket_url
+def test_the_socket_of_an_address(url: str, converted: str) -> None:
+    assert (convert_to_ws_url(url), socket_url(url)) == (converted, f"{converted}/ws")

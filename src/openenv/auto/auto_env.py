@@ -21,6 +21,7 @@ from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.providers.base import ContainerProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.providers.spaces import space_image
+from openenv.core.providers.undeclared import as_container_provider
 
 
 class AutoEnv:
@@ -89,8 +90,8 @@ class AutoEnv:
         port = None if base_url is None else urlsplit(base_url).port
         if in_container:
             client_class = _client_class(name, skip_install, trust_remote_code)
-            provider = container_provider or providers.LocalDockerProvider()
             image = docker_image or (_image(name) if repo_id is None else space_image(repo_id))
+            provider = as_container_provider(container_provider or providers.LocalDockerProvider(), image)
             url = provider.launch_image(image, timeout_s=wait_timeout, port=port, env_vars=dict(env_vars or {}))
             return make_client(client_class, provider, url, client_kwargs)
         if skip_install:
@@ -218,7 +219,7 @@ def _nothing_to_run(name: str, base_url: str | None) -> ConfigurationError | Con
     if base_url is not None:
         return ConnectionFailedError(f"No server answers at {base_url}, and skip_install leaves none to be started.")
     return ConfigurationError(
-        f"skip_install leaves nothing of {name} to be started here: give a server's base_url, or a docker_image."
+        f"skip_install=True leaves nothing of {name} to be started here: give a server's base_url, or a docker_image."
     )
 
 

@@ -77,20 +77,33 @@ def url_of(host: str, port: int, *, https: bool = False) -> str:
 
 
 def convert_to_ws_url(url: str) -> str:
-    """Return the address of a server's socket.
+    """Return a server's address with the scheme of WebSockets.
 
     Args:
         url: The server's address.
 
     Example:
         >>> convert_to_ws_url("https://example.org/wordle/")
-        'wss://example.org/wordle/ws'
+        'wss://example.org/wordle'
     """
     scheme, separator, rest = url.rstrip("/").partition("://")
     if not separator:
-        return f"ws://{scheme}/ws"
+        return f"ws://{scheme}"
     scheme = scheme.lower()
-    return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}/ws"
+    return f"{_SOCKET_SCHEMES.get(scheme, scheme)}://{rest}"
+
+
+def socket_url(url: str) -> str:
+    """Return the address of a server's socket.
+
+    Args:
+        url: The server's address.
+
+    Example:
+        >>> socket_url("https://example.org/wordle/")
+        'wss://example.org/wordle/ws'
+    """
+    return f"{convert_to_ws_url(url)}/ws"
 
 
 def is_any(host: str) -> bool:

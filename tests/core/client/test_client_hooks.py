@@ -1,9 +1,11 @@
 """Clients of the public form, whose hooks keep what they have seen: each session has an instance of its own."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import websockets
 from tests.support.environments.common import CounterEnvironment
 from tests.support.servers import RunningServer
 
@@ -69,3 +71,25 @@ async def test_a_further_session_has_hooks_of_its_own_and_a_fork_goes_on(server:
 
 def test_what_is_of_every_client_is_known_by_name() -> None:
     assert vars(GenericEnvClient(base_url="http://127.0.0.1:1")).keys() == _OF_EVERY_CLIENT
+
+
+class SocketEnv(RememberingEnv):
+    """Opens a socket of its own and notes that it connects, as clients of the public project do."""
+
+    connected = 0
+
+    async def connect(self) -> Any:
+        self.connected += 1
+        return await super().connect()
+
+    async def direct_reset(self) -> Any:
+        assert self._ws_url is not None
+        async with websockets.connect(self._ws_url, open_timeout=self._connect_timeout) as socket:
+            await socket.send('{"type": "reset", "data": {}}')
+            return json.loads(await socket.recv())
+
+
+async def test_a_client_with_a_socket_of_its_own(server: RunningServer) -> None:
+    async with SocketEnv(base_url=server.url) as env:
+        assert env.connected == 1
+        assert (await env.direct_reset())["data"]["observation"]["total"] == 0

@@ -21,7 +21,7 @@ from openenv.core.env_server.mcp_types import (
     ListToolsObservation,
     ToolErrorType,
 )
-from openenv.core.env_server.types import Observation
+from openenv.core.env_server.types import Observation, State
 from openenv.core.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
@@ -98,6 +98,28 @@ class ShopEnvironment(Environment):
 SHOP = ["sell", "whisper", "nothing", "fall", "close_up"]
 
 
+class Catalogue(Observation):
+    """Lists tools with MCP's name of the schema."""
+
+    tools: list[dict[str, Any]]
+
+
+class CatalogueEnvironment(Environment[Add, Catalogue, State]):
+    """Answers every action with a list of tools."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def reset(self, **kwargs: Any) -> Catalogue:
+        return self.step(Add(amount=0))
+
+    def step(self, action: Add, *args: Any, **kwargs: Any) -> Catalogue:
+        return Catalogue(tools=[{"name": "find", "description": "", "inputSchema": {"type": "object"}}])
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
 @pytest.fixture
 def shop(serve_on: Serve) -> RunningServer:
     return serve_on(ShopEnvironment, CallToolAction, CallToolObservation)
@@ -117,6 +139,13 @@ async def test_tools_are_listed_and_called_in_the_session_that_is_reset(shop: Ru
         assert (await env.state()).step_count == 4
         shop.wait_for_sessions(1)
     shop.wait_for_sessions(0)
+
+
+async def test_a_list_of_tools_may_have_the_schemas_under_mcps_name(serve_on: Serve) -> None:
+    async with MCPToolClient(base_url=serve_on(CatalogueEnvironment, Add, Catalogue).url) as env:
+        observation = (await env.step(Add(amount=1))).observation
+    assert isinstance(observation, ListToolsObservation)
+    assert observation.tools[0].input_schema == {"type": "object"}
 
 
 def test_all_of_it_blocks_where_no_loop_runs(shop: RunningServer) -> None:

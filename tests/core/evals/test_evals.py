@@ -1,5 +1,6 @@
 """Evaluation harnesses: what ran is with the scores, and what is missing is an error."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,9 @@ def test_inspect_needs_a_model(tmp_path: Path) -> None:
         harness.run_from_config(config())
     with pytest.raises(ValueError, match="Unknown eval_parameters: speed"):
         harness.run_from_config(config(model="m", speed=1))
+
+
+def test_inspect_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)
+    with pytest.raises(ImportError, match="inspect-ai is required for InspectAIHarness: pip install"):
+        InspectAIHarness().run_from_config(config(model="m"))

@@ -112,7 +112,7 @@ def test_a_failed_launch_leaves_nothing_running() -> None:
 
 def test_launch_says_what_a_container_provider_needs() -> None:
     recorder = Recorder()
-    with pytest.raises(ConfigurationError, match=r"ImageNeeded\.start_container needs image.*from_docker_image"):
+    with pytest.raises(ConfigurationError, match=r"ImageNeeded\.start_container\(\) requires image.*from_docker_image"):
         ImageNeeded(recorder).launch()
     assert recorder.calls == []
 

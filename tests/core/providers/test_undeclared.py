@@ -8,7 +8,7 @@ from tests.support.servers import RunningServer
 
 from echo_env import EchoAction, EchoEnv, EchoObservation
 from echo_env.server.echo_environment import EchoEnvironment
-from openenv import GenericEnvClient
+from openenv import AutoEnv, GenericEnvClient
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import ConfigurationError
 
@@ -87,6 +87,35 @@ def test_what_a_program_has_in_its_own_tests() -> None:
             env.reset()
     provider.start_container.assert_called_once_with("echo:1")
     provider.stop_container.assert_called_once_with()
+
+
+def test_a_provider_of_a_programs_tests_starts_a_server_where_no_container_is_wanted() -> None:
+    with RunningServer(create_fastapi_app(EchoEnvironment, EchoAction, EchoObservation)) as server:
+        provider = Mock()
+        provider.start.return_value = server.url
+        with EchoEnv.from_env("me/echo", use_docker=False, provider=provider).sync() as env:
+            env.reset()
+    provider.start.assert_called_once_with()
+    provider.stop.assert_called_once_with()
+    provider.start_container.assert_not_called()
+
+
+def test_a_provider_of_a_programs_tests_starts_the_image_of_auto_env() -> None:
+    with RunningServer(create_fastapi_app(EchoEnvironment, EchoAction, EchoObservation)) as server:
+        provider = Mock()
+        provider.start_container.return_value = server.url
+        client = AutoEnv.from_env("echo", docker_image="echo:1", container_provider=provider, skip_install=True)
+        with client.sync() as env:
+            env.reset()
+    assert provider.start_container.call_args.args == ("echo:1",)
+    provider.stop_container.assert_called_once_with()
+
+
+def test_containers_that_are_told_no_image() -> None:
+    containers = Mock(spec=["start_container", "wait_for_ready", "stop_container"])
+    containers.start_container = lambda image: image
+    with pytest.raises(ConfigurationError, match=r"Mock\.start_container\(\) requires image.*from_docker_image"):
+        GenericEnvClient(provider=containers).sync().reset()
 
 
 def test_what_has_none_of_the_methods() -> None:

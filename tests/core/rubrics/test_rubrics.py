@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -89,7 +90,7 @@ class TestContainers:
 
     @pytest.mark.parametrize("weights", [[0.5], [0.5, 0.6], [float("nan"), 0.5]])
     def test_wrong_weights(self, weights: list[float]) -> None:
-        with pytest.raises(ValueError, match=r"eights must sum|weight for each"):
+        with pytest.raises(ValueError, match=r"eights must sum|rubrics and weights must match"):
             WeightedSum([Fixed(1.0), Fixed(1.0)], weights)
 
     def test_lists_and_dictionaries(self) -> None:
@@ -226,6 +227,31 @@ class TestJudge:
         with pytest.raises(VerdictError, match="Expected one number"):
             await LLMJudge("{action}", Scripted(answer))("a", None)
         assert await LLMJudge("{action}", Scripted(answer), default_score=0.0)("a", None) == 0.0
+
+    @pytest.mark.parametrize(
+        ("answer", "score"),
+        [("The score is 0.75 out of 1.", 0.75), ("0.5/1.0", 0.5), ("1 / 1", 1.0), ("I give 0.2 (0.2 out of 1)", 0.2)],
+    )
+    async def test_the_end_of_the_scale_is_no_second_score(self, answer: str, score: float) -> None:
+        assert await LLMJudge("{action}", Scripted(answer))("a", None) == score
+
+    @pytest.mark.parametrize("answer", ["7 out of 10", "7/10", "0.5 out of 1.5", "0.5/1.05"])
+    async def test_another_scale_is_no_verdict(self, answer: str) -> None:
+        with pytest.raises(VerdictError, match="Expected one number"):
+            await LLMJudge("{action}", Scripted(answer))("a", None)
+
+    async def test_settings_are_restored(self) -> None:
+        judge = LLMJudge("{action}", Scripted("SCORE=3"), normalize=False)
+        assert judge.state_dict()["score_pattern"] is None
+        judge.load_state_dict({"score_pattern": r"SCORE=(\d+)"})
+        assert await judge("a", None) == 3.0
+        other = LLMJudge("", Scripted("9"))
+        other.load_state_dict(judge.state_dict())
+        assert (other.prompt_template, other.normalize) == ("{action}", False)
+        with pytest.raises(VerdictError, match="Expected one match of 'SCORE="):
+            await other("a", None)
+        with pytest.raises(re.error):
+            LLMJudge("{action}", Scripted(""), score_pattern="(")
 
     async def test_a_pattern_and_the_record(self) -> None:
         judge = LLMJudge("Rate {action}", Scripted("I thought of 9 things. Score: 1.5"), score_pattern=r"Score: (\S+)")

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from pydantic_core import to_json
 
-from openenv.core.addresses import convert_to_ws_url, reachable_url
+from openenv.core.addresses import reachable_url, socket_url
 from openenv.core.client.blocking import (
     LoopLock,
     background_loop,
@@ -141,7 +141,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
         arrays: bool = False,
     ) -> None:
         if base_url is None and provider is None:
-            raise ConfigurationError("Expected base_url or a provider that starts a server, got neither.")
+            raise ConfigurationError("A client requires either base_url or provider (starts a server), got neither.")
         if not 0 <= capacity_wait_s < math.inf:
             raise ConfigurationError(f"Expected capacity_wait_s to be a number of seconds, got {capacity_wait_s!r}.")
         if arrays and find_spec("numpy") is None:
@@ -191,7 +191,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
     # Clients of the public project read the next two where they open a socket of their own.
     @property
     def _ws_url(self) -> str | None:
-        return None if self._base_url is None else f"{convert_to_ws_url(self._base_url)}/ws"
+        return None if self._base_url is None else socket_url(self._base_url)
 
     @property
     def _connect_timeout(self) -> float:
@@ -485,7 +485,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        await self._ensure_session()
+        await self.connect()  # which a subclass may have extended
         return self
 
     async def __aexit__(
@@ -606,7 +606,7 @@ class EnvClient(Bootstrapping, ABC, Generic[ActT, ObsT, StateT]):
             self._headers = self._headers_for(self._provider)
             self._has_provider_headers = bool(self._provider.headers)
         return Endpoint(
-            url=convert_to_ws_url(self._base_url),
+            url=socket_url(self._base_url),
             connect_timeout_s=self._connect_timeout_s,
             max_message_bytes=self._max_message_bytes,
             ping_interval_s=self._ping_interval_s,
@@ -713,5 +713,5 @@ def _checked_mode(mode: str | None) -> str:
     given = os.environ.get(_MODE_VARIABLE, "simulation") if mode is None else mode
     if given.lower() not in _MODES:
         where = f" in {_MODE_VARIABLE}" if mode is None else ""
-        raise ConfigurationError(f"Expected the mode 'simulation' or 'production'{where}, got {given!r}.")
+        raise ConfigurationError(f"Invalid mode{where}: expected 'simulation' or 'production', got {given!r}.")
     return given.lower()

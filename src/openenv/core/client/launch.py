@@ -17,7 +17,7 @@ from openenv.core.client.sync import SyncEnvClient
 from openenv.core.exceptions import ConfigurationError, HandleUsedError
 from openenv.core.providers.base import ContainerProvider, Provider, RuntimeProvider
 from openenv.core.providers.spaces import space_image, space_repository
-from openenv.core.providers.undeclared import as_provider
+from openenv.core.providers.undeclared import as_container_provider, as_provider
 from openenv.core.providers.venv.git import without_login
 
 ClientT = TypeVar("ClientT", bound="Bootstrapping")
@@ -114,7 +114,7 @@ class Bootstrapping(ABC):
             ConfigurationError: ``repo_id`` is no Space's, or the provider is of the other kind.
         """
         own, others = _split(cls, options)
-        provider = None if provider is None else as_provider(provider)
+        provider = None if provider is None else as_provider(provider, without_container=not use_docker)
         if use_docker and not isinstance(provider, RuntimeProvider):
             return ClientHandle(cls, _image_start(space_image(repo_id, tag), provider, wait_timeout, others), own)
         return ClientHandle(cls, _project_start(repo_id, provider, wait_timeout, others), own)
@@ -314,11 +314,9 @@ def make_client(client_class: type[ClientT], provider: Provider, base_url: str, 
 
 
 def _image_start(image: str, provider: Provider | None, timeout_s: float | None, options: Mapping[str, Any]) -> Start:
-    provider = None if provider is None else as_provider(provider)
-    if provider is not None and not isinstance(provider, ContainerProvider):
-        raise ConfigurationError(f"Expected a ContainerProvider to start the image {image}, got {provider!r}.")
+    containers = None if provider is None else as_container_provider(provider, image)
     launch: Callable[[ContainerProvider], str] = partial(_launch_image, image, timeout_s, options)
-    return Start(image, partial(_this_or_docker, provider), launch)
+    return Start(image, partial(_this_or_docker, containers), launch)
 
 
 def _this_or_docker(provider: ContainerProvider | None) -> ContainerProvider:
@@ -332,7 +330,6 @@ def _launch_image(image: str, timeout_s: float | None, options: Mapping[str, Any
 def _project_start(
     repo_id: str, provider: Provider | None, timeout_s: float | None, options: Mapping[str, Any]
 ) -> Start:
-    provider = None if provider is None else as_provider(provider)
     if provider is not None and not isinstance(provider, RuntimeProvider):
         raise ConfigurationError(f"Without Docker, expected a RuntimeProvider, got {provider!r}.")
     of_project = {name: value for name, value in options.items() if name in _OF_PROJECT}

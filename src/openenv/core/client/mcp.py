@@ -23,6 +23,7 @@ from openenv.core.wire.mcp_types import (
     GenericMCPObservation,
     JsonRpcResponse,
     ListedTool,
+    ListToolsObservation,
     McpMethod,
     Tool,
     tool_observation_class,
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 _MODE = "production"
 # A message is answered before the session's next one is sent, so that nothing has to tell answers apart.
 _REQUEST_ID = 1
+_SNAKE_CASE = {"inputSchema": "input_schema"}
 
 
 class _ExtendedCallToolObservation(CallToolObservation):
@@ -149,6 +151,8 @@ class MCPClientBase(EnvClient[Any, Any, State]):
     def _parse_observation(self, fields: dict[str, Any]) -> Observation:
         """Make an observation of its fields, by which its class shows."""
         kind = tool_observation_class(fields)
+        if kind is ListToolsObservation:
+            fields = {**fields, "tools": _with_snake_case(fields["tools"])}
         if kind is CallToolObservation and not fields.keys() <= CallToolObservation.model_fields.keys():
             kind = _ExtendedCallToolObservation
         return kind.model_validate(fields)
@@ -254,6 +258,13 @@ def _listed(response: JsonRpcResponse) -> list[ListedTool]:
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise InvalidAnswerError(f"Expected a list of tools in the server's answer, got {response.result!r:.200}.")
     return [_read_tool(one) for one in listed]
+
+
+def _with_snake_case(tools: Any) -> Any:
+    """Rename the schemas of listed tools that have MCP's name for it, as those of some servers do."""
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        return tools  # which the class refuses
+    return [{_SNAKE_CASE.get(name, name): value for name, value in tool.items()} for tool in tools]
 
 
 def _read_tool(listed: Mapping[str, Any]) -> ListedTool:

@@ -58,7 +58,7 @@ class InspectAIHarness(EvalHarness):
             evaluate = import_module("inspect_ai").eval
         except ImportError as error:
             raise ImportError(
-                "InspectAIHarness needs the package inspect-ai: pip install 'openenv-core[inspect]'"
+                "The package inspect-ai is required for InspectAIHarness: pip install 'openenv-core[inspect]'"
             ) from error
         model = eval_parameters.get("model")
         if model is None:
@@ -79,15 +79,14 @@ class InspectAIHarness(EvalHarness):
             raise RuntimeError("Inspect AI evaluation returned no logs; check that the task exists.")
         if logs[0].status != "success":
             raise RuntimeError(f"Inspect AI evaluation failed with status: {logs[0].status}")
-        return _scores(logs[0].results)
+        return self._extract_scores(logs[0])
 
-
-def _scores(results: Any) -> dict[str, Any]:
-    """Return the metrics of a log's results."""
-    listed = [
-        (scorer.name, name, metric.value)
-        for scorer in (() if results is None else results.scores)
-        for name, metric in scorer.metrics.items()
-    ]
-    names = [name for _, name, _ in listed]
-    return {name if names.count(name) == 1 else f"{scorer}/{name}": value for scorer, name, value in listed}
+    def _extract_scores(self, log: Any) -> dict[str, Any]:
+        """Return the metrics of a log; may be overridden."""
+        listed = [
+            (scorer.name, name, metric.value)
+            for scorer in (() if log.results is None else log.results.scores)
+            for name, metric in scorer.metrics.items()
+        ]
+        names = [name for _, name, _ in listed]
+        return {name if names.count(name) == 1 else f"{scorer}/{name}": value for scorer, name, value in listed}

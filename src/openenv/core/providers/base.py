@@ -142,14 +142,7 @@ class ContainerProvider(Provider):
         Raises:
             ConfigurationError: The provider was not made with an image; its ``start_container`` needs one.
         """
-        needed = [name for name, given in signature(self.start_container).parameters.items() if _is_required(given)]
-        if needed:
-            raise ConfigurationError(
-                f"{type(self).__name__}.start_container needs {', '.join(needed)}, which no client knows. "
-                "Call it yourself and give the client the address as base_url, or use the client's from_docker_image."
-            )
-        start: Callable[..., str] = self.start_container
-        return self._launch(start, None)
+        return self._launch(of_its_own_image(type(self), self.start_container), None)
 
     def launch_image(self, image: str, *, timeout_s: float | None = None, **options: Any) -> str:
         """Start an image and wait until its server is ready; on failure nothing is left running.
@@ -273,6 +266,25 @@ class RuntimeProvider(Provider):
 def token_for(env_vars: Mapping[str, str]) -> str:
     """Return the token that a server's environment variables give it; a new one where they give it none."""
     return env_vars.get(TOKEN_VARIABLE) or secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def of_its_own_image(provider_class: type, start_container: Callable[..., str]) -> Callable[[], str]:
+    """Return the method that starts the image that a provider was made with.
+
+    Args:
+        provider_class: Class of the provider.
+        start_container: The provider's method.
+
+    Raises:
+        ConfigurationError: The method needs an image, or other arguments.
+    """
+    needed = [name for name, given in signature(start_container).parameters.items() if _is_required(given)]
+    if needed:
+        raise ConfigurationError(
+            f"{provider_class.__name__}.start_container() requires {', '.join(needed)}, which no client knows. Call it "
+            "yourself and give the client the address as base_url, or use the client's from_docker_image."
+        )
+    return start_container
 
 
 def _is_required(parameter: Parameter) -> bool:

@@ -3,29 +3,47 @@
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.base import READY_TIMEOUT_S, ContainerProvider, Provider, RuntimeProvider
+from openenv.core.providers.base import READY_TIMEOUT_S, ContainerProvider, Provider, RuntimeProvider, of_its_own_image
 
 
-def as_provider(given: Any) -> Provider:
+def as_provider(given: Any, *, without_container: bool = False) -> Provider:
     """Return a provider for an object that is one, or has the methods of one.
 
     Args:
         given: A provider; or an object with ``start_container``, ``wait_for_ready`` and ``stop_container``, or else
             with ``start``, ``wait_for_ready`` and ``stop``.
+        without_container: Whether ``start`` is the method to use where the object has both.
 
     Raises:
         ConfigurationError: The object has neither ``start_container`` nor ``start``.
     """
     if isinstance(given, Provider):
         return given
-    if callable(getattr(given, "start_container", None)):
+    has_start = callable(getattr(given, "start", None))
+    if callable(getattr(given, "start_container", None)) and not (without_container and has_start):
         return UndeclaredContainers(given)
-    if callable(getattr(given, "start", None)):
+    if has_start:
         return UndeclaredRuntime(given)
     raise ConfigurationError(
         f"Expected a provider, which has start_container or start, got {given!r}. Derive it from ContainerProvider or "
         "RuntimeProvider of openenv.core.containers.runtime."
     )
+
+
+def as_container_provider(given: Any, image: str) -> ContainerProvider:
+    """Return a provider for an object that is to start an image.
+
+    Args:
+        given: A ``ContainerProvider``, or an object with its methods.
+        image: Name of the image.
+
+    Raises:
+        ConfigurationError: The object starts no containers.
+    """
+    provider = as_provider(given)
+    if not isinstance(provider, ContainerProvider):
+        raise ConfigurationError(f"Expected a ContainerProvider to start the image {image}, got {provider!r}.")
+    return provider
 
 
 class UndeclaredContainers(ContainerProvider):
@@ -48,7 +66,7 @@ class UndeclaredContainers(ContainerProvider):
 
     def launch(self) -> str:
         """Start the image that the object knows; see ``Provider``."""
-        return self._launch(self._given.start_container, None)
+        return self._launch(of_its_own_image(type(self._given), self._given.start_container), None)
 
     def stop_container(self) -> None:
         """Stop the container."""

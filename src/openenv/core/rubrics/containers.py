@@ -282,7 +282,7 @@ def _by_name(rubrics: Mapping[str, Rubric], weights: Sequence[float] | Mapping[s
 
 def _check_number(rubrics: int, weights: int) -> None:
     if rubrics != weights:
-        raise ValueError(f"Expected a weight for each rubric: {rubrics} rubrics, {weights} weights.")
+        raise ValueError(f"The numbers of rubrics and weights must match, got {rubrics} rubrics and {weights} weights.")
 
 
 def _checked_weights(weights: list[float]) -> list[float]:

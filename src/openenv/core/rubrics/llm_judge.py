@@ -10,7 +10,9 @@ from openenv.core.rubrics.verdicts import VerdictError
 
 __all__ = ["LLMJudge", "VerdictError"]
 
-_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
+# The end of the scale that a model names after its score, as in "0.75 out of 1" and "0.75/1.0".
+_OUT_OF_ONE = re.compile(r"(?<=\d)\s*(?:/|out of)\s*1(?:\.0+)?(?!\.?\d)")
 
 
 class LLMJudge(Rubric):
@@ -20,10 +22,13 @@ class LLMJudge(Rubric):
         prompt_template: The prompt, with ``{action}`` and ``{observation}`` where these go.
         client: Client of the model.
         score_pattern: Regular expression of the score in the answer, its first group if it has groups. By default the
-            score is the only number of the answer.
+            score is the only number of the answer, but for the end of the scale in ``0.75 out of 1`` and ``0.75/1``.
         default_score: Score of an answer without a readable verdict. By default such an answer is an error: a judge
             that is broken must not look like an agent that is bad.
         normalize: Whether scores below 0 become 0 and those above 1 become 1.
+
+    Raises:
+        re.error: ``score_pattern`` is no regular expression.
 
     Example:
         >>> from openenv.core.llm_client import LLMClient
@@ -51,7 +56,7 @@ class LLMJudge(Rubric):
         self.default_score = default_score
         self.normalize = normalize
         self._client = client
-        self._score_pattern = score_pattern
+        self._score_pattern = _compiled(score_pattern)
         self._exchange: dict[str, Any] | None = None
 
     async def forward(self, action: Any, observation: Any) -> float:
@@ -76,7 +81,11 @@ class LLMJudge(Rubric):
 
     def _parse_score(self, answer: str) -> float:
         """Return the score in an answer; may be overridden."""
-        found = [_first_group(match) for match in re.finditer(self._score_pattern or _NUMBER, answer)]
+        if self._score_pattern is None:
+            matches = _NUMBER.finditer(_OUT_OF_ONE.sub("", answer))
+        else:
+            matches = self._score_pattern.finditer(answer)
+        found = [_first_group(match) for match in matches]
         try:
             scores = {float(text) for text in found}
         except ValueError:
@@ -89,14 +98,14 @@ class LLMJudge(Rubric):
     def _unread(self, found: list[str], answer: str) -> float:
         if self.default_score is not None:
             return self.default_score
-        expected = "one number" if self._score_pattern is None else f"one match of {self._score_pattern!r}"
+        expected = "one number" if self._score_pattern is None else f"one match of {self._score_pattern.pattern!r}"
         raise VerdictError(f"Expected {expected}, got {', '.join(found) or 'none'}.", answer)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the settings."""
         return {
             "prompt_template": self.prompt_template,
-            "score_pattern": self._score_pattern,
+            "score_pattern": None if self._score_pattern is None else self._score_pattern.pattern,
             "default_score": self.default_score,
             "normalize": self.normalize,
         }
@@ -104,9 +113,14 @@ class LLMJudge(Rubric):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the settings."""
         self.prompt_template = state.get("prompt_template", self.prompt_template)
-        self._score_pattern = state.get("score_pattern", self._score_pattern)
+        if "score_pattern" in state:
+            self._score_pattern = _compiled(state["score_pattern"])
         self.default_score = state.get("default_score", self.default_score)
         self.normalize = state.get("normalize", self.normalize)
+
+
+def _compiled(pattern: str | None) -> re.Pattern[str] | None:
+    return None if pattern is None else re.compile(pattern)
 
 
 def _first_group(match: re.Match[str]) -> str:
