@@ -132,6 +132,14 @@ def test_an_unknown_name_is_told_with_the_closest_ones(site: SitePackages) -> No
     assert "pip install" in message
 
 
+def test_a_folder_with_a_server_but_no_manifest_is_told_what_to_write(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "my_env", {"server/app.py": "app = None"})
+    with pytest.raises(
+        EnvironmentNotFoundError, match=r"holds no openenv.yaml, only a server: .*`app: server.app:app`"
+    ):
+        find_environment(folder)
+
+
 def test_a_name_like_no_other_gets_no_suggestion() -> None:
     with pytest.raises(EnvironmentNotFoundError, match=r"^No environment is called 'q{30}'\. Installed are: "):
         find_environment("q" * 30)

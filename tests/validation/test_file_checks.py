@@ -52,8 +52,9 @@ FAULTS: list[tuple[str, Change, str, str]] = [
     ("manifest", replaced("openenv.yaml", "description:", "remark:"), "warn", "`description` is missing"),
     ("manifest", replaced("openenv.yaml", 'version: "0.1.0"', "x: 1"), "warn", "`version` is missing"),
     ("files", removed("client.py"), "fail", "client.py is missing"),
-    ("files", removed("pyproject.toml"), "fail", "pyproject.toml is missing"),
-    ("files", removed("server/Dockerfile"), "fail", "neither server/Dockerfile nor Dockerfile"),
+    ("readme", removed("README.md"), "fail", "README.md is missing"),
+    ("packaging", removed("pyproject.toml"), "fail", "pyproject.toml is missing"),
+    ("image", removed("server/Dockerfile"), "fail", "neither server/Dockerfile nor Dockerfile"),
     ("readme", with_file("README.md", "# My env\n"), "warn", "no front matter"),
     ("readme", replaced("README.md", "sdk: docker\n", ""), "warn", "lacks sdk"),
     (

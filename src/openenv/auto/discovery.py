@@ -194,6 +194,12 @@ def _folders_of(module: str) -> list[Path]:
 
 
 def _missing_folder(folder: Path) -> str:
+    if (folder / "server" / "app.py").is_file():
+        return (
+            f"{folder} holds no {MANIFEST_FILE}, only a server: write one, of the lines `name: {folder.name}` and "
+            f"`app: server.app:app`; or start the server itself, from the folder above: "
+            f"`uvicorn {folder.name}.server.app:app`."
+        )
     if folder.is_dir():
         return f"{folder} holds no {MANIFEST_FILE}, so it is no environment; `openenv init NAME` makes one."
     return f"There is no folder {folder}; give an environment's folder, or the name of an installed one."

@@ -33,8 +33,10 @@ def check_classes(source: Source) -> Iterator[Finding]:
     if not isinstance(source.manifest, Manifest):
         return
     names = Names(source)
+    package = source.module if isinstance(source.module, str) else source.folder.name
+    seen_here = source.manifest.seen_from(package.rpartition(".")[2])
     for key in ("app", "environment", "client", "player", "action", "observation"):
-        reference: str | None = getattr(source.manifest, key)
+        reference: str | None = getattr(seen_here, key)
         if reference is not None:
             yield from _reference_findings(names, key, reference)
     for key in ("environment",) if offers_only_tools(source) else ("environment", "client"):

@@ -12,7 +12,7 @@ from openenv.validation.code_checks import offers_only_tools
 from openenv.validation.findings import Check, Finding, fail, warn
 from openenv.validation.source import Source
 
-REQUIRED_FILES = ("__init__.py", "README.md", "server/__init__.py", "server/app.py")
+REQUIRED_FILES = ("__init__.py", "server/__init__.py", "server/app.py")
 DOCKERFILES = ("server/Dockerfile", "Dockerfile")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n(.*)", re.DOTALL)
 FRONT_MATTER_KEYS = ("title", "sdk", "app_port")
@@ -45,21 +45,23 @@ def check_manifest(source: Source) -> Iterator[Finding]:
 
 
 def check_files(source: Source) -> Iterator[Finding]:
-    """The files are there that a published environment has."""
+    """The files of the package are there; those that later checks read, these miss themselves."""
     for path in REQUIRED_FILES if offers_only_tools(source) else (*REQUIRED_FILES, "client.py"):
         if not (source.folder / path).is_file():
-            yield fail(f"{path} is missing.", f"Add {path}; `openenv init` shows one.")
-    # A subpackage is published with the package around it, which has these two.
-    if not (source.top_folder / "pyproject.toml").is_file():
-        yield fail("pyproject.toml is missing.", "Add pyproject.toml; `openenv init` shows one.")
-    if not any((source.top_folder / path).is_file() for path in DOCKERFILES):
-        yield fail("There is neither server/Dockerfile nor Dockerfile.", "Add one; `openenv init` shows one.")
+            yield _missing(path)
+
+
+def _missing(path: str) -> Finding:
+    return fail(f"{path} is missing.", f"Add {path}; `openenv init` shows one.")
 
 
 def check_readme(source: Source) -> Iterator[Finding]:
     """The README tells people and the Hub what this is."""
     text = source.texts.get("README.md")
-    if text is None or source.folder != source.top_folder:  # a subpackage is no Space
+    if text is None:
+        yield _missing("README.md")
+        return
+    if source.folder != source.top_folder:  # a subpackage is no Space
         return
     matter = FRONT_MATTER.match(text)
     if matter is None:
@@ -80,8 +82,11 @@ def check_readme(source: Source) -> Iterator[Finding]:
 
 def check_packaging(source: Source) -> Iterator[Finding]:
     """The package installs, and is found by its name once it is."""
-    file = source.top_folder / "pyproject.toml"
-    if not file.is_file() or isinstance(source.module, ConfigurationError):
+    file = source.top_folder / "pyproject.toml"  # a subpackage is published with the package around it
+    if not file.is_file():
+        yield _missing("pyproject.toml")
+        return
+    if isinstance(source.module, ConfigurationError):
         return
     # That it is valid TOML is known: the package's import path was read from it.
     project: dict[str, Any] = read_toml(file).get("project", {})
@@ -106,6 +111,8 @@ def check_image(source: Source) -> Iterator[Finding]:
     """The Dockerfile serves on the manifest's port, off loopback."""
     path = next((path for path in DOCKERFILES if path in source.texts), None)
     if path is None:
+        if not any((source.top_folder / path).is_file() for path in DOCKERFILES):
+            yield fail("There is neither server/Dockerfile nor Dockerfile.", "Add one; `openenv init` shows one.")
         return
     text = source.texts[path]
     if not re.search(r"(?mi)^FROM\s", text):

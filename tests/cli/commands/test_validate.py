@@ -196,6 +196,49 @@ class TestServers:
             assert said in ended.stderr
 
 
+TOOL_SERVER = """
+from fastmcp import FastMCP
+
+from openenv.core.env_server import create_app
+from openenv.core.env_server.mcp_environment import MCPEnvironment
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.env_server.types import Observation, State
+
+
+class DoorEnvironment(MCPEnvironment):
+    def __init__(self):
+        server = FastMCP("door")
+
+        @server.tool
+        def knock() -> str:
+            return "who is there?"
+
+        super().__init__(server)
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Observation(metadata={"status": "ready"})
+
+    def _step_impl(self, action, timeout_s=None, **kwargs):
+        return Observation()
+
+    @property
+    def state(self):
+        return State()
+
+
+app = create_app(DoorEnvironment, CallToolAction, CallToolObservation, env_name="door_env")
+"""
+
+
+def test_a_reset_of_a_tool_environment_need_not_give_a_result_of_a_tool(openenv_here: Any, tmp_path: Path) -> None:
+    manifest = "name: door_env\napp: door_env.server.app:app\n"
+    files = {"openenv.yaml": manifest, "__init__.py": "", "server/__init__.py": "", "server/app.py": TOOL_SERVER}
+    shown = openenv_here("validate", write_files(tmp_path / "door_env", files), "--json").stdout
+    found = {each["check_id"]: each for each in json.loads(shown)["results"]}
+    assert (found["start"]["status"], found["reset"]["status"], found["seed"]["status"]) == ("pass", "pass", "pass")
+    assert not [line for line in found["classes"]["evidence"] if "`app:" in line]  # named from the folder above
+
+
 def test_the_static_level_runs_nothing(openenv_here: Any, tmp_path: Path) -> None:
     folder = write_files(scaffold(tmp_path, "my_env"), {"server/app.py": "raise SystemExit('run')\n"})
     shown = openenv_here(
