@@ -159,7 +159,11 @@ def test_what_goes_wrong(served: Served, tmp_path: Path) -> None:
 
 def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
     require("git")
-    assert not GitServerClient("http://127.0.0.1:9", USER, PASSWORD, str(tmp_path)).wait_for_ready(timeout=0)
+    client = GitServerClient("http://127.0.0.1:9", USER, PASSWORD, str(tmp_path))
+    assert not client.wait_for_ready(timeout=0)
+    for request in (client.list_repositories, lambda: client.clone_to_workspace("task")):
+        with pytest.raises(GitServerError, match="did not answer in 0 s: is a Gitea server there"):
+            request()
     with pytest.raises(ConfigurationError, match="Expected a Gitea server's address"):
         GitServerClient("gitea:3000", USER, PASSWORD, str(tmp_path))
 

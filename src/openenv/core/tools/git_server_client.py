@@ -91,6 +91,7 @@ class GitServerClient:
         self.workspace_dir = Path(workspace_dir)
         self.workspace_dir.mkdir(parents=True, exist_ok=True)
         self.is_ready = False
+        self._waited_s: float | None = None
         self._authorization = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
         folder = Path(tempfile.mkdtemp(prefix="openenv-git-"))  # readable by this user only
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -110,6 +111,7 @@ class GitServerClient:
             self.is_ready = self._answers()
             if not self.is_ready:
                 if time.monotonic() >= end:
+                    self._waited_s = timeout
                     return False
                 time.sleep(_POLL_S)
         return True
@@ -118,7 +120,7 @@ class GitServerClient:
         """Return the user's repositories: of each ``name``, ``full_name``, ``clone_url`` and ``description``.
 
         Raises:
-            GitServerError: The server was not waited for, refused, or answered something else.
+            GitServerError: The server was not waited for, did not answer, refused, or answered something else.
         """
         self._check_ready()
         keys = ("name", "full_name", "clone_url")
@@ -204,8 +206,11 @@ class GitServerClient:
         return self._folder(repo_name).exists()
 
     def _check_ready(self) -> None:
-        if not self.is_ready:
-            raise GitServerError(f"{self.gitea_url} is not ready; call wait_for_ready() first.")
+        if self.is_ready:
+            return
+        if self._waited_s is not None:
+            raise GitServerError(f"{self.gitea_url} did not answer in {self._waited_s:g} s: is a Gitea server there?")
+        raise GitServerError(f"{self.gitea_url} is not ready; call wait_for_ready() first.")
 
     def _folder(self, name: str) -> Path:
         folder = (self.workspace_dir / name).resolve()
