@@ -48,7 +48,7 @@ def new_folder(output_dir: Path, name: str) -> Path:
     """
     folder = output_dir / name
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise typer.BadParameter(f"{folder} is there already; choose another name or --output-dir.")
+        raise typer.BadParameter(f"{folder} already exists; choose another name or --output-dir.")
     return folder
 
 

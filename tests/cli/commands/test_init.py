@@ -128,7 +128,7 @@ def test_what_is_there_is_left_alone(openenv_here: Any, tmp_path: Path) -> None:
     for name in ("my_env", "your_env"):
         ended = openenv_here("init", name)
         assert ended.returncode == 2
-        assert f"{name} is there already" in ended.stderr
+        assert f"{name} already exists" in ended.stderr
     assert [path.name for path in (tmp_path / "my_env").iterdir()] == ["mine.txt"]
     assert (tmp_path / "your_env").read_text() == "a file"
 

@@ -326,6 +326,7 @@ class TestCode:
         assert environment.supports_code_mode
         assert environment.execute_code("result = add(a=1) * 2").metadata == {"result": 6}
         assert environment.execute_code("1 / 0").metadata == {"error": "division by zero"}
+        assert environment.execute_code("1 /").metadata["error"].startswith("Invalid syntax: ")
 
 
 def test_a_closed_environment_has_no_tools() -> None:

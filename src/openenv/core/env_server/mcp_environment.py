@@ -217,7 +217,8 @@ class MCPEnvironment(Environment[CallToolAction, CallToolObservation, State]):
         try:
             exec(code, names)  # noqa: S102  # in a confined process, or where the author has allowed it
         except Exception as error:  # noqa: BLE001  # whatever the code raises is what came of it
-            return Observation(metadata={"error": redact(message_of(error))})
+            invalid = "Invalid syntax: " if isinstance(error, SyntaxError) else ""
+            return Observation(metadata={"error": redact(invalid + message_of(error))})
         return Observation(metadata={"result": names.get("result")})
 
     def close(self) -> None:
