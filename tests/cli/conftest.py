@@ -2,9 +2,10 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,14 @@ def openenv(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def own_interrupts() -> Iterator[None]:
+    """Take back what a command that runs in this process does on Ctrl-C."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Ended(NamedTuple):

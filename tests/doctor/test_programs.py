@@ -52,6 +52,14 @@ class TestDocker:
         assert programs.docker().status is Status.UNSURE
 
 
+class TestUv:
+    def test_it_hangs(self, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(programs, "TIMEOUT_S", 0.1)
+        install("uv", "exec /bin/sleep 60")
+        monkeypatch.setattr(programs, "find_uv", lambda: "uv")
+        assert (programs.uv().status, programs.uv().detail) == (Status.UNSURE, "it did not answer within 0.1 s")
+
+
 class TestGpu:
     def test_there_is_one(self, install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(programs, "version", lambda _name: "2.9.0+cu128")

@@ -33,7 +33,10 @@ def uv() -> Finding:
     command = find_uv()
     if command is None:
         return Finding("uv", Status.MISSING, "not found", used_for, "pip install uv")
-    completed = output_of(command, "--version")
+    try:
+        completed = output_of(command, "--version")
+    except subprocess.TimeoutExpired:
+        return Finding("uv", Status.UNSURE, f"it did not answer within {TIMEOUT_S:g} s", used_for)
     return Finding("uv", Status.READY, completed.stdout.strip(), used_for)
 
 
