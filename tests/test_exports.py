@@ -31,7 +31,7 @@ PROMISED = {
     "openenv.core.harness": HARNESS,
     "openenv.core.harness.rollout": HARNESS,
     "openenv.core.client_types": "StepResult",
-    "openenv.core.env_client": "ActT EnvClient ObsT StateT",
+    "openenv.core.env_client": "ActT EnvClient ObsT StateT StepResult",
     "openenv.core.env_server": "Action BaseMessage CompositeTransform ConcurrencyConfig ConcurrencyConfigurationError "
     "Environment EnvironmentFactoryError GetTaskRangeRequest GetTaskRequest ListTasksRequest NumTasksRequest "
     "HTTPEnvServer HealthResponse HealthStatus Message ModelTokenizer "
@@ -47,7 +47,8 @@ PROMISED = {
     "SessionCapacityError SessionCreationError SessionNotFoundError",
     "openenv.core.env_server.web_interface": "ActionLog EpisodeState WebInterfaceManager create_web_interface_app "
     "get_quick_start_markdown load_environment_metadata",
-    "openenv.core.env_server.http_server": "HTTPEnvServer create_app create_fastapi_app",
+    "openenv.core.env_server.http_server": "Action Environment EnvironmentMetadata HTTPEnvServer Observation State "
+    "create_app create_fastapi_app",
     "openenv.core.env_server.interfaces": "Action Environment EnvironmentMetadata Message ModelTokenizer Observation "
     "State TaskProvider Transform",
     "openenv.core.env_server.mcp_environment": "MCPEnvironment MCP_TOOL_CALL_TIMEOUT get_server_tools",

@@ -37,10 +37,26 @@ def is_here(module: str, name: str) -> bool:
 
 
 def test_what_programs_import_is_here(interpreters: Interpreters) -> None:
-    command = [str(interpreters["public"]), "-m", f"{PROGRAMS}.names", *MODULES]
+    promised = listed(interpreters)
+    assert (len(MODULES), sum(map(len, promised.values()))) == (43, 311)
+    assert absent(promised) == {}
+
+
+def test_what_programs_import_through_another_module_is_here(interpreters: Interpreters) -> None:
+    held = listed(interpreters, "--held")
+    assert "StepResult" in held["openenv.core.env_client"]
+    assert sum(map(len, held.values())) > 200
+    assert absent(held) == {}
+
+
+def listed(interpreters: Interpreters, *options: str) -> dict[str, list[str]]:
+    command = [str(interpreters["public"]), "-m", f"{PROGRAMS}.names", *options, *MODULES]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    promised: dict[str, list[str]] = json.loads(done.stdout)
-    assert (len(MODULES), sum(map(len, promised.values()))) == (43, 311)
-    absent = {module: [name for name in names if not is_here(module, name)] for module, names in promised.items()}
-    assert {module: names for module, names in absent.items() if names} == {}
+    names: dict[str, list[str]] = json.loads(done.stdout)
+    return names
+
+
+def absent(public: dict[str, list[str]]) -> dict[str, list[str]]:
+    missing = {module: [name for name in names if not is_here(module, name)] for module, names in public.items()}
+    return {module: names for module, names in missing.items() if names}

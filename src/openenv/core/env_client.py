@@ -3,8 +3,8 @@
 from typing import Any, TypeVar
 
 from openenv.core.client.client import EnvClient, ResultT
-from openenv.core.client.results import ActT, ObsT, StateT
+from openenv.core.client.results import ActT, ObsT, StateT, StepResult
 
-__all__ = ["ActT", "EnvClient", "EnvClientT", "ObsT", "ResultT", "StateT"]
+__all__ = ["ActT", "EnvClient", "EnvClientT", "ObsT", "ResultT", "StateT", "StepResult"]
 
 EnvClientT = TypeVar("EnvClientT", bound=EnvClient[Any, Any, Any])

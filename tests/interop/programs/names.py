@@ -1,4 +1,7 @@
-"""List what the modules of this interpreter's package promise: their ``__all__``, else what they define."""
+"""List what the modules of this interpreter's package promise: their ``__all__``, else what they define.
+
+After ``--held``: which models, environments, clients and their functions each module has, of any module.
+"""
 
 import importlib
 import inspect
@@ -17,7 +20,18 @@ def promised(module: ModuleType) -> list[str]:
     return sorted(name for name in names if not name.startswith("_"))
 
 
+def held(module: ModuleType) -> list[str]:
+    """Return the names of a module's models, environments, clients and their functions, imported ones among them."""
+    owners = {f"openenv.core.{name}" for name in HELD.split()}
+    return [name for name, value in inspect.getmembers(module) if getattr(value, "__module__", "") in owners]
+
+
+HELD = "client_types env_client env_server.interfaces env_server.mcp_types env_server.serialization env_server.types"
+
+
 if __name__ == "__main__":
+    listed, modules = (held, sys.argv[2:]) if sys.argv[1] == "--held" else (promised, sys.argv[1:])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sys.stdout.write(json.dumps({name: promised(importlib.import_module(name)) for name in sys.argv[1:]}))
+        found = {name: listed(importlib.import_module(name)) for name in modules}
+    sys.stdout.write(json.dumps({name: [each for each in names if each[0] != "_"] for name, names in found.items()}))

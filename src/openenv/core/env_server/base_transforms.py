@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from openenv.core.env_server.interfaces import Transform
+from openenv.core.wire.types import Observation as Observation
 
 ObsT = TypeVar("ObsT", bound=BaseModel)
 

@@ -28,6 +28,7 @@ from openenv.core.wire.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.wire.redaction import message_of, redact
+from openenv.core.wire.types import Action as Action
 from openenv.core.wire.types import Observation, ServerMode, State
 
 try:

@@ -21,11 +21,14 @@ from openenv.core.wire.mcp_types import (
     tool_observation_class,
 )
 from openenv.core.wire.messages import WSMCPMessage, WSMCPResponse
+from openenv.core.wire.types import Action, BaseMessage, Observation
 
 __all__ = [
     "LONGEST_TOOL_NAME",
     "RESERVED_TOOL_NAMES",
     "TOOL_ACTIONS",
+    "Action",
+    "BaseMessage",
     "CallToolAction",
     "CallToolObservation",
     "GenericMCPObservation",
@@ -36,6 +39,7 @@ __all__ = [
     "ListToolsAction",
     "ListToolsObservation",
     "McpMethod",
+    "Observation",
     "Tool",
     "ToolError",
     "ToolErrorType",

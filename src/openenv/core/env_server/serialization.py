@@ -11,8 +11,11 @@ from pydantic import BaseModel
 from openenv.core.wire.actions import names_tool_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json
 from openenv.core.wire.mcp_types import TOOL_ACTIONS
+from openenv.core.wire.mcp_types import CallToolAction as CallToolAction
+from openenv.core.wire.mcp_types import ListToolsAction as ListToolsAction
 from openenv.core.wire.results import outcome_of
 from openenv.core.wire.types import Action
+from openenv.core.wire.types import Observation as Observation
 
 ActT = TypeVar("ActT", bound=BaseModel)
 

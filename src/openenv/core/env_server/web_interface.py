@@ -6,18 +6,26 @@ from typing import Any
 
 from openenv.core.env_server.app import create_web_interface_app
 from openenv.core.env_server.execution.introspection import looks_like_environment
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.quick_start import get_quick_start_markdown
+from openenv.core.env_server.serialization import deserialize_action_with_preprocessing, serialize_observation
 from openenv.core.env_server.sessions.about import find_readme
 from openenv.core.env_server.web.interface import ActionLog, EpisodeState, WebInterfaceManager
-from openenv.core.wire.types import EnvironmentMetadata
+from openenv.core.wire.types import Action, EnvironmentMetadata, Observation, State
 
 __all__ = [
+    "Action",
     "ActionLog",
+    "Environment",
     "EpisodeState",
+    "Observation",
+    "State",
     "WebInterfaceManager",
     "create_web_interface_app",
+    "deserialize_action_with_preprocessing",
     "get_quick_start_markdown",
     "load_environment_metadata",
+    "serialize_observation",
 ]
 
 # Where the containers of the public project keep the environment.
