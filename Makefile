@@ -27,9 +27,10 @@ help: ## List the targets
 demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random weights to solved, in two minutes
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
 
+# More processes than cores: about half of a test's time is waiting, for servers, containers and browsers.
 test: $(VENV)/.ready-dev $(VENV)/.compiled ## Run every test, several files at once
 	-@$(BIN)/python -m benchmarks.public_package
-	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(2 * os.cpu_count() + 1)') --maxprocesses=6 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-bare: $(VENV)/.ready ## Make a machine with Python and make only, and run make test there (root, an hour)
 	@$(BIN)/python -m tests.support.bare_machine $(ARGS)
