@@ -114,12 +114,16 @@ def test_harmless_text_is_no_secret(tmp_path: Path, text: str) -> None:
     assert result(write_files(scaffold(tmp_path, "my_env"), {"a.py": text}), "secrets").status == "pass"
 
 
-@pytest.mark.parametrize("text", ["/homepage/x", "x/home/ann/", "https://example.org/home/x", "/rooted", "'/app/env'"])
+@pytest.mark.parametrize(
+    "text", ["/homepage/x", "x/home/ann/", "https://example.org/home/x", "/rooted", "'/app/env'", "'/home/user/x'"]
+)
 def test_harmless_text_is_no_path_of_one_machine(text: str) -> None:
     assert HOME_PATH.search(text) is None
 
 
-@pytest.mark.parametrize("text", ["'/home/ann/x'", "/Users/ann/x", "open('/root/x')", 'r"C:\\Users\\ann\\x"'])
+@pytest.mark.parametrize(
+    "text", ["'/home/ann/x'", "'/home/user.name/x'", "/Users/ann/x", "open('/root/x')", 'r"C:\\Users\\ann\\x"']
+)
 def test_paths_of_one_machine(text: str) -> None:
     assert HOME_PATH.search(text) is not None
 

@@ -26,7 +26,10 @@ SECRETS = {
     "a Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
     "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
 }
-HOME_PATH = re.compile(r"(?<![\w.])(?:/home/[\w.-]+|/Users/[\w.-]+|/root|[A-Za-z]:\\+Users\\+\w+)(?=[/\\\"'\s])")
+# Not /home/user: no person's, but the user of images for Hugging Face Spaces and of cloud services' sandboxes.
+HOME_PATH = re.compile(
+    r"(?<![\w.])(?:/home/(?!user(?![\w.-]))[\w.-]+|/Users/[\w.-]+|/root|[A-Za-z]:\\+Users\\+\w+)(?=[/\\\"'\s])"
+)
 CODE_SUFFIXES = (".py", ".yaml", ".yml", ".toml", ".txt", ".sh")
 
 
