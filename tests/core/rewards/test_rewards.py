@@ -1,6 +1,7 @@
 """Rewards from elsewhere, each with the real library, and what each does with bad scores."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +15,9 @@ from tests.support.models.chat_models import chat_tokenizer
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 from trl.rewards.format_rewards import think_format_reward
 
-from openenv.core.env_server.types import Action, Observation
+import openenv
+from openenv import Environment
+from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.rewards import (
     CommandReward,
@@ -23,6 +26,8 @@ from openenv.core.rewards import (
     InspectReward,
     ModelReward,
     Sample,
+    VerifiersEpisodeReward,
+    VerifiersGroupReward,
     VerifiersReward,
     sample_of,
 )
@@ -268,6 +273,90 @@ async def test_a_rubric_of_verifiers() -> None:
         await reward(Say(answer="4"), asked(reward=False))
     with pytest.raises(TypeError, match="Expected a number from forward, got 'high'"):
         await reward(Say(answer="4"), asked(more={"level": "high"}))
+
+
+class _ConversationRubric:
+    """Follows the protocol of verifiers' rubrics: scores a conversation, and compares those of a group."""
+
+    def __init__(self) -> None:
+        self.states: list[dict[str, Any]] = []
+
+    async def score_rollout(self, state: dict[str, Any]) -> None:
+        self.states.append(state)
+        said = [message["content"] for message in state["completion"] if message["role"] == "assistant"]
+        state["metrics"] = {"right": float(said[-1] == state["answer"]), "turns": len(said)}
+        state["reward"] = state["metrics"]["right"]
+
+    async def score_group(self, states: list[dict[str, Any]]) -> None:
+        lengths = [len(state["completion"][-1]["content"]) for state in states]
+        for state, length in zip(states, lengths, strict=True):
+            known = state["answer"] != "unknown"
+            state["reward"] = float(length == max(lengths)) + state["info"].get("bonus", 0) if known else None
+
+
+class Guessing(Environment[Say, Asked, State]):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        super().__init__(rubric=VerifiersEpisodeReward(_ConversationRubric(), gamma=0.5))
+
+    async def reset(self) -> Asked:
+        await self._reset_rubric_async()
+        self.rubric.begin("Guess.")  # type: ignore[union-attr]
+        return Asked(prompt="Guess.")
+
+    async def step(self, action: Say) -> Asked:
+        done = action.answer == "4"
+        shown = Asked(prompt="" if done else "Higher.", done=done, metadata={"target": "4"})
+        shown.reward = await self._apply_rubric_async(action, shown)
+        return shown
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+def test_a_rubric_of_verifiers_scores_an_episode_of_several_turns() -> None:
+    with openenv.make(Guessing).sync() as env:
+        for _ in range(2):  # the turns of an episode are not the next one's
+            env.reset()
+            first = env.step(Say(answer="2"))
+            assert (first.reward, first.done, first.reward_components) == (0.0, False, {})
+            last = env.step(Say(answer="4"))
+            assert (last.reward, last.reward_components) == (1.0, {"right": 1.0, "turns": 2.0})
+            assert last.observation.metadata["step_rewards"] == [0.5, 1.0]
+
+
+async def test_what_a_rubric_of_verifiers_reads_of_an_episode() -> None:
+    rubric = _ConversationRubric()
+    reward = VerifiersEpisodeReward(rubric, task="guessing")
+    reward.begin("Guess.")
+    assert reward(Say(answer="2"), Asked(prompt="Higher.")) == 0.0
+    assert reward.compute_step_rewards() == []
+    other = VerifiersEpisodeReward(rubric, task="guessing")  # as a fork, which goes on from a snapshot
+    other.load_episode_state(json.loads(json.dumps(reward.episode_state())))
+    for each in (reward, other):
+        assert await each(Say(answer="4"), Asked(prompt="Right.", done=True, metadata={"target": "4"})) == 1.0
+    for state in rubric.states:
+        assert state["prompt"] == [{"role": "user", "content": "Guess."}]
+        said = [(message["role"], message["content"]) for message in state["completion"]]
+        assert said == [("assistant", "2"), ("user", "Higher."), ("assistant", "4")]
+        assert (state["answer"], state["task"]) == ("4", "guessing")
+    reward.reset()
+    assert reward.episode_state() is None
+
+
+def test_a_rubric_of_verifiers_compares_the_rollouts_of_a_group() -> None:
+    reward = VerifiersGroupReward(_ConversationRubric())
+    batch: dict[str, Any] = {"prompts": ["a", "a", "b"], "completions": ["no", "yes", "x"], "trainer_state": object()}
+    assert reward(**batch, bonus=[1, 2, 3]) == [1.0, 3.0, 4.0]
+    said = [[{"role": "assistant", "content": text}] for text in batch["completions"]]
+    asked_for = [[{"role": "user", "content": text}] for text in batch["prompts"]]
+    assert reward(prompts=asked_for, completions=said) == [0.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="score_group to write a finite reward, got None"):
+        reward(**batch, answer=["x", "unknown", "y"])
+    with pytest.raises(ValueError, match="a finite reward, got nan"):
+        reward(**batch, bonus=[1.0, float("nan"), 1.0])
 
 
 def _reward_model(vocabulary: int, outputs: int) -> Any:

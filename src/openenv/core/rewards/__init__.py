@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from openenv.core.rewards.reward_models import ModelReward as ModelReward
     from openenv.core.rewards.samples import Sample as Sample
     from openenv.core.rewards.samples import sample_of as sample_of
+    from openenv.core.rewards.verifiers_rubrics import VerifiersEpisodeReward as VerifiersEpisodeReward
+    from openenv.core.rewards.verifiers_rubrics import VerifiersGroupReward as VerifiersGroupReward
     from openenv.core.rewards.verifiers_rubrics import VerifiersReward as VerifiersReward
 else:
     _PACKAGE = "openenv.core.rewards"
@@ -25,6 +27,6 @@ else:
             f"{_PACKAGE}.inspect_scorers": ("InspectReward",),
             f"{_PACKAGE}.reward_models": ("ModelReward",),
             f"{_PACKAGE}.samples": ("Sample", "sample_of"),
-            f"{_PACKAGE}.verifiers_rubrics": ("VerifiersReward",),
+            f"{_PACKAGE}.verifiers_rubrics": ("VerifiersEpisodeReward", "VerifiersGroupReward", "VerifiersReward"),
         },
     )
