@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -68,6 +69,47 @@ def service() -> Iterator[tuple[int, list[dict[str, Any]]]]:
         yield server.server_address[1], requests
         server.shutdown()
         thread.join()
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:{}", "http://127.0.0.1:{}/", "http://127.0.0.1:{}/v1"])
+async def test_an_endpoint_with_its_port(endpoint: str, service: tuple[int, list[dict[str, Any]]]) -> None:
+    client = OpenAIClient(endpoint.format(service[0]), None, "m")
+    try:
+        assert await client.complete("2+2?") == "four"
+        assert client._client.base_url.path == "/v1/"
+    finally:
+        await client._client.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port", "base_url"),
+    [
+        ("http://h", 8000, "http://h:8000"),
+        ("http://h:8000/", 8000, "http://h:8000"),
+        ("https://h", None, "https://h"),
+        ("http://h/models/", 4000, "http://h:4000/models"),
+        ("http://[::1]", 8000, "http://[::1]:8000"),
+    ],
+)
+def test_the_address_of_a_service(endpoint: str, port: int | None, base_url: str) -> None:
+    assert AnthropicClient(endpoint, port, "m").base_url == base_url
+
+
+@pytest.mark.parametrize("endpoint", ["h:8000", "http://h:1:2", "http://h:", "http://[::1", "http://h?a=1", "http://"])
+def test_what_is_no_address_of_a_service(endpoint: str) -> None:
+    with pytest.raises(ValueError, match=f"Invalid endpoint URL {re.escape(repr(endpoint))}"):
+        OpenAIClient(endpoint, 8000, "m")
+
+
+def test_an_address_with_a_login_is_refused_without_showing_it() -> None:
+    with pytest.raises(ValueError, match="Invalid endpoint URL: expected neither a login") as refused:
+        OpenAIClient("http://me:hunter2@h", 8000, "m")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_two_ports() -> None:
+    with pytest.raises(ValueError, match=r"The port of http://h:1 conflicts with port=2"):
+        OpenAIClient("http://h:1", 2, "m")
 
 
 @pytest.mark.parametrize("client_class", [OpenAIClient, AnthropicClient])

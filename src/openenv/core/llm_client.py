@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
+from urllib.parse import urlsplit
 from weakref import finalize
 
 from openenv.core.background_loop import background_loop
@@ -98,18 +99,22 @@ class LLMClient(ABC):
     """Client of a language model. Subclasses define ``complete``.
 
     Args:
-        endpoint: Scheme and host, such as ``http://localhost``.
-        port: Port of the service.
+        endpoint: Address of the service, with its port or without: ``http://localhost``, ``https://example.com/models``.
+        port: Port of the service; ``None`` for that of the endpoint, or else that of its scheme.
     """
 
-    def __init__(self, endpoint: str, port: int) -> None:
+    def __init__(self, endpoint: str, port: int | None) -> None:
         self.endpoint = endpoint
         self.port = port
 
     @property
     def base_url(self) -> str:
-        """The endpoint with its port."""
-        return f"{self.endpoint}:{self.port}"
+        """The endpoint with its port.
+
+        Raises:
+            ValueError: The endpoint is no address of a service, or has another port.
+        """
+        return _with_port(self.endpoint, self.port)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -159,8 +164,8 @@ class OpenAIClient(LLMClient):
     """Client of an OpenAI-compatible server: OpenAI, vLLM, TGI, Ollama and others.
 
     Args:
-        endpoint: Scheme and host, and a path if the API is below one; ``/v1`` is added.
-        port: Port of the service.
+        endpoint: Address of the service, with the path of its API; without a path, that is ``/v1``.
+        port: Port of the service; ``None`` for that of the endpoint, or else that of its scheme.
         model: Name of the model.
         api_key: Key, for servers that need one.
         system_prompt: System message of every prompt.
@@ -180,7 +185,7 @@ class OpenAIClient(LLMClient):
     def __init__(
         self,
         endpoint: str,
-        port: int,
+        port: int | None,
         model: str,
         api_key: str | None = None,
         system_prompt: str | None = None,
@@ -202,7 +207,7 @@ class OpenAIClient(LLMClient):
         self.max_tokens = max_tokens
         self._reasons = use_max_completion_tokens
         self._client = AsyncOpenAI(
-            base_url=f"{self.base_url}/v1",
+            base_url=self.base_url if urlsplit(self.base_url).path else f"{self.base_url}/v1",
             api_key=_NO_KEY if api_key is None else api_key,
             timeout=timeout_s,
             max_retries=max_retries,
@@ -250,7 +255,7 @@ class AnthropicClient(LLMClient):
 
     Args:
         endpoint: Scheme and host.
-        port: Port of the service.
+        port: Port of the service; ``None`` for that of the endpoint, or else that of its scheme.
         model: Name of the model.
         api_key: Key.
         system_prompt: System prompt of every prompt.
@@ -268,7 +273,7 @@ class AnthropicClient(LLMClient):
     def __init__(
         self,
         endpoint: str,
-        port: int,
+        port: int | None,
         model: str,
         api_key: str | None = None,
         system_prompt: str | None = None,
@@ -372,6 +377,28 @@ def create_llm_client(
         case "anthropic":
             return AnthropicClient("https://api.anthropic.com", 443, model, api_key=api_key, **options)
     raise ValueError(f"Unsupported provider: {provider!r}; expected 'openai' or 'anthropic'.")
+
+
+def _with_port(endpoint: str, port: int | None) -> str:
+    """Return an endpoint with a port, and without a slash at its end."""
+    try:
+        parts = urlsplit(endpoint)
+        own = parts.port
+    except ValueError:
+        raise _invalid_endpoint(endpoint, "it can't be read") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.netloc.endswith(":"):
+        raise _invalid_endpoint(endpoint, "expected http:// or https:// and a host, with a port or without")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise _invalid_endpoint(endpoint, "expected neither a login, which is the api_key, nor a query, nor a fragment")
+    if None not in (own, port) and own != port:
+        raise ValueError(f"The port of {endpoint} conflicts with port={port}.")
+    netloc = parts.netloc if port is None or own is not None else f"{parts.netloc}:{port}"
+    return f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+
+
+def _invalid_endpoint(endpoint: str, reason: str) -> ValueError:
+    shown = "" if "@" in endpoint else f" {endpoint!r}"  # before an @ there may be a password
+    return ValueError(f"Invalid endpoint URL{shown}: {reason}.")
 
 
 class _Requests:
