@@ -9,6 +9,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
 import openai
 import pytest
@@ -105,6 +106,14 @@ def test_an_address_with_a_login_is_refused_without_showing_it() -> None:
     with pytest.raises(ValueError, match="Invalid endpoint URL: expected neither a login") as refused:
         OpenAIClient("http://me:hunter2@h", 8000, "m")
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_mock_in_place_of_the_vendors_client_is_left_behind_without_an_error() -> None:
+    with patch("openenv.core.llm_client.AsyncOpenAI") as vendor:
+        client = OpenAIClient("http://h", 8000, "m")
+    del client  # its finalizer runs here; an error in it would be a warning, which is an error
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), background_loop().loop).result()
+    vendor.return_value.close.assert_called_once_with()
 
 
 def test_two_ports() -> None:
