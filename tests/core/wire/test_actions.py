@@ -15,7 +15,7 @@ from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError, RequestRejectedError
-from openenv.core.wire.actions import ActionUnion, action_members, action_model
+from openenv.core.wire.actions import ActionUnion, action_members, action_model, decode_action
 
 
 class Plain(BaseModel):
@@ -36,6 +36,19 @@ class End(Action):
 
 
 _SAY_OR_END: TypeAdapter[Say | End] = TypeAdapter(Annotated[Say | End, Field(discriminator="kind")])
+
+
+class Call(Action):
+    """Has the ``type`` of an action that calls a tool, and fields of its own."""
+
+    type: Literal["call_tool"] = "call_tool"
+    several: list[str]
+
+
+class OwnCall(Action):
+    @classmethod
+    def model_validate(cls, obj: Any, **kwargs: Any) -> Any:
+        return Call.model_validate(obj, **kwargs)
 
 
 class SayOrEnd(Action):
@@ -162,6 +175,12 @@ class TestOverriddenModelValidate:
             assert wire.step(kind="end")["data"]["done"]
             refused = wire.step(kind="sing")["data"]
             assert (refused["code"], refused["errors"][0]["type"]) == ("VALIDATION_ERROR", "union_tag_invalid")
+
+    def test_it_comes_before_the_actions_that_call_tools(self) -> None:
+        made = decode_action({"type": "call_tool", "several": ["a", "b"]}, OwnCall, offers_tools=True)
+        assert isinstance(made, Call)
+        made = decode_action({"type": "call_tool", "tool_name": "a", "arguments": {}}, OwnCall, offers_tools=True)
+        assert isinstance(made, CallToolAction)
 
     async def test_it_makes_those_of_a_column_of_sessions(self) -> None:
         with RunningServer(create_app(Echo, SayOrEnd, Observation, max_concurrent_envs=2)) as server:

@@ -146,7 +146,7 @@ class ActionColumn:
 
 
 def _decode_tool_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
-    if _has_type_field(action_class):
+    if _has_type_field(action_class) or validates_itself(action_class):
         with suppress(InvalidRequestError):
             return validated(action_class, data)
     return validated(TOOL_ACTIONS[data["type"]], data)
