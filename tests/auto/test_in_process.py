@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support.environment_folders import scaffold
 from tests.support.environments.common import Add, CounterEnvironment, ThreadedCounterEnvironment, Total
+from tests.support.forked import run_forked
 
 import openenv
 from openenv.auto.in_process import InProcessProvider
@@ -141,10 +141,7 @@ def test_a_provider_runs_one_server() -> None:
 
 def run(arguments: list[str], typed: str, folder: Path) -> subprocess.CompletedProcess[str]:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONBREAKPOINT"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command, input=typed, capture_output=True, text=True, timeout=120, cwd=folder, env=variables, check=False
-    )
+    return run_forked(arguments, cwd=folder, env=variables, typed=typed, timeout=120)
 
 
 def test_a_breakpoint_stops_in_the_step(tmp_path: Path) -> None:

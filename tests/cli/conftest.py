@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.forked import run_forked
 from tests.support.services.hub_fixtures import hub, impatient
 
 from openenv.cli.__main__ import main
@@ -25,15 +26,13 @@ def openenv(tmp_path: Path) -> Run:
 
     def run(*arguments: object, typed: str = "", timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAX_CONCURRENT_ENVS")}
-        return subprocess.run(
-            [sys.executable, "-m", "openenv.cli", *map(str, arguments)],
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
+        return run_forked(
+            ["-m", "openenv.cli", *map(str, arguments)],
             cwd=tmp_path,
             # Rich folds its lines at this width.
             env={**environment, "COLUMNS": "300"},
+            typed=typed,
+            timeout=timeout_s,
         )
 
     return run

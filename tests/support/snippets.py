@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import run_forked
+
 from openenv.core.providers.health import wait_until_healthy
 
 _BLOCK = re.compile(
@@ -125,22 +127,15 @@ class Walkthrough:
 
     def _run(self, command: str, output: str, note: str) -> None:
         words = shlex.split(command)
-        program = Path(sys.executable).with_name(words[0])
+        program = str(Path(sys.executable).with_name(words[0]))
         environment = {**os.environ, "PORT": str(self.port), "PYTHONUNBUFFERED": "1", **self.variables}
         if note == "keeps running":
             self._running.append(subprocess.Popen([program, *words[1:]], cwd=self.folder, env=environment))
             wait_until_healthy(f"http://127.0.0.1:{self.port}", 30, self._check_alive)
             return
         fails = note == "fails"
-        finished = subprocess.run(
-            [program, *words[1:]],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if fails else subprocess.PIPE,
-            text=True,
-            timeout=_TIMEOUT_S,
-        )
+        words = words[1:] if words[0] == "python" else [program, *words[1:]]
+        finished = run_forked(words, cwd=self.folder, env=environment, timeout=_TIMEOUT_S, merged=fails)
         assert (finished.returncode != 0) == fails, f"{command}: {finished.stderr or finished.stdout}"
         printed = _without_times(finished.stdout)
         assert _matches(printed, _without_times(output)), f"{command} printed:\n{printed}\nand not:\n{output}"

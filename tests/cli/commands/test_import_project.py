@@ -1,8 +1,8 @@
 """``openenv import``: the folders that it makes, that they work as they are, and what it refuses."""
 
+import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.support.environment_folders import write_files
 from tests.support.foreign_projects import PYPROJECT, RIDDLE, SUMS, VERIFIERS, ors_project, verifiers_project
+from tests.support.forked import ForkedProgram, run_forked
 from typer.testing import CliRunner
 
 from openenv import __version__
@@ -62,8 +63,8 @@ class Player:
 
 def playing(folder: Path) -> Iterator[Player]:
     """Serve a folder as a user does, and play it."""
-    command = [sys.executable, "-m", "openenv.cli", "serve", str(folder), "--port", "0"]
-    with subprocess.Popen(command, cwd=folder.parent, stdout=subprocess.PIPE, text=True) as process:
+    words = ["-m", "openenv.cli", "serve", str(folder), "--port", "0"]
+    with ForkedProgram(words, cwd=folder.parent, env=os.environ, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             found = re.fullmatch(r"Serving \S+ at (http://\S+)\n", process.stdout.readline())
@@ -72,6 +73,13 @@ def playing(folder: Path) -> Iterator[Player]:
                 yield Player(client)
         finally:
             process.kill()
+
+
+def served(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Serve a folder that can't be served, from where nothing else is found."""
+    return run_forked(
+        ["-m", "openenv.cli", "serve", str(folder), "--port", "0"], cwd=folder, env=os.environ, timeout=120
+    )
 
 
 def not_passed(folder: Path) -> Sequence[object]:
@@ -317,13 +325,12 @@ class TestNames:
 def test_a_source_that_is_gone_or_lacks_something(tmp_path: Path) -> None:
     source = verifiers_project(tmp_path)
     folder = imported(source, "sums_env")
-    command = [sys.executable, "-m", "openenv.cli", "serve", str(folder), "--port", "0"]
     (source / "verifiers.py").rename(source / "other.py")
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = served(folder)
     assert ended.returncode == 1
     assert "sums.py imports 'verifiers', which is not installed" in ended.stderr
     (source / "sums.py").unlink()
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = served(folder)
     assert ended.returncode == 1
     assert "The project's module sums is neither in" in ended.stderr
 
@@ -333,7 +340,6 @@ def test_arguments_that_the_project_does_not_take(tmp_path: Path) -> None:
     folder = imported(source, "sums_env")
     module = folder / "server" / "sums_env_environment.py"
     module.write_text(module.read_text().replace("ARGUMENTS = {}", 'ARGUMENTS = {"stop": 3}'))
-    command = [sys.executable, "-m", "openenv.cli", "serve", str(folder), "--port", "0"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = served(folder)
     assert ended.returncode == 1
     assert "load_environment can't be called with {'stop': 3}" in ended.stderr

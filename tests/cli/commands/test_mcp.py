@@ -1,6 +1,7 @@
 """``openenv mcp``: environments for agents that start them as a command."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.cli.conftest import Run
 from tests.support.environment_folders import scaffold, write_files
+from tests.support.forked import ForkedProgram
 from tests.support.mcp_agents import run, text_of
 
 NOISY = {
@@ -110,10 +112,10 @@ def test_what_an_environment_prints_is_no_message(noisy: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_in_order(noisy: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "openenv.cli", "mcp", str(noisy)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
+def test_a_signal_ends_it_in_order(noisy: Path, tmp_path: Path, number: signal.Signals) -> None:
+    words = ["-m", "openenv.cli", "mcp", str(noisy)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with ForkedProgram(words, cwd=tmp_path, env=os.environ, **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.environment_folders import public_environment, scaffold, write_files
+from tests.support.forked import ForkedProgram
 from tests.support.servers import RunningServer, eventually
 
 STUBBORN = """
@@ -383,18 +384,19 @@ def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
     script.write_text(f'#!/bin/sh\necho "$1" >{opened}.new; mv {opened}.new {opened}\n')
     script.chmod(0o755)
     environment = {**os.environ, "BROWSER": str(script)}
-    command = [sys.executable, "-m", "openenv.cli", "play", "echo", "--web"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    words = ["-m", "openenv.cli", "play", "echo", "--web"]
+    with ForkedProgram(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as process:
         eventually(opened.exists, "the browser was opened")
         address = opened.read_text().strip()
         with httpx.Client(trust_env=False) as http:
             assert http.get(address).status_code == 200
             assert http.get(f"{address}config").json()["play"] is True
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        assert process.wait(60) == 0
+        assert process.stdout is not None
+        said = process.stdout.read()
     assert f"The page is at {address}" in said
     assert "Bye." in said
-    assert process.returncode == 0
 
 
 def test_the_page_has_fields_for_seed_and_parameters(openenv_here: Any) -> None:

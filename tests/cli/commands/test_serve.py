@@ -20,6 +20,7 @@ import gymnasium
 import pytest
 from tests.cli.conftest import Run
 from tests.support.environment_folders import public_environment, scaffold
+from tests.support.forked import ForkedProgram
 from tests.support.processes import children_of, wait_until_gone
 from tests.support.servers import PROGRAMS, eventually
 from tests.support.wheels import make_wheel
@@ -35,7 +36,7 @@ from openenv.core.exceptions import ServerCapacityError, ServerExecutionError
 class Serving:
     """A running ``openenv serve``."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+    def __init__(self, process: subprocess.Popen[str] | ForkedProgram, url: str) -> None:
         self.process = process
         self.url = url
 
@@ -48,9 +49,14 @@ class Serving:
 @contextmanager
 def serving(*arguments: object, cwd: Path, **settings: Any) -> Iterator[Serving]:
     """Run ``openenv serve`` on a free port until the block ends."""
-    command = [sys.executable, "-m", "openenv.cli", "serve", *map(str, arguments)]
+    words = ["-m", "openenv.cli", "serve", *map(str, arguments)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **settings.pop("variables", {})}
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment, **settings) as process:
+    if "pass_fds" in settings:  # inherited from this process, so that this one starts it
+        settings |= {"args": [sys.executable, *words], "text": True}
+        process: Any = subprocess.Popen(cwd=cwd, stdout=subprocess.PIPE, env=environment, **settings)
+    else:
+        process = ForkedProgram(words, cwd=cwd, stdout=subprocess.PIPE, env=environment, **settings)
+    with process:
         try:
             assert process.stdout is not None
             found = re.fullmatch(r"Serving (\S+) at (https?://\S+)\n", process.stdout.readline())

@@ -3,14 +3,14 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
 import httpx
+from tests.cli.conftest import Run
 from tests.support.episode_folders import write_evaluation
+from tests.support.forked import ForkedProgram
 from tests.support.servers import eventually
 from tests.support.trace_files import entries, episode, new_file
 
@@ -18,7 +18,7 @@ from openenv.train.settings.config import TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 from openenv.train.settings.run_start import RunStart
 
-VIEW = [sys.executable, "-m", "openenv.cli", "view"]
+VIEW = ["-m", "openenv.cli", "view"]
 
 
 def viewed(paths: list[Path], path: str, tmp_path: Path) -> tuple[Any, str]:
@@ -26,18 +26,19 @@ def viewed(paths: list[Path], path: str, tmp_path: Path) -> tuple[Any, str]:
     opened, script = tmp_path / "opened", tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" >{opened}.new; mv {opened}.new {opened}\n')
     script.chmod(0o755)
-    command = [*VIEW, *map(str, paths)]
     environment = {**os.environ, "BROWSER": str(script)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    words = [*VIEW, *map(str, paths)]
+    with ForkedProgram(words, cwd=tmp_path, env=environment, stdout=PIPE) as process:
         try:
             eventually(opened.exists, "the browser was opened")
             with httpx.Client(trust_env=False) as http:
                 answer = http.get(f"{opened.read_text().strip()}/{path}").json()
             process.send_signal(signal.SIGINT)
-            said, _ = process.communicate(timeout=60)
+            assert process.wait(60) == 0
+            assert process.stdout is not None
+            said = process.stdout.read()
         finally:
             process.kill()
-    assert process.returncode == 0
     return answer, said
 
 
@@ -57,9 +58,8 @@ def test_a_browser_is_opened_on_a_run(tmp_path: Path) -> None:
     assert re.match(r"The run is at http://127\.0\.0\.1:\d+/web/run\. Ctrl-C ends it\.", said)
 
 
-def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
-    command = [*VIEW, str(tmp_path)]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def test_a_folder_without_traces_is_refused(openenv: Run, tmp_path: Path) -> None:
+    finished = openenv("view", tmp_path)
     assert finished.returncode == 1
     assert "or one file of traces (.db); found none." in " ".join(finished.stderr.split())
 
@@ -79,9 +79,9 @@ def test_a_browser_is_opened_on_an_evaluation(tmp_path: Path) -> None:
 
 def test_other_machines_need_the_token_that_is_printed(tmp_path: Path) -> None:
     new_file(tmp_path / "traces.db").close()
-    command = [*VIEW, str(tmp_path), "--host", "0.0.0.0", "--no-browser", "--stop-on-eof"]
+    words = [*VIEW, str(tmp_path), "--host", "0.0.0.0", "--no-browser", "--stop-on-eof"]
     without = {name: value for name, value in os.environ.items() if name != "OPENENV_TOKEN"}
-    with subprocess.Popen(command, env=without, stdin=PIPE, stdout=PIPE, text=True) as process:
+    with ForkedProgram(words, cwd=tmp_path, env=without, stdin=PIPE, stdout=PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
