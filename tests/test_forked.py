@@ -1,4 +1,4 @@
-"""Programs that are forked are run as started ones are: tests of commands rest on it."""
+"""What is forked runs as what is started: tests of commands rest on it."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_one_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 def test_it_runs_until_it_is_signalled(tmp_path: Path) -> None:
     words = program(tmp_path, "import os, signal; print(os.getpid() == os.getpgrp(), flush=True); signal.pause()")
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with ForkedProgram(words, cwd=tmp_path, env=VARIABLES, start_new_session=True, **piped) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "True\n"
@@ -99,7 +99,7 @@ def test_it_runs_until_it_is_signalled(tmp_path: Path) -> None:
 
 def test_its_input_is_open_until_it_is_closed(tmp_path: Path) -> None:
     words = program(tmp_path, "import sys; print(sys.stdin.readline(), flush=True); sys.stdin.read()")
-    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    piped: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with ForkedProgram(words, cwd=tmp_path, env=VARIABLES, **piped) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 TEMPLATE = Path(__file__).parent / "programs" / "command_template.py"
 
@@ -155,7 +155,7 @@ def run_forked(
         subprocess.TimeoutExpired: It took longer.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        streams = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
+        streams: Any = {"stdout": output.fileno(), "stderr": (output if merged else errors).fileno()}
         with ForkedProgram(words, cwd=cwd, env=env, stdin=subprocess.PIPE, **streams) as process:
             try:
                 assert process.stdin is not None
