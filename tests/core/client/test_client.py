@@ -689,7 +689,7 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match="'bogus'"):
             GenericEnvClient(base_url="h", mode="bogus")
         monkeypatch.setenv("OPENENV_CLIENT_MODE", "wrong")
-        with pytest.raises(ConfigurationError, match="in OPENENV_CLIENT_MODE: .* got 'wrong'"):
+        with pytest.raises(ConfigurationError, match=r"in OPENENV_CLIENT_MODE: .* got 'wrong'"):
             GenericEnvClient(base_url="h")
 
     def test_the_client_is_abstract(self) -> None:
