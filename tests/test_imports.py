@@ -3,9 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.support.modules import MODULES, modules_in_circles
+
+from openenv import GenericEnvClient
+from openenv.core.providers import LocalProcessProvider
 
 SERVER = {"fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"}
 COMMAND_LINE = {"rich", "typer"}
@@ -84,6 +88,59 @@ def test_types_load_no_socket_library() -> None:
 
 def test_servers_discovery_and_commands_load_no_extra() -> None:
     assert not loaded_by(SERVERS_DISCOVERY_AND_COMMANDS) & EXTRAS
+
+
+# An environment that says what its server has loaded.
+LOADED = """
+import sys
+from openenv import Action, Environment, Observation, State
+
+class Loaded(Observation):
+    modules: list[str]
+
+class LoadedEnvironment(Environment[Action, Loaded, State]):
+    def reset(self, seed=None, episode_id=None):
+        return Loaded(modules=sorted(sys.modules))
+
+    def step(self, action):
+        return self.reset()
+
+    @property
+    def state(self):
+        return State()
+"""
+# What a server of one environment can do without; each is imported when it is first used.
+UNUSED_BY_SERVERS = (
+    "mcp",
+    "openenv.auto.making",
+    "openenv.core.client",
+    "openenv.core.env_server.history.stores.postgres",
+    "openenv.core.env_server.operations.exposition",
+    "openenv.core.env_server.web.interface",
+    "openenv.core.providers.local_process",
+    "openenv.core.providers.venv.environment",
+    "openenv.discovery",
+    "openenv.doctor",
+    "openenv.fleet.fleet",
+    "openenv.train",
+    "openenv.validation",
+    "packaging",
+    "prometheus_client",
+    "websockets.asyncio",
+    "websockets.sync",
+)
+
+
+def test_a_server_that_answers_has_loaded_no_client_nor_what_else_it_does_not_use(tmp_path: Path) -> None:
+    file = tmp_path / "loaded.py"
+    file.write_text(LOADED)
+    with GenericEnvClient(provider=LocalProcessProvider(str(file))).sync() as client:
+        client.reset()
+        loaded: list[str] = client.step({}).observation["modules"]
+
+    assert {"fastapi", "openenv.core.env_server.app", "uvicorn"} <= set(loaded)
+    unused = tuple(f"{module}." for module in UNUSED_BY_SERVERS)
+    assert [module for module in loaded if f"{module}.".startswith(unused)] == []
 
 
 # Packages of others may be loaded before: they know nothing of OpenEnv, and each process would take long for them.

@@ -9,7 +9,7 @@ from tests.support.servers import RunningServer
 
 import openenv
 from openenv import GenericEnvClient
-from openenv.auto.making import is_adapted, is_url
+from openenv.auto.names import is_adapted, is_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError, ServerCapacityError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from openenv.adapters import ADAPTERS
 from openenv.adapters.ids import did_you_mean, short_name
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted
+from openenv.auto.names import is_adapted
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.serving import app_for
 from openenv.core.env_server.execution.introspection import EnvironmentFactory

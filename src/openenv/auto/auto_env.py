@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from openenv.auto.discovery import find_environment, list_environments
 from openenv.auto.installing import install_space
-from openenv.auto.making import is_adapted, is_url, make
-from openenv.auto.names import environment_key, space_id
+from openenv.auto.making import make
+from openenv.auto.names import environment_key, is_adapted, is_url, space_id
 from openenv.auto.package import EnvironmentPackage
 from openenv.auto.running import answers_at, running_space
 from openenv.core import providers

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from openenv.auto.manifest import MANIFEST_FILE, Manifest
 from openenv.auto.names import class_prefix
-from openenv.core.env_client import EnvClient
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.exceptions import ConfigurationError
 
@@ -89,7 +88,7 @@ def _only_class(package: Package, base: type, key: str, modules: tuple[str, ...]
     for module_name in _existing(package, modules):
         found = _own_classes(package, package.import_module(module_name), base)
         if len(found) > 1:
-            found = [cls for cls in found if cls.__name__ == _usual_name(package, base)] or found
+            found = [cls for cls in found if cls.__name__ == _usual_name(package, base, key)] or found
         if len(found) > 1:
             names = ", ".join(sorted(cls.__name__ for cls in found))
             raise _manifest_error(package, key, f"is needed, as each of {names} could be meant; name one")
@@ -114,9 +113,9 @@ def _is_own(package: Package, module: str) -> bool:
     return top == package.module.partition(".")[0] or bool(_existing(package, (top,)))
 
 
-def _usual_name(package: Package, base: type) -> str:
+def _usual_name(package: Package, base: type, key: str) -> str:
     """The name that the scaffold gives such a class: ``MyAction`` in ``my_env``."""
-    suffix = "Env" if base is EnvClient else base.__name__
+    suffix = "Env" if key == "client" else base.__name__
     return class_prefix(package.module.rpartition(".")[2]) + suffix
 
 

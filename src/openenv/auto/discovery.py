@@ -12,8 +12,6 @@ from importlib.metadata import Distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-
 from openenv.auto.catalog import catalog_entry, load_catalog
 from openenv.auto.files import find_file, is_file
 from openenv.auto.manifest import MANIFEST_FILE
@@ -177,6 +175,8 @@ def _public_distributions() -> Iterator[Distribution]:
 
 def _modules_of(distribution: Distribution) -> Iterator[str]:
     """Where it may be: ``my_env`` of ``openenv-my_env`` and ``openenv-my``, or what setuptools wrote down."""
+    from packaging.utils import canonicalize_name  # few installations have such a distribution
+
     name = canonicalize_name(distribution.name).removeprefix(PUBLIC_PREFIX).replace("-", "_")
     yield f"{name.removesuffix('_env')}_env"  # before ``name``: openenv-textarena is not the library textarena
     yield name

@@ -14,7 +14,6 @@ from openenv.auto.importing import import_file
 from openenv.auto.manifest import Manifest
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
-from openenv.core.env_client import EnvClient
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.environment_types import environment_types
@@ -22,6 +21,8 @@ from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from openenv.core.env_client import EnvClient
 
 _FILE = re.compile(r"(?P<file>.+\.py)(:(?P<attribute>[A-Za-z_]\w*))?")
 
@@ -43,12 +44,14 @@ class EnvironmentFile(EnvironmentPackage):
         """What commands find it by."""
         return str(self.file) if self.attribute is None else f"{self.file}:{self.attribute}"
 
-    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
+    def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
         """Return the only client in the file; where it has none, one made for the environment's class.
 
         Raises:
             ConfigurationError: The file has several environments, or none.
         """
+        from openenv.core.env_client import EnvClient  # a server needs no client
+
         clients = own_classes(self.import_module(""), EnvClient)
         return clients[0] if len(clients) == 1 else made_client_class(self.environment_class())
 

@@ -12,7 +12,6 @@ from typing import Any
 from openenv.core.documents import read_toml
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.import_guard import importing
-from openenv.core.providers.venv.requirements import read_requirements
 
 
 def module_path(folder: Path) -> tuple[str, Path]:
@@ -85,6 +84,8 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
 
 def _install_command(folder: Path, missing: str) -> str:
     """Return the command that brings what a folder says that it needs; the missing module, if it says nothing."""
+    from openenv.core.providers.venv.requirements import read_requirements  # most imports succeed
+
     try:
         requirements = read_requirements(folder)
     except ConfigurationError:

@@ -1,6 +1,5 @@
 """From an environment's name to a client that is ready to use."""
 
-import re
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.in_process import InProcessProvider
+from openenv.auto.names import is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
@@ -21,11 +21,8 @@ from openenv.core.providers.local_process import LocalProcessProvider
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-_URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
 # A debugger may stop a server in this process for as long as it likes.
 IN_PROCESS_OPTIONS: Mapping[str, Any] = {"message_timeout_s": None, "websocket_ping_interval_s": None}
-
-_ADAPTED = re.compile(r"[a-z][a-z0-9_]*:[^/].*")
 
 
 def make(
@@ -133,23 +130,3 @@ def _app_of(package: EnvironmentPackage, max_sessions: int | None) -> "FastAPI":
     if isinstance(server, import_module("openenv.core.env_server.app").HTTPEnvServer):
         server.show_errors()
     return app
-
-
-def is_url(target: str | Path) -> bool:
-    """Say whether a target is a server's address rather than an environment's name or folder.
-
-    Example:
-        >>> [is_url(target) for target in ("http://host:8000", "localhost:8000", "wordle", "./my_env")]
-        [True, True, False, False]
-    """
-    return isinstance(target, str) and _URL.fullmatch(target) is not None
-
-
-def is_adapted(target: str | Path) -> bool:
-    """Say whether a target names an environment of another world, as ``PREFIX:ID``, which ``openenv serve`` finds.
-
-    Example:
-        >>> [is_adapted(target) for target in ("gymnasium:CartPole-v1", "localhost:8000", "wordle", "./a:b")]
-        [True, False, False, False]
-    """
-    return isinstance(target, str) and _ADAPTED.fullmatch(target) is not None and not is_url(target)

@@ -6,6 +6,8 @@ from pathlib import Path
 from openenv.core.providers.spaces import SPACE_ID
 
 _SPACE = re.compile(rf"(https?://(www\.)?huggingface\.co/(spaces/)?)?(?P<id>{SPACE_ID})/?", re.ASCII)
+_URL = re.compile(r"(https?|wss?)://.+|[\w.-]+:\d+(/.*)?")
+_ADAPTED = re.compile(r"[a-z][a-z0-9_]*:[^/].*")
 
 
 def environment_key(name: str) -> str:
@@ -38,3 +40,23 @@ def space_id(name: str) -> str | None:
     """
     found = _SPACE.fullmatch(name)
     return None if found is None or Path(name).exists() else found["id"]
+
+
+def is_url(target: str | Path) -> bool:
+    """Say whether a target is a server's address rather than an environment's name or folder.
+
+    Example:
+        >>> [is_url(target) for target in ("http://host:8000", "localhost:8000", "wordle", "./my_env")]
+        [True, True, False, False]
+    """
+    return isinstance(target, str) and _URL.fullmatch(target) is not None
+
+
+def is_adapted(target: str | Path) -> bool:
+    """Say whether a target names an environment of another world, as ``PREFIX:ID``, which ``openenv serve`` finds.
+
+    Example:
+        >>> [is_adapted(target) for target in ("gymnasium:CartPole-v1", "localhost:8000", "wordle", "./a:b")]
+        [True, False, False, False]
+    """
+    return isinstance(target, str) and _ADAPTED.fullmatch(target) is not None and not is_url(target)

@@ -14,17 +14,16 @@ from openenv.auto.classes import find_class, load_attribute, only_environment
 from openenv.auto.importing import bare_names, import_file, import_from_folder, module_path
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
 from openenv.auto.serving import app_for
-from openenv.core.env_client import EnvClient
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.environment_types import environment_types
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.mcp_client import MCPToolClient
-from openenv.core.typed_client import client_for
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from openenv.core.env_client import EnvClient
 
 _USUAL_APP = "server/app.py"
 
@@ -117,12 +116,14 @@ class EnvironmentPackage:
         """The environment's version."""
         return self.manifest.version
 
-    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
+    def client_class(self) -> "type[EnvClient[Any, Any, Any]]":
         """Return the package's client; where it has none, one for tools, or one made for its environment's class.
 
         Raises:
             ConfigurationError: Several classes could be it, or the one that the manifest names is not there.
         """
+        from openenv.core.env_client import EnvClient  # a server needs no client
+
         found = find_class(self, EnvClient, "client", ("client", ""))
         if found is not None:
             return found
@@ -231,8 +232,11 @@ class EnvironmentPackage:
         return only_environment({str(file): import_file(file) for file in files if _may_define_environment(file)})
 
 
-def made_client_class(environment: type[Environment[Any, Any, Any]]) -> type[EnvClient[Any, Any, Any]]:
+def made_client_class(environment: type[Environment[Any, Any, Any]]) -> "type[EnvClient[Any, Any, Any]]":
     """Return a client for an environment that brings none along: one for tools, or one made for its class."""
+    from openenv.core.mcp_client import MCPToolClient  # a server needs no client
+    from openenv.core.typed_client import client_for
+
     of_tools = environment_types(environment).action is CallToolAction
     return MCPToolClient if of_tools else client_for(environment)
 

@@ -8,6 +8,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,8 +21,9 @@ from openenv.core.env_server.serving import RunOptions
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.providers.resources import Resources
 from openenv.fleet.autoscaling import Autoscaling
-from openenv.fleet.cluster import ADDRESS_VARIABLE
-from openenv.fleet.fleet import Fleet
+
+if TYPE_CHECKING:
+    from openenv.fleet.fleet import Fleet
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens on it: it stands for addresses that others reach
 _LOOK_EVERY_S = 0.1
@@ -77,6 +79,9 @@ def serve_fleet(
         options: What the fleet is to be.
         run_options: The log and the certificate of its servers.
     """
+    from openenv.fleet.cluster import ADDRESS_VARIABLE  # most servers are none of a fleet
+    from openenv.fleet.fleet import Fleet
+
     is_shared = bool(os.environ.get(ADDRESS_VARIABLE))  # by machines of which clients must reach each one
     made = make_token_for(_ANY_ADDRESS if is_shared else host)
     fleet = Fleet(
@@ -108,7 +113,7 @@ def serve_fleet(
     signal.raise_signal(stopped_by)
 
 
-def _serve_until_told(fleet: Fleet, told: "SimpleQueue[int]") -> int:
+def _serve_until_told(fleet: "Fleet", told: "SimpleQueue[int]") -> int:
     """Serve until a signal says otherwise, and return which one; what it asks for has been done then."""
     while (number := told.get()) == signal.SIGHUP:
         _until_told(told, partial(_update, fleet))
@@ -125,7 +130,7 @@ def _until_told(told: "SimpleQueue[int]", work: Callable[[], None]) -> None:
         working.join(_LOOK_EVERY_S)
 
 
-def _update(fleet: Fleet) -> None:
+def _update(fleet: "Fleet") -> None:
     typer.echo("Updating: each server is replaced by a new one.")
     try:
         fleet.update()
@@ -135,7 +140,7 @@ def _update(fleet: Fleet) -> None:
         typer.echo("Updated.")
 
 
-def _announce(fleet: Fleet, announcement: Announcement, *, is_shared: bool) -> None:
+def _announce(fleet: "Fleet", announcement: Announcement, *, is_shared: bool) -> None:
     status = fleet.status()
     announcement.show(fleet.auth_requirement)
     typer.echo()

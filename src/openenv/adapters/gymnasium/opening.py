@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted, is_url
+from openenv.auto.names import is_adapted, is_url
 from openenv.core.env_client import EnvClient
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.local_process import LocalProcessProvider

@@ -12,7 +12,7 @@ from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, Con
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted, is_url
+from openenv.auto.names import is_adapted, is_url
 from openenv.core.client.server_api import fetch_schemas
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import ListToolsAction

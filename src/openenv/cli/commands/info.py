@@ -20,7 +20,7 @@ from openenv.adapters.text import ActionText
 from openenv.auto.about import About, Part, about_class, about_package, about_schemas
 from openenv.auto.discovery import find_environment
 from openenv.auto.fields import FieldAbout
-from openenv.auto.making import is_adapted, is_url
+from openenv.auto.names import is_adapted, is_url
 from openenv.cli.options import AsJson, environment_argument
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.exceptions import ConfigurationError

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider, is_adapted, is_url
+from openenv.auto.making import IN_PROCESS_OPTIONS, in_process_provider
+from openenv.auto.names import is_adapted, is_url
 from openenv.cli.hub import local_target
 from openenv.cli.key_values import read_reset
 from openenv.cli.options import ResetParameters, TrustRemoteCode, environment_argument

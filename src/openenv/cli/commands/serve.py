@@ -14,6 +14,7 @@ from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import local_target
+from openenv.cli.loading import kept_for_good
 from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.server_settings import with_settings
 from openenv.cli.stop_on_eof import watch_stdin
@@ -25,7 +26,6 @@ from openenv.core.env_server.serving import RunOptions, listen, prepare, run_app
 from openenv.core.env_server.settings import SETTINGS, ServerConfig, environment_variables
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import ConfigurationError
-from openenv.core.providers.venv.environment import hold_environment
 
 HERE = "."
 SERVED = "OPENENV_SERVED"
@@ -226,7 +226,8 @@ def _serve_here(
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **run_options)
             return
-        application = package.app()
+        with kept_for_good():
+            application = package.app()
         prepare(application)
         announcement.show(auth_requirement_of(application))
         run_app(application, listener=listener, **run_options)
@@ -248,6 +249,8 @@ def _check_reload(fd: int | None, workers: int) -> None:
 
 def _go_on_in_venv(folder: Path, given: str) -> NoReturn:
     """Become the same command in the folder's own Python environment, which is built first where there is none."""
+    from openenv.core.providers.venv.environment import hold_environment  # the server itself builds none
+
     venv = hold_environment(folder)
     os.set_inheritable(venv.descriptor, True)  # the server holds it, until it ends
     os.environ.update(venv.variables)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from openenv.auto.discovery import find_environment
 from openenv.auto.files import is_file
-from openenv.auto.making import is_adapted
+from openenv.auto.names import is_adapted
 from openenv.cli.options import AsJson
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.validation.adapted_checks import validate_adapted

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType, UnionType
-from typing import Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from fastapi import FastAPI
 from fastapi.params import Depends
@@ -37,7 +37,6 @@ from openenv.core.env_server.operations.routes import Operations
 from openenv.core.env_server.ors.routes import OrsTransport
 from openenv.core.env_server.pages import docs
 from openenv.core.env_server.pages.start import StartPage, enables_web
-from openenv.core.env_server.quick_start import get_quick_start_markdown
 from openenv.core.env_server.serving import DEFAULT_PORT, RunOptions
 from openenv.core.env_server.serving import listen as listen
 from openenv.core.env_server.serving import run_app as run_app
@@ -49,10 +48,6 @@ from openenv.core.env_server.settings import SETTINGS, UNSET, ServerConfig, Serv
 from openenv.core.env_server.tls import TLS
 from openenv.core.env_server.traces import TraceRecorder
 from openenv.core.env_server.web import page
-from openenv.core.env_server.web.custom_tab import PATH as CUSTOM_TAB
-from openenv.core.env_server.web.custom_tab import CustomTab, mount_custom_tab
-from openenv.core.env_server.web.interface import WebInterfaceManager
-from openenv.core.env_server.web.interface_routes import WebInterfaceRoutes
 from openenv.core.env_server.websocket.endpoint import WebSocketTransport
 from openenv.core.env_server.websocket.mcp import McpSocketTransport
 from openenv.core.environment_types import EnvironmentTypes, environment_types
@@ -67,6 +62,10 @@ from openenv.core.wire.types import (
     SessionInfo,
     State,
 )
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.web.custom_tab import CustomTab
+    from openenv.core.env_server.web.interface import WebInterfaceManager
 
 logger = logging.getLogger(__name__)
 
@@ -246,6 +245,10 @@ class HTTPEnvServer:
         """
         if self._mode is not ServerMode.SIMULATION or self._web_manager is not None:
             return
+        # Few servers have these routes besides the page's own.
+        from openenv.core.env_server.web.interface import WebInterfaceManager
+        from openenv.core.env_server.web.interface_routes import WebInterfaceRoutes
+
         metadata = self.about.own.model_copy(update={"name": self.env_name})
         types, source = self._sessions.types, self._sessions.factory.source
         self._web_manager = WebInterfaceManager(
@@ -256,7 +259,7 @@ class HTTPEnvServer:
         app.router.routes += routes.router(self._limited, failing).routes
         self._mount_custom_tab(app)
 
-    def add_custom_tab(self, app: FastAPI, tab: CustomTab) -> None:
+    def add_custom_tab(self, app: FastAPI, tab: "CustomTab") -> None:
         """Add the page that a ``gradio_builder`` makes to an application, as soon as that has the web interface.
 
         Args:
@@ -273,6 +276,9 @@ class HTTPEnvServer:
         tab, manager = self._custom_tab, self._web_manager
         if tab is None or manager is None or self._page is None:
             return
+        from openenv.core.env_server.quick_start import get_quick_start_markdown  # see add_web_interface
+        from openenv.core.env_server.web.custom_tab import PATH, mount_custom_tab
+
         quick_start = get_quick_start_markdown(manager.metadata, manager.action_cls, manager.observation_cls)
         try:
             mount_custom_tab(app, tab, manager, quick_start, debug=self.config.debug)
@@ -281,7 +287,7 @@ class HTTPEnvServer:
             return
         self._page.custom = tab.name
         if tab.is_first:
-            app.state.start_page.web = f"{CUSTOM_TAB}/"
+            app.state.start_page.web = f"{PATH}/"
 
     def _add_agent_routes(self, app: FastAPI, mode: ServerMode, transport: HTTPTransport) -> None:
         allows_state = mode is ServerMode.SIMULATION
@@ -470,6 +476,8 @@ def create_app(
     if title_override:
         app.title = app.state.start_page.title = title_override
     if gradio_builder is not None:
+        from openenv.core.env_server.web.custom_tab import CustomTab
+
         is_first = custom_tab_primary or not show_default_tab
         app.state.server.add_custom_tab(app, CustomTab(gradio_builder, custom_tab_name, title_override, is_first))
     return app

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from openenv.auto.making import is_url
+from openenv.auto.names import is_url
 from openenv.core.env_server.settings import ServerConfig, environment_variables
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError

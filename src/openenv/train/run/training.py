@@ -14,7 +14,7 @@ from rich.console import Console
 from transformers import TrainerCallback
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from openenv.auto.making import is_url
+from openenv.auto.names import is_url
 from openenv.core.exceptions import ConfigurationError
 from openenv.train.agents.policy import Policy, load_policies, make_policies
 from openenv.train.dataset.rollout_traces import RolloutTraces

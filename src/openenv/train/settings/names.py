@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from openenv.auto.making import is_adapted, is_url, make
+from openenv.auto.making import make
+from openenv.auto.names import is_adapted, is_url
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.reset_check import nearest_name
 from openenv.train.settings.config import TINY, TrainConfig

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from openenv.auto.making import is_url
+from openenv.auto.names import is_url
 from openenv.train.settings.config import STEP_TIMEOUT_S, TrainConfig
 from openenv.train.settings.run_folder import RunFolder
 

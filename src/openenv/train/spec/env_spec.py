@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from openenv.adapters.text import hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted, is_url, make
+from openenv.auto.making import make
+from openenv.auto.names import is_adapted, is_url
 from openenv.core.client.tools import TRAINER_COLUMNS, task_columns
 from openenv.core.client_types import StepResult
 from openenv.core.exceptions import ConfigurationError

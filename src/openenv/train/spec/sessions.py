@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from openenv.adapters.text import ActionText, hidden_text_warning
 from openenv.auto.discovery import find_environment
-from openenv.auto.making import is_adapted, is_url, make
+from openenv.auto.making import make
+from openenv.auto.names import is_adapted, is_url
 from openenv.auto.package import EnvironmentPackage
 from openenv.core.client.blocking import wait_for
 from openenv.core.client_types import StepResult

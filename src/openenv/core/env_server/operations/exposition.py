@@ -58,6 +58,26 @@ def figures(sessions: SessionManager, environment: str, worker: str) -> list[Met
     return [*metrics, *_durations(sessions.metrics, worker), *_process(worker)]
 
 
+def exposition_of_workers(reports: Mapping[str, Mapping[str, Any] | None], accept: str) -> tuple[bytes, str]:
+    """Write the metrics of all workers as text.
+
+    Args:
+        reports: The workers' reports by worker number, each with the families of ``to_report`` as ``metrics``; ``None``
+            for a worker that did not answer in time.
+        accept: The ``Accept`` header of the request.
+
+    Returns:
+        See ``exposition``.
+    """
+    text = "1 for a worker that answered, in time, for its figures."
+    up = GaugeMetricFamily("openenv_worker_up", text, labels=["worker"])
+    families: list[Metric] = [up]
+    for worker, report in reports.items():
+        up.add_metric([worker], report is not None)
+        families += from_report((report or {}).get("metrics", []))
+    return exposition(families, accept)
+
+
 def exposition(families: Iterable[Metric], accept: str) -> tuple[bytes, str]:
     """Write families as text, those of the same name together.
 

@@ -9,12 +9,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
 from pydantic import BaseModel, Field
 
 from openenv.core.env_server.http.errors import guarded
-from openenv.core.env_server.operations.exposition import exposition, figures, from_report, to_report
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.wire.types import ServerMode
@@ -83,14 +80,11 @@ class OperatorRoutes:
 
     async def metrics(self, request: Request) -> Response:
         """Return the server's metrics in the text format of Prometheus, or in OpenMetrics if the request accepts it."""
+        # Its library takes as long to import as all that answers steps, and few servers are asked.
+        from openenv.core.env_server.operations.exposition import exposition_of_workers
+
         reports = await self._reports({"about": "metrics"})
-        text = "1 for a worker that answered, in time, for its figures."
-        up = GaugeMetricFamily("openenv_worker_up", text, labels=["worker"])
-        families: list[Metric] = [up]
-        for worker, report in reports.items():
-            up.add_metric([worker], report is not None)
-            families += from_report((report or {}).get("metrics", []))
-        content, content_type = exposition(families, request.headers.get("accept", ""))
+        content, content_type = exposition_of_workers(reports, request.headers.get("accept", ""))
         return Response(content, headers={"content-type": content_type})
 
     async def table(self, limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = 100) -> SessionTable:
@@ -148,6 +142,8 @@ class Operations(OperatorRoutes):
         return dict(sorted({**others, self._worker: own}.items()))
 
     def _metrics(self, _query: Report) -> Report:
+        from openenv.core.env_server.operations.exposition import figures, to_report  # see above
+
         return {"metrics": to_report(figures(self._sessions, self._environment, self._worker))}
 
     def _sessions_of(self, query: Report) -> Report:

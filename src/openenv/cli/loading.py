@@ -1,0 +1,26 @@
+"""What a command imports before it does its work."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def kept_for_good() -> Iterator[None]:
+    """Exempt all that exists at the end of the block from garbage collection, and collect nothing during it.
+
+    A server's imports make 150,000 objects, which stay as long as the process. The collector would visit them several
+    times during the start, an eighth of its CPU time, and again while the server answers, and find nothing to free.
+
+    Example:
+        >>> with kept_for_good():
+        ...     import json
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
