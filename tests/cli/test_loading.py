@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openenv.cli.loading import kept_for_good
+from openenv.cli.loading import exempt_from_collection
 
 
 class Kept:
@@ -13,7 +13,7 @@ class Kept:
 
 
 @pytest.fixture(autouse=True)
-def _collected_again() -> Iterator[None]:
+def _collector_restored() -> Iterator[None]:
     """Leave the collector as it was: other tests run in this process."""
     assert gc.isenabled()
     yield
@@ -28,7 +28,7 @@ def is_visited(kept: Kept) -> bool:
 def test_what_the_block_makes_is_not_visited_by_the_collector() -> None:
     before = Kept()
     assert is_visited(before)
-    with kept_for_good():
+    with exempt_from_collection():
         assert not gc.isenabled()
         during = Kept()
     after = Kept()
@@ -38,7 +38,7 @@ def test_what_the_block_makes_is_not_visited_by_the_collector() -> None:
 
 
 def test_a_block_that_fails_leaves_the_collector_on() -> None:
-    with pytest.raises(ModuleNotFoundError), kept_for_good():
+    with pytest.raises(ModuleNotFoundError), exempt_from_collection():
         import no_such_module_of_anyone  # type: ignore[import-not-found]  # noqa: F401
 
     assert gc.isenabled()
@@ -46,7 +46,7 @@ def test_a_block_that_fails_leaves_the_collector_on() -> None:
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with kept_for_good():
+    with exempt_from_collection():
         pass
 
     assert not gc.isenabled()

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from openenv import __version__
-from openenv.cli.loading import kept_for_good
+from openenv.cli.loading import exempt_from_collection
 from openenv.core.exceptions import OpenEnvError
 
 _HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
@@ -89,7 +89,7 @@ def _place_of_heading(heading: str) -> int:
 def load_command(name: str) -> Any:
     """Import a command and make it ready to be called."""
     module, _, attribute = COMMANDS[name].target.partition(":")
-    with kept_for_good():
+    with exempt_from_collection():
         function = getattr(import_module(f"openenv.cli.commands.{module}"), attribute)
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def kept_for_good() -> Iterator[None]:
+def exempt_from_collection() -> Iterator[None]:
     """Exempt all that exists at the end of the block from garbage collection, and collect nothing during it.
 
     A server's imports make 150,000 objects, which stay as long as the process. The collector would visit them several
     times during the start, an eighth of its CPU time, and again while the server answers, and find nothing to free.
 
     Example:
-        >>> with kept_for_good():
+        >>> with exempt_from_collection():
         ...     import json
     """
     collects = gc.isenabled()

@@ -14,7 +14,7 @@ from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.fleet import FleetOptions, serve_fleet
 from openenv.cli.hub import local_target
-from openenv.cli.loading import kept_for_good
+from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
 from openenv.cli.server_settings import with_settings
 from openenv.cli.stop_on_eof import watch_stdin
@@ -226,7 +226,7 @@ def _serve_here(
         if workers > 1:
             run_workers(package.app, workers, listener, on_ready=announcement.show, **run_options)
             return
-        with kept_for_good():
+        with exempt_from_collection():
             application = package.app()
         prepare(application)
         announcement.show(auth_requirement_of(application))
