@@ -118,6 +118,12 @@ def test_containers_that_are_told_no_image() -> None:
         GenericEnvClient(provider=containers).sync().reset()
 
 
+def test_a_server_that_runs_already_needs_only_stop() -> None:
+    provider = Mock(spec=["stop"])
+    GenericEnvClient(base_url="http://localhost:1", provider=provider).sync().close()
+    provider.stop.assert_called_once_with()
+
+
 def test_what_has_none_of_the_methods() -> None:
     nothing: Any = object()
     with pytest.raises(

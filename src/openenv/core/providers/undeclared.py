@@ -11,18 +11,18 @@ def as_provider(given: Any, *, without_container: bool = False) -> Provider:
 
     Args:
         given: A provider; or an object with ``start_container``, ``wait_for_ready`` and ``stop_container``, or else
-            with ``start``, ``wait_for_ready`` and ``stop``.
+            with ``start``, ``wait_for_ready`` and ``stop``; ``stop`` alone will do for a server that runs already.
         without_container: Whether ``start`` is the method to use where the object has both.
 
     Raises:
-        ConfigurationError: The object has neither ``start_container`` nor ``start``.
+        ConfigurationError: The object has neither ``start_container`` nor ``start`` nor ``stop``.
     """
     if isinstance(given, Provider):
         return given
     has_start = callable(getattr(given, "start", None))
     if callable(getattr(given, "start_container", None)) and not (without_container and has_start):
         return UndeclaredContainers(given)
-    if has_start:
+    if has_start or callable(getattr(given, "stop", None)):
         return UndeclaredRuntime(given)
     raise ConfigurationError(
         f"Expected a provider, which has start_container or start, got {given!r}. Derive it from ContainerProvider or "
