@@ -8,7 +8,8 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from datasets.utils import (  # type: ignore[import-untyped]
     are_progress_bars_disabled,
@@ -17,42 +18,59 @@ from datasets.utils import (  # type: ignore[import-untyped]
 )
 from transformers.utils import logging as transformers_logging
 
-__all__ = ["quiet_libraries"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-
-_USELESS_NOTICES = {
-    # Two checkpoints within a second are ordered by their numbers instead, which is as good.
-    "transformers.trainer_utils": "mtime may not be reliable",
-    # Of a model whose output layer is its input embedding: saved once, and the same tensor after it is loaded.
-    "transformers.trainer": "missing keys in the checkpoint model loaded: ['lm_head.weight']",
-}
-"""What of a library's logger is kept back, by the logger's name."""
+__all__ = ["quiet_about_tied_weights", "quiet_libraries"]
 
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Turn off the libraries' progress bars and the notices that a user can do nothing about."""
     had_progress_bars = transformers_logging.is_progress_bar_enabled()
-    filters = {name: _Without(notice) for name, notice in _USELESS_NOTICES.items()}
     # TRL asks for this variable from those who know that rollout_func may change.
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     had_bars_of_datasets = not are_progress_bars_disabled()
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     disable_progress_bars()
-    for name, without in filters.items():
-        logging.getLogger(name).addFilter(without)
     try:
-        with warnings.catch_warnings():
+        # Two checkpoints within a second are ordered by their numbers instead, which is as good.
+        with _without("transformers.trainer_utils", "mtime may not be reliable"), warnings.catch_warnings():
             # TRL 1.16 uses names that transformers 5.23 has changed.
             warnings.filterwarnings("ignore", r"`(is_)?gradient_checkpointing\w*` is deprecated", FutureWarning)
             yield
     finally:
-        for name, without in filters.items():
-            logging.getLogger(name).removeFilter(without)
         if had_bars_of_datasets:
             enable_progress_bars()
         if had_progress_bars:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def quiet_about_tied_weights(model: "PreTrainedModel") -> AbstractContextManager[None]:
+    """Keep back the notice that a checkpoint lacks a model's output layer, where that is its input embedding.
+
+    It is saved once, and the same tensor after it is loaded. A model with an output layer of its own lacks it.
+
+    Args:
+        model: The model that a checkpoint is loaded into.
+
+    Returns:
+        A context within which the notice is kept back.
+    """
+    if not model.config.tie_word_embeddings:
+        return nullcontext()
+    return _without("transformers.trainer", "missing keys in the checkpoint model loaded: ['lm_head.weight']")
+
+
+@contextmanager
+def _without(logger: str, notice: str) -> Iterator[None]:
+    """Keep back the messages of a library's logger that contain a notice."""
+    without = _Without(notice)
+    logging.getLogger(logger).addFilter(without)
+    try:
+        yield
+    finally:
+        logging.getLogger(logger).removeFilter(without)
 
 
 class _Without(logging.Filter):

@@ -30,7 +30,7 @@ from openenv.train.episodes.scores import (
     score_name,
 )
 from openenv.train.evaluation.scoring import evaluate_policy, evaluate_random_player, evaluate_scripted_player
-from openenv.train.quiet import quiet_libraries
+from openenv.train.quiet import quiet_about_tied_weights, quiet_libraries
 from openenv.train.run.components import check_component_names, check_components
 from openenv.train.run.diagnosis import TrainingWarning, diagnose
 from openenv.train.run.grpo import make_joint_trainer
@@ -415,7 +415,7 @@ class _Run:
         """Train to the end of the schedule; return the seconds that it took."""
         self._folder.forget_after(self._checkpoint)
         start = time.monotonic()
-        with progress, self._interruption.steps():
+        with progress, self._interruption.steps(), quiet_about_tied_weights(self._policy.model):
             trainer.train(resume_from_checkpoint=None if self._checkpoint is None else str(self._checkpoint))
         self._interruption.raise_if_received()
         return time.monotonic() - start

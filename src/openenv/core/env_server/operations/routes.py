@@ -3,8 +3,10 @@
 With several workers, the worker that a request reaches queries the other workers, and answers for all of them.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -80,7 +82,9 @@ class OperatorRoutes:
 
     async def metrics(self, request: Request) -> Response:
         """Return the server's metrics in the text format of Prometheus, or in OpenMetrics if the request accepts it."""
-        # Its library takes as long to import as all that answers steps, and few servers are asked.
+        # Its library takes as long to import as all that answers steps, and few servers are asked. In a thread, so that
+        # sessions go on meanwhile.
+        await asyncio.to_thread(import_module, "openenv.core.env_server.operations.exposition")
         from openenv.core.env_server.operations.exposition import exposition_of_workers
 
         reports = await self._reports({"about": "metrics"})
