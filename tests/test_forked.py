@@ -108,3 +108,20 @@ def test_its_input_is_open_until_it_is_closed(tmp_path: Path) -> None:
         assert process.poll() is None
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+def test_errors_go_where_the_output_goes(tmp_path: Path) -> None:
+    words = program(tmp_path, "import sys; print('a', flush=True); print('b', file=sys.stderr)")
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with ForkedProgram(words, cwd=tmp_path, env=VARIABLES, **streams) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == "a\nb\n"
+
+
+def test_what_has_ended_may_be_killed(tmp_path: Path) -> None:
+    with ForkedProgram(program(tmp_path, "print()"), cwd=tmp_path, env=VARIABLES, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read()
+        while process.poll() is None:
+            process.kill()
+    assert process.returncode in (0, -signal.SIGKILL)

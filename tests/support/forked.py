@@ -49,7 +49,7 @@ class ForkedProgram:
         env: Its variables.
         stdin: Its standard input, as for ``subprocess.Popen``: a descriptor, ``PIPE``, ``DEVNULL``, or this process's.
         stdout: Its standard output.
-        stderr: Its standard error.
+        stderr: Its standard error; with ``STDOUT`` it goes where standard output goes.
         start_new_session: Whether it leads a session and a process group of its own.
     """
 
@@ -73,7 +73,7 @@ class ForkedProgram:
             its.callback(os.close, tells)
             theirs_in, ours_in = _stream(stdin, 0, its)
             theirs_out, ours_out = _stream(stdout, 1, its)
-            theirs_err, ours_err = _stream(stderr, 2, its)
+            theirs_err, ours_err = _stream(theirs_out if stderr == subprocess.STDOUT else stderr, 2, its)
             streams = [theirs_in, theirs_out, theirs_err]
             socket.send_fds(_template(), [json.dumps(request).encode()], [*streams, tells])
         self.stdin = None if ours_in is None else os.fdopen(ours_in, "w", encoding="utf-8")
@@ -98,7 +98,8 @@ class ForkedProgram:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended, and its exit status is on the way
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
