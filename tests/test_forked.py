@@ -112,7 +112,7 @@ def test_its_input_is_open_until_it_is_closed(tmp_path: Path) -> None:
 
 def test_errors_go_where_the_output_goes(tmp_path: Path) -> None:
     words = program(tmp_path, "import sys; print('a', flush=True); print('b', file=sys.stderr)")
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with ForkedProgram(words, cwd=tmp_path, env=VARIABLES, **streams) as process:
         assert process.stdout is not None
         assert process.stdout.read() == "a\nb\n"
