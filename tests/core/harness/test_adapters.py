@@ -1,11 +1,14 @@
 """Rollouts: a model's tool calls until the end, and harnesses that have their own loop."""
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.core.harness.conftest import OpenSession
+from tests.core.harness.conftest import CountedClient, OpenSession
 from tests.support.environments.common import Add
 
 from openenv.core.exceptions import ServerError
@@ -18,7 +21,9 @@ from openenv.core.harness import (
     ModelStepResult,
     ResourceSession,
     SessionMCPBridge,
+    ToolResult,
 )
+from openenv.core.harness.session import ActionBuilder
 from openenv.core.llm_client import LLMResponse, ToolCall
 from openenv.core.wire.mcp_types import Tool
 
@@ -121,6 +126,73 @@ def test_a_model_whose_arguments_make_no_action_reads_so(open_session: OpenSessi
 
     rollout = play(open_session(action_builder=action_of), ScriptedModel([1]))
     assert "Extra inputs are not permitted" in tool_messages(rollout)[0]
+
+
+@dataclass
+class Move:
+    """An action of no model."""
+
+    amount: int
+    by: str
+
+
+BUILDERS: dict[str, tuple[ActionBuilder, str]] = {
+    "an argument that is not there": (lambda _, arguments: {"amount": arguments["by"]}, "KeyError: 'by'"),
+    "a class that lacks one": (lambda _, arguments: Move(**arguments), "TypeError: .*missing 1 required .* 'by'"),
+    "a value of another kind": (lambda _, arguments: arguments["amount"].strip(), "AttributeError: 'int' object"),
+    "a value that is none": (lambda _, arguments: int(f"{arguments['amount']} by hand"), "ValueError: invalid literal"),
+}
+
+
+@pytest.mark.parametrize("case", BUILDERS)
+def test_a_model_whose_arguments_an_author_s_function_does_not_take_reads_so_and_goes_on(
+    open_session: OpenSession, case: str
+) -> None:
+    first, said = BUILDERS[case]
+    builders: list[ActionBuilder] = [first, lambda _, arguments: arguments]
+
+    def action_of(name: str, arguments: dict[str, Any]) -> Any:
+        return builders.pop(0)(name, arguments)
+
+    rollout = play(open_session(action_builder=action_of), ScriptedModel([1], [10]))
+    assert re.match(f"The arguments of 'add' make no action: {said}", tool_messages(rollout)[0])
+    assert [entry.result.reward for entry in rollout.tool_trace] == [None, 10.0]
+    assert rollout.done
+
+
+def test_an_error_of_a_client_ends_the_rollout(open_session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def step_payload(self: Any, action: Any) -> Any:
+        raise KeyError("a client's own")
+
+    monkeypatch.setattr(CountedClient, "_step_payload", step_payload)
+    with closing(open_session()) as session, pytest.raises(KeyError, match="a client's own"):
+        MCPHarnessAdapter().run_white_box(ScriptedModel([1]), session)
+
+
+class Unknown:
+    """A value without a form in JSON."""
+
+    def __str__(self) -> str:
+        return "something"
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (ToolResult(), ""),
+        (ToolResult("7"), "7"),
+        (ToolResult({"total": 7}), '{"total":7}'),
+        (ToolResult(error="too late"), "too late"),
+        (ToolResult({"total": 7}, error="too late"), 'too late\n{"total":7}'),
+        (ToolResult("7", error="too late"), "too late\n7"),
+        (ToolResult({"board": np.arange(4).reshape(2, 2)}), '{"board":[[0,1],[2,3]]}'),
+        (ToolResult({"screen": np.zeros(2000, "uint8")}), f'{{"screen":[{",".join("0" * 2000)}]}}'),
+        (ToolResult({"score": np.float32(0.5), "other": Unknown()}), '{"score":0.5,"other":"something"}'),
+    ],
+)
+def test_what_a_model_reads_of_a_result(open_session: OpenSession, shown: ToolResult, text: str) -> None:
+    rollout = play(open_session(tool_result_builder=lambda *_: shown), ScriptedModel([1]))
+    assert tool_messages(rollout) == [text]
 
 
 def test_an_environment_that_fails_ends_the_rollout(open_session: OpenSession) -> None:

@@ -44,10 +44,22 @@ def test_a_call(bridge: SessionMCPBridge) -> None:
         (request("tools/call"), -32602, "params.name must be the name of a tool"),
         (call(7, {}), -32602, "params.name must be the name of a tool"),
         (call("step", {}), -32602, "'step' is reserved for the trainer"),
-        (call("add", {}), -32603, "KeyError: 'amount'"),
+        (call("add", {}), -32602, "The arguments of 'add' make no action: KeyError: 'amount'"),
     ],
 )
 def test_a_request_that_gets_an_error(bridge: SessionMCPBridge, bad: dict[str, Any], code: int, message: str) -> None:
     response = bridge.handle_request(bad)
     assert (response["id"], response["error"]["code"], response["error"]["message"]) == (5, code, message)
     assert bridge.handle_request(call("add", {"amount": 1}))["result"]["data"]["observation"]["total"] == 1
+
+
+def test_an_action_that_the_environment_rejects_is_the_caller_s_doing(bridge: SessionMCPBridge) -> None:
+    error = bridge.handle_request(call("add", {"amount": -1}))["error"]
+    assert error["code"] == -32602
+    assert "Expected a positive amount, got -1." in error["message"]
+
+
+def test_an_environment_that_fails_is_an_internal_error(bridge: SessionMCPBridge) -> None:
+    error = bridge.handle_request(call("add", {"amount": 0}))["error"]
+    assert error["code"] == -32603
+    assert "kaboom" in error["message"]

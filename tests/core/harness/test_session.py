@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.core.harness.conftest import ADD, CountedClient, OpenSession
 
-from openenv.core.exceptions import OpenEnvError
+from openenv.core.exceptions import OpenEnvError, ToolArgumentsError
 from openenv.core.harness import Message, ToolResult, VerifyResult
 
 
@@ -61,6 +61,15 @@ def test_a_tool_that_is_not_there(open_session: OpenSession) -> None:
     session = open_session()
     with pytest.raises(KeyError, match=r"There is no tool 'sub'\. Tools: add"):
         session.call_tool("sub", {})
+    session.close()
+
+
+def test_arguments_that_make_no_action_take_no_step(open_session: OpenSession) -> None:
+    session = open_session()
+    with pytest.raises(ToolArgumentsError, match="The arguments of 'add' make no action: KeyError: 'amount'") as caught:
+        session.call_tool("add", {})
+    assert (caught.value.tool_name, caught.value.message) == ("add", "KeyError: 'amount'")
+    assert session.verify([]).artifacts["final_state"]["step_count"] == 0
     session.close()
 
 

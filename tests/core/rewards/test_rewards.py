@@ -346,17 +346,51 @@ async def test_what_a_rubric_of_verifiers_reads_of_an_episode() -> None:
     assert reward.episode_state() is None
 
 
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_an_episode_whose_score_failed_has_no_step_rewards(turns: int) -> None:
+    class Failing(_ConversationRubric):
+        async def score_rollout(self, state: dict[str, Any]) -> None:
+            raise RuntimeError("no judge")
+
+    reward = VerifiersEpisodeReward(Failing())
+    for _ in range(turns - 1):
+        reward(Say(answer="2"), Asked(prompt="Higher."))
+    with pytest.raises(RuntimeError, match="no judge"):
+        await reward(Say(answer="4"), Asked(prompt="Right.", done=True, metadata={"target": "4"}))
+    assert reward.compute_step_rewards() == []
+
+
 def test_a_rubric_of_verifiers_compares_the_rollouts_of_a_group() -> None:
     reward = VerifiersGroupReward(_ConversationRubric())
-    batch: dict[str, Any] = {"prompts": ["a", "a", "b"], "completions": ["no", "yes", "x"], "trainer_state": object()}
-    assert reward(**batch, bonus=[1, 2, 3]) == [1.0, 3.0, 4.0]
+    batch: dict[str, Any] = {
+        "prompts": ["a", "a", "b", "b"],
+        "completions": ["no", "yes", "x", ""],
+        "trainer_state": object(),
+    }
+    assert reward(**batch, bonus=[1, 2, 3, 4]) == [1.0, 3.0, 4.0, 4.0]
     said = [[{"role": "assistant", "content": text}] for text in batch["completions"]]
     asked_for = [[{"role": "user", "content": text}] for text in batch["prompts"]]
-    assert reward(prompts=asked_for, completions=said) == [0.0, 1.0, 1.0]
+    assert reward(prompts=asked_for, completions=said) == [0.0, 1.0, 1.0, 0.0]
     with pytest.raises(ValueError, match="score_group to write a finite reward, got None"):
-        reward(**batch, answer=["x", "unknown", "y"])
+        reward(**batch, answer=["x", "unknown", "y", "z"])
     with pytest.raises(ValueError, match="a finite reward, got nan"):
-        reward(**batch, bonus=[1.0, float("nan"), 1.0])
+        reward(**batch, bonus=[1.0, float("nan"), 1.0, 1.0])
+
+
+def test_groups_with_one_prompt_are_told_apart_by_their_number_of_rollouts() -> None:
+    batch: dict[str, Any] = {"prompts": ["Play."] * 4, "completions": ["no", "yes", "x", ""]}
+    assert VerifiersGroupReward(_ConversationRubric(), num_generations=2)(**batch) == [0.0, 1.0, 1.0, 0.0]
+    assert VerifiersGroupReward(_ConversationRubric())(**batch) == [0.0, 1.0, 0.0, 0.0], "one group by its prompt"
+    with pytest.raises(ValueError, match="whole groups of num_generations=3 rollouts, got 4 rollouts"):
+        VerifiersGroupReward(_ConversationRubric(), num_generations=3)(**batch)
+    with pytest.raises(ValueError, match="num_generations must be at least 1, got 0"):
+        VerifiersGroupReward(_ConversationRubric(), num_generations=0)
+
+
+@pytest.mark.parametrize("prompts", ["aab", "abb", "aabbbbcc"], ids=["the last cut", "the first cut", "two alike"])
+def test_groups_that_prompts_do_not_tell_apart_are_refused(prompts: str) -> None:
+    with pytest.raises(ValueError, match=r"Expected groups of one size, got [\d, ]+ neighbours with the same prompt"):
+        VerifiersGroupReward(_ConversationRubric())(prompts=list(prompts), completions=list(prompts))
 
 
 def _reward_model(vocabulary: int, outputs: int) -> Any:

@@ -46,6 +46,7 @@
     │   └── ServerCapacityError                 CAPACITY_REACHED
     ├── InvalidAnswerError (RuntimeError)       the server sent an invalid answer
     ├── ToolCallError (RuntimeError)            raised in the client: a tool gave no result
+    ├── ToolArgumentsError (ValueError)         the arguments of a tool call make no action: nothing happened
     ├── ConnectionFailedError (ConnectionError) no connection could be made
     ├── ConnectionLostError (ConnectionError)   the connection was lost before an answer arrived
     │   ├── ServerEndedError                    because the server that was started for the client has ended
@@ -108,6 +109,7 @@ from openenv.core.exceptions.client import (
     ServerTimeoutError,
     ServerUnauthorizedError,
     SlotError,
+    ToolArgumentsError,
     ToolCallError,
 )
 from openenv.core.exceptions.codes import ErrorCode
@@ -202,6 +204,7 @@ __all__ = [
     "TaskNotFoundError",
     "TasksUnsupportedError",
     "TooManyValuesError",
+    "ToolArgumentsError",
     "ToolCallError",
     "UnauthorizedError",
 ]

@@ -189,6 +189,20 @@ class ToolCallError(OpenEnvError, RuntimeError):
         super().__init__(f"Tool {tool_name!r} failed: {message}")
 
 
+class ToolArgumentsError(OpenEnvError, ValueError):
+    """The arguments of a tool call make no action. Nothing happened.
+
+    Attributes:
+        tool_name: Name of the tool.
+        message: What is wrong with them.
+    """
+
+    def __init__(self, tool_name: str, message: str) -> None:
+        self.tool_name = tool_name
+        self.message = message
+        super().__init__(f"The arguments of {tool_name!r} make no action: {message}")
+
+
 class ConnectionFailedError(OpenEnvError, ConnectionError):
     """No connection could be made to the server."""
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
-from openenv.core.exceptions import RequestRejectedError
+from openenv.core.exceptions import RequestRejectedError, ToolArgumentsError
 from openenv.core.harness.bridge import SessionMCPBridge
 from openenv.core.harness.records import (
     HarnessRolloutResult,
@@ -20,6 +20,10 @@ from openenv.core.harness.records import (
 )
 from openenv.core.harness.session import ResourceSession
 from openenv.core.llm_client import ToolCall
+from openenv.core.plain_values import plain_value
+
+# Errors of a call that the model made wrong: nothing happened, and the model can try again.
+_MODELS_DOING = (RequestRejectedError, ToolArgumentsError, ValidationError)
 
 Runner = Callable[[SessionMCPBridge, ResourceSession, HarnessRunLimits], HarnessRolloutResult]
 
@@ -182,7 +186,7 @@ class _Rollout:
             return ToolResult(error=f"There is no tool {call.name!r}. Tools: {', '.join(self._names)}")
         try:
             return self._session.call_tool(call.name, dict(call.args))
-        except (RequestRejectedError, ValidationError) as error:  # the model's doing: nothing happened
+        except _MODELS_DOING as error:
             return ToolResult(error=str(error))
 
     def _record(self, call: ToolCall, outcome: ToolResult) -> None:
@@ -198,8 +202,18 @@ class _Rollout:
 
 
 def _text(outcome: ToolResult) -> str:
-    """Return what a model reads of a tool's result."""
-    data: Any = outcome.data
+    """Return what a model reads of a tool's result: the error, and what there is beside it."""
+    return "\n".join(part for part in (outcome.error, _data_text(outcome.data)) if part)
+
+
+def _data_text(data: Any) -> str:
     if data is None:
-        return outcome.error or ""
-    return data if isinstance(data, str) else to_json(data, serialize_unknown=True).decode()
+        return ""
+    return data if isinstance(data, str) else to_json(data, fallback=_plain_or_text).decode()
+
+
+def _plain_or_text(value: Any) -> Any:
+    try:
+        return plain_value(value)
+    except PydanticSerializationError:  # an object of a client's own, without a form in JSON
+        return str(value)

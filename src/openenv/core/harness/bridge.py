@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from openenv.core.exceptions import RequestRejectedError
 from openenv.core.harness.session import ResourceSession
 from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES, JsonRpcErrorCode, JsonRpcResponse
 
@@ -77,6 +78,6 @@ class SessionMCPBridge:
             raise _BadRequestError(JsonRpcErrorCode.METHOD_NOT_FOUND, message)
         try:
             result = self.session.call_tool(name, dict(params.get("arguments") or {}))
-        except (TypeError, ValueError) as error:
+        except (RequestRejectedError, TypeError, ValueError) as error:  # a ToolArgumentsError is a ValueError
             raise _BadRequestError(JsonRpcErrorCode.INVALID_PARAMS, str(error)) from error
         return {"data": result.data, "done": result.done, "metadata": dict(result.metadata), "error": result.error}

@@ -7,8 +7,12 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from openenv.core.client.results import StepResult
+from openenv.core.exceptions import ToolArgumentsError
 from openenv.core.harness.records import Message, ToolResult, VerifyResult
 from openenv.core.wire.mcp_types import RESERVED_TOOL_NAMES, Tool
+
+# What a builder of actions raises for arguments that lack something, have too much, or have values of another kind.
+_ARGUMENT_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 ActionBuilder = Callable[[str, dict[str, Any]], Any]
 MessagesBuilder = Callable[[StepResult[Any], Any], list[Message]]
@@ -37,6 +41,8 @@ class ResourceSession(ABC):
 
         Raises:
             KeyError: There is no such tool.
+            ToolArgumentsError: The arguments are not the tool's. A harness shows this to the model, which goes on, as
+                it shows an action that the environment rejects; all other errors end the rollout.
         """
 
     @abstractmethod
@@ -79,7 +85,8 @@ class StepEnvSessionAdapter(ResourceSession):
         seed: Seed for the reset.
         episode_id: Id of the episode, for the reset.
         tool_specs: Tools that the model may call.
-        action_builder: Makes an action of a tool's name and arguments.
+        action_builder: Makes an action of a tool's name and arguments. What it raises for arguments that make none,
+            such as KeyError, TypeError or ValueError, the model reads.
         initial_messages_builder: Makes the first messages of the result of the reset and the task.
         tool_result_builder: Makes what the model sees of a tool's name, its arguments, the step's result and the state;
             by default, it sees observation, reward and done.
@@ -145,12 +152,19 @@ class StepEnvSessionAdapter(ResourceSession):
 
         Raises:
             KeyError: There is no such tool.
+            ToolArgumentsError: The arguments make no action.
         """
         if name not in self._tools:
             raise KeyError(f"There is no tool {name!r}. Tools: {', '.join(self._tools)}")
-        self._last = self._client.step(self._make_action(name, dict(arguments)))
+        self._last = self._client.step(self._action(name, arguments))
         self._state = self._client.state()
         return self._make_result(name, dict(arguments), self._last, self._state)
+
+    def _action(self, name: str, arguments: dict[str, Any]) -> Any:
+        try:
+            return self._make_action(name, dict(arguments))
+        except _ARGUMENT_ERRORS as error:
+            raise ToolArgumentsError(name, f"{type(error).__name__}: {error}") from error
 
     def verify(self, transcript: list[Message], final_state: Any = None) -> VerifyResult:
         """Return the outcome.

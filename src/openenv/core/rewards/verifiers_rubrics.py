@@ -175,12 +175,13 @@ class VerifiersEpisodeReward(VerifiersScores, ExponentialDiscountingTrajectoryRu
         Raises:
             ValueError: The rubric wrote no reward.
         """
+        self.last_score = None  # that of the step before, which would stand where this score fails
         turns = [self._sample(action, observation) for action, observation in trajectory]
         return self.score(_rollout(self._prompt, turns, self._task), *trajectory[-1])
 
     def compute_step_rewards(self) -> list[float]:
-        """Return the discounted score for each step; none before the episode has a score."""
-        return super().compute_step_rewards() if self._is_scored else []
+        """Return the discounted score for each step; none before the episode has a score, and none where it failed."""
+        return super().compute_step_rewards() if self._is_scored and self.last_score is not None else []
 
     def reset(self) -> None:
         """Begin an episode: forget the turns and the prompt."""
@@ -201,12 +202,19 @@ class VerifiersEpisodeReward(VerifiersScores, ExponentialDiscountingTrajectoryRu
 class VerifiersGroupReward:
     """Reward function of TRL by a rubric of verifiers with functions that compare the rollouts of a group.
 
-    Rollouts of a group have the same prompt and stand together, as in TRL. The data set's columns are the rubric's
-    ``info``, and ``answer`` among them its right answer.
+    The data set's columns are the rubric's ``info``, and ``answer`` among them its right answer. The rollouts of a
+    group stand together, as in TRL. Without ``num_generations`` a group ends where the next prompt differs. This finds
+    the groups where neighbours in the data set have different prompts; a data set with one prompt for all, and
+    different seeds, needs ``num_generations``.
 
     Args:
         rubric: The rubric.
         task: Name of the task, for rubrics that tell tasks apart.
+        num_generations: Number of rollouts of a group, as in TRL's configuration, and the same in its evaluations. Each
+            process has to have whole groups: its number of rollouts is a multiple of this.
+
+    Raises:
+        ValueError: ``num_generations`` is less than 1.
 
     Attributes:
         __name__: What TRL calls it in its metrics.
@@ -217,13 +225,18 @@ class VerifiersGroupReward:
             lengths = [len(completion[-1]["content"]) for completion in completions]
             return [float(length == max(lengths)) for length in lengths]
 
-        trainer = GRPOTrainer(..., reward_funcs=[VerifiersGroupReward(vf.Rubric(funcs=[longest]))])
+        trainer = GRPOTrainer(..., reward_funcs=[VerifiersGroupReward(vf.Rubric(funcs=[longest]), num_generations=8)])
     """
 
-    def __init__(self, rubric: VerifiersGroupRubric, *, task: str = "default") -> None:
+    def __init__(
+        self, rubric: VerifiersGroupRubric, *, task: str = "default", num_generations: int | None = None
+    ) -> None:
+        if num_generations is not None and num_generations < 1:
+            raise ValueError(f"num_generations must be at least 1, got {num_generations}")
         self.__name__ = "verifiers_group_reward"
         self._rubric = rubric
         self._task = task
+        self._group_size = num_generations
 
     def __call__(self, *, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
         """Score the rollouts of a batch.
@@ -234,16 +247,20 @@ class VerifiersGroupReward:
             **columns: Further values of the data set by name, one for each rollout; what is no such list is left out.
 
         Raises:
-            ValueError: The rubric wrote no finite reward for one of them.
+            ValueError: The rubric wrote no finite reward for one of them; or the batch is not made of whole groups: it
+                is no multiple of ``num_generations``, or without that the groups that the prompts show differ in size.
         """
         states = [
             self._state(place, prompt, completion, columns)
             for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True))
         ]
-        groups = [
-            [states[place] for place in places]
-            for _, places in groupby(range(len(states)), key=lambda place: prompts[place])
-        ]
+        size = self._group_size or _size_of_groups(prompts)
+        if len(states) % size:
+            raise ValueError(
+                f"Expected whole groups of num_generations={size} rollouts, got {len(states)} rollouts: the batch of "
+                "each process has to be a multiple of it."
+            )
+        groups = [states[start : start + size] for start in range(0, len(states), size)]
         background_loop().run(self._score(groups))
         return [self._reward(state) for state in states]
 
@@ -270,6 +287,21 @@ class VerifiersGroupReward:
                 f"Expected {type(self._rubric).__name__}.score_group to write a finite reward, got {reward!r:.100}."
             )
         return float(reward)
+
+
+def _size_of_groups(prompts: Sequence[Any]) -> int:
+    """Return the number of rollouts of each group, which is that of neighbours with the same prompt.
+
+    Raises:
+        ValueError: It is not the same for all, so equal prompts are neighbours by chance, or a group is cut.
+    """
+    sizes = {sum(1 for _ in same) for _, same in groupby(prompts)}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Expected groups of one size, got {', '.join(map(str, sorted(sizes)))} neighbours with the same prompt: "
+            "num_generations says how many rollouts a group has."
+        )
+    return sizes.pop() if sizes else 1
 
 
 def _rollout(prompt: list[dict[str, Any]], turns: Sequence[Sample], task: str) -> dict[str, Any]:
