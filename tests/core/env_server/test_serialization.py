@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.environments.common import Add, PlainTotal, Shown, Total
 
-from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.serialization import (
     deserialize_action,
     deserialize_action_with_preprocessing,
@@ -59,6 +59,38 @@ def test_deserialize_action() -> None:
 def test_fields_that_do_not_fit(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         deserialize_action(data, Add)
+
+
+class OwnCall(Action):
+    """Makes actions by a method of its own."""
+
+    several: list[str]
+    type: str = "call_tool"
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Any:
+        if obj.get("type") == "list_tools":
+            return ListToolsAction.model_validate(obj)
+        if "several" not in obj:
+            raise KeyError("several")
+        return super().model_validate(obj, **options)
+
+
+def test_a_class_s_own_model_validate_comes_before_the_actions_of_tools_as_on_servers() -> None:
+    made = deserialize_action({"type": "call_tool", "several": ["a"]}, OwnCall)
+    assert made == OwnCall(several=["a"])
+    fields = {"type": "call_tool", "tool_name": "a", "arguments": {}}
+    assert deserialize_action(fields, OwnCall) == CallToolAction(tool_name="a", arguments={})
+    assert deserialize_action({"type": "list_tools"}, OwnCall) == ListToolsAction()
+    with pytest.raises(ValidationError):
+        deserialize_action({"type": "call_tool"}, OwnCall)
+
+
+@pytest.mark.parametrize("kind", [Action, CallToolAction, ListToolsAction])
+def test_the_classes_of_tools_make_each_other(kind: type[Action]) -> None:
+    assert deserialize_action({"type": "list_tools"}, kind) == ListToolsAction()
+    made = deserialize_action({"type": "call_tool", "tool_name": "a", "arguments": {"b": 1}}, kind)
+    assert made == CallToolAction(tool_name="a", arguments={"b": 1})
 
 
 class Typed(Action):

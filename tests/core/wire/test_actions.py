@@ -5,11 +5,21 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from tests.support.environments.lamp import Lamp, LampAction, LampSeen
+from tests.support.environments.lamp import DimAction, DimmableLamp, Lamp, LampAction, LampSeen
 from tests.support.environments.tools import AnyAction, GuessAction, HintAction, Shown, Word
 from tests.support.servers import RunningServer
 
-from openenv import Action, Environment, GenericEnvClient, Observation, State, StepResult, TypedEnvClient, client_for
+from openenv import (
+    Action,
+    Environment,
+    GenericEnvClient,
+    Observation,
+    State,
+    StepResult,
+    TypedEnvClient,
+    client_for,
+    tool,
+)
 from openenv.core import MCPToolClient
 from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.mcp_types import CallToolAction
@@ -182,6 +192,42 @@ class TestOverriddenModelValidate:
         made = decode_action({"type": "call_tool", "tool_name": "a", "arguments": {}}, OwnCall, offers_tools=True)
         assert isinstance(made, CallToolAction)
 
+    @pytest.mark.parametrize("error", [KeyError, ValueError, RuntimeError])
+    def test_one_that_refuses_the_types_of_tools_leaves_them_to_the_server(self, error: type[Exception]) -> None:
+        class ByType(Action):
+            type: str = ""
+
+            @classmethod
+            def model_validate(cls, obj: Any, **kwargs: Any) -> Any:
+                if obj["type"] != "say":
+                    raise error(obj["type"])
+                return Say(text=obj["text"])
+
+        class Talk(Environment[ByType, Observation, State]):
+            def reset(self) -> Observation:
+                return Observation()
+
+            def step(self, action: Any) -> Observation:
+                return Observation(metadata={"taken": type(action).__name__})
+
+            @tool
+            def shout(self, text: str) -> str:
+                """Shout."""
+                return text.upper()
+
+            @property
+            def state(self) -> State:
+                return State()
+
+        with RunningServer(create_app(Talk, ByType, Observation)) as server, server.wire() as wire:
+            wire.reset()
+            assert wire.step(type="say", text="x")["data"]["observation"]["metadata"] == {"taken": "Say"}
+            listed = wire.step(type="list_tools")["data"]["observation"]["tools"]
+            assert "shout" in [each["name"] for each in listed]
+            called = wire.step(type="call_tool", tool_name="shout", arguments={"text": "x"})["data"]
+            assert called["observation"]["result"] == "X"
+            assert "sing" in wire.step(type="sing")["data"]["message"]
+
     async def test_it_makes_those_of_a_column_of_sessions(self) -> None:
         with RunningServer(create_app(Echo, SayOrEnd, Observation, max_concurrent_envs=2)) as server:
             async with GenericEnvClient(base_url=server.url) as client, await client.vector(2) as envs:
@@ -200,6 +246,15 @@ class TestOverriddenModelValidate:
             result = env.step(CallToolAction(tool_name="switch", arguments={}))
             assert (result.reward, result.observation.lit) == (1.0, False)
             assert env.step(CallToolAction(tool_name="dim", arguments={})).observation.error == "no dim"
+
+    @pytest.mark.parametrize("settings", [{}, {"isolation": "process"}])
+    def test_one_that_makes_actions_of_tools_beside_its_own_keeps_its_own(self, settings: dict[str, Any]) -> None:
+        app = create_app(DimmableLamp, DimAction, LampSeen, "lamp", **settings)
+        with RunningServer(app) as server, MCPToolClient(base_url=server.url).sync() as env:
+            env.reset()
+            assert [listed.name for listed in env.list_tools()] == ["switch", "dim"]
+            assert env.call_tool("switch")["lit"] is True
+            assert env.call_tool("dim", level=0)["lit"] is False
 
     def test_it_may_raise_any_error(self) -> None:
         class Even(Action):

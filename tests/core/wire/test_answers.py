@@ -3,15 +3,17 @@
 import cProfile
 import logging
 import math
+from datetime import timedelta
 from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, computed_field, field_serializer
+from pydantic import ConfigDict, Field, computed_field, field_serializer
 
 from openenv import NDArray, Observation, State
+from openenv.core.exceptions import EnvironmentFailedError
 from openenv.core.wire.answers import observation_json, outcome_json, state_json, written_observation, written_outcome
 from openenv.core.wire.arrays import ArrayJson, ArrayWriter
 from openenv.core.wire.results import Outcome, outcome_of
@@ -160,3 +162,37 @@ def test_an_overridden_model_dump_writes_observations_and_states() -> None:
         '{"observation":{"metadata":{},"hint":"even"},"reward":null,"done":false}'
     )
     assert state_json(SelfDumpedState(answer="42", step_count=3)) == '{"steps":3}'
+
+
+class FailingDump(Observation):
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        fields = super().model_dump(**kwargs)
+        del fields["answer"]
+        return fields
+
+
+class FailingDumpState(State):
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        return {"steps": self.taken}  # type: ignore[attr-defined]
+
+
+def test_an_overridden_model_dump_that_raises_is_an_error_of_the_environment() -> None:
+    with pytest.raises(EnvironmentFailedError, match="JSON: FailingDump: its model_dump raised KeyError: 'answer'"):
+        outcome_json(outcome_of(FailingDump()))
+    with pytest.raises(EnvironmentFailedError, match="JSON: FailingDumpState: its model_dump raised AttributeError"):
+        state_json(FailingDumpState())
+
+
+class Stored(Observation):
+    model_config = ConfigDict(ser_json_bytes="base64", ser_json_timedelta="float")
+
+    image: bytes
+    took: timedelta
+
+    def model_dump(self, *, exclude: Any = None) -> dict[str, Any]:  # type: ignore[override]
+        return super().model_dump(exclude=exclude)
+
+
+def test_an_overridden_model_dump_has_its_bytes_and_durations_as_its_class_says() -> None:
+    written = observation_json(Stored(image=b"\xff\xfe", took=timedelta(seconds=90)))
+    assert written == '{"metadata":{},"image":"__4=","took":90.0}'

@@ -19,6 +19,16 @@ class LampAction(Action):
 _LAMP_ACTIONS: TypeAdapter[Any] = TypeAdapter(ListToolsAction | CallToolAction)
 
 
+class DimAction(Action):
+    """An action of its own, beside those of tools, which its fields may make."""
+
+    level: int
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Any:
+        return _LAMP_ACTIONS.validate_python(obj) if "type" in obj else super().model_validate(obj, **options)
+
+
 class LampSeen(Observation):
     """The lamp, or an error in a form of the author's own."""
 
@@ -51,3 +61,23 @@ class Lamp(Environment[LampAction, LampSeen, State]):
     @property
     def state(self) -> State:
         return self._state
+
+
+class DimmableLamp(Environment[DimAction, LampSeen, State]):
+    """A lamp with an action beside the tool."""
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lamp = Lamp()
+
+    def reset(self) -> LampSeen:
+        return self._lamp.reset()
+
+    def step(self, action: Any) -> Any:
+        return LampSeen(lit=action.level > 0) if isinstance(action, DimAction) else self._lamp.step(action)
+
+    @property
+    def state(self) -> State:
+        return self._lamp.state

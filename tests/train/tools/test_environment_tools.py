@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
+from tests.support.environments.lamp import DimAction, DimmableLamp
 from tests.support.environments.tools import Notes
 from tests.support.environments.training import Climb, Stairs, StairsEnvironment
 from tests.support.legacy_server import legacy_app
@@ -96,6 +97,16 @@ def test_a_typed_client_gets_models_which_are_checked_here(mixed: RunningServer)
         assert tools.action("guess", {"letter": "e"}) == CallToolAction(tool_name="guess", arguments={"letter": "e"})
         with pytest.raises(InvalidRequestError, match="word: Field required"):
             tools.action("guess_action", {})
+
+
+def test_a_class_that_makes_actions_of_tools_beside_its_own_is_one_of_them() -> None:
+    with serve(DimmableLamp) as server, client_for(DimmableLamp)(base_url=server.url).sync() as client:
+        tools = EnvironmentTools.of(client)
+        assert tools.names == ("switch", "dim")
+        assert tools.action("dim", {"level": 3}) == DimAction(level=3)
+        assert tools.action("switch", {}) == CallToolAction(tool_name="switch", arguments={})
+        with pytest.raises(InvalidRequestError, match="level: "):
+            tools.action("dim", {"level": "high"})
 
 
 def test_a_client_of_tools_takes_actions_without_their_classes(mixed: RunningServer) -> None:

@@ -1,6 +1,6 @@
 """Public import path of the types of tools and of MCP's messages; they live in ``openenv.core.wire.mcp_types``."""
 
-from openenv.core.wire.actions import names_tool_action, takes_tool_actions
+from openenv.core.wire.actions import names_tool_action, takes_tool_actions, takes_tool_actions_only
 from openenv.core.wire.mcp_types import (
     LONGEST_TOOL_NAME,
     RESERVED_TOOL_NAMES,
@@ -47,5 +47,6 @@ __all__ = [
     "WSMCPResponse",
     "names_tool_action",
     "takes_tool_actions",
+    "takes_tool_actions_only",
     "tool_observation_class",
 ]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from openenv.core.wire.actions import names_tool_action, takes_tool_actions
+from openenv.core.wire.actions import names_tool_action, own_action, takes_tool_actions
 from openenv.core.wire.answers import outcome_json
 from openenv.core.wire.mcp_types import TOOL_ACTIONS
 from openenv.core.wire.mcp_types import CallToolAction as CallToolAction
@@ -26,13 +26,15 @@ def deserialize_action(action_data: Mapping[str, Any], action_cls: type[ActT]) -
     Args:
         action_data: The fields.
         action_cls: The action's class. With ``Action``, ``ListToolsAction`` or ``CallToolAction``, fields with the
-            ``type`` of one of the latter two make an action of that class.
+            ``type`` of one of the latter two make an action of that class. A ``model_validate`` of the class's own
+            comes first, as on a server.
 
     Raises:
         pydantic.ValidationError: The fields do not fit the class.
     """
     if takes_tool_actions(action_cls) and names_tool_action(action_data):
-        return TOOL_ACTIONS[action_data["type"]].model_validate(action_data)
+        own: Any = own_action(action_data, action_cls)
+        return TOOL_ACTIONS[action_data["type"]].model_validate(action_data) if own is None else own
     return action_cls.model_validate(action_data)
 
 

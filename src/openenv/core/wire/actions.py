@@ -17,6 +17,7 @@ from openenv.core.wire.types import Action
 MemberT = TypeVar("MemberT")
 
 _TOOL_ACTION_CLASSES = tuple(TOOL_ACTIONS.values())
+_TOOL_ACTION_FIELDS = {name for model in _TOOL_ACTION_CLASSES for name in model.model_fields}
 
 
 class _UnionMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic has no public name for its metaclass
@@ -73,9 +74,20 @@ def action_members(action_class: type[BaseModel]) -> tuple[type[BaseModel], ...]
 
 def takes_tool_actions(action_class: type[BaseModel]) -> bool:
     """Whether an environment with this class of actions accepts the actions that list and call tools."""
-    if action_class is Action or _makes_tool_actions(action_class):
-        return True
-    return all(issubclass(member, _TOOL_ACTION_CLASSES) for member in action_members(action_class))
+    return _makes_tool_actions(action_class) or takes_tool_actions_only(action_class)
+
+
+def takes_tool_actions_only(action_class: type[BaseModel]) -> bool:
+    """Whether a class of actions stands for no action but those that list and call tools.
+
+    ``Action`` stands for any action of an environment with tools, and has none of its own. A class that makes them by
+    its own ``model_validate`` has actions of its own, too, where it has further fields.
+    """
+    if _makes_tool_actions(action_class):
+        return action_class.model_fields.keys() <= _TOOL_ACTION_FIELDS
+    return action_class is Action or all(
+        issubclass(member, _TOOL_ACTION_CLASSES) for member in action_members(action_class)
+    )
 
 
 @cache
@@ -103,14 +115,35 @@ def decode_action(data: Mapping[str, Any], action_class: type[BaseModel], offers
         data: The action's fields.
         action_class: The environment's class of actions.
         offers_tools: Whether the environment also accepts the actions that list and call tools. They are recognized by
-            their ``type``, unless the environment's own actions have this field and accept the value.
+            their ``type``, unless it makes an action of the environment's own; see `own_action`.
 
     Raises:
         InvalidRequestError: The fields do not fit the action's class; ``loc`` of each entry is relative to the action.
     """
     if offers_tools and names_tool_action(data):
-        return _decode_tool_action(data, action_class)
+        own = own_action(data, action_class)
+        return validated(TOOL_ACTIONS[data["type"]], data) if own is None else own
     return validated(action_class, data)
+
+
+def own_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel | None:
+    """Make an action of an environment's own from fields whose ``type`` is that of an action for tools.
+
+    Args:
+        data: The fields.
+        action_class: The environment's class of actions.
+
+    Returns:
+        The action; ``None`` where the class has no field ``type`` and no ``model_validate`` of its own, or they do not
+        accept the fields.
+    """
+    if validates_itself(action_class):
+        with suppress(Exception):  # an author's own method may raise anything for a type that it does not know
+            return validated(action_class, data)
+    elif _has_type_field(action_class):
+        with suppress(InvalidRequestError):
+            return validated(action_class, data)
+    return None
 
 
 class ActionColumn:
@@ -143,13 +176,6 @@ class ActionColumn:
     def _validator(self) -> Any:
         item: Any = self._action_class
         return TypeAdapter(Annotated[list[item], FailFast()]).validator
-
-
-def _decode_tool_action(data: Mapping[str, Any], action_class: type[BaseModel]) -> BaseModel:
-    if _has_type_field(action_class) or validates_itself(action_class):
-        with suppress(InvalidRequestError):
-            return validated(action_class, data)
-    return validated(TOOL_ACTIONS[data["type"]], data)
 
 
 @cache

@@ -135,7 +135,7 @@ def written_observation(
     if isinstance(observation, WrittenJson):
         return observation.text if arrays is None else observation.json
     if _dumps_itself(type(observation)):
-        return _dump(observation.model_dump(exclude=_BESIDE))
+        return _dump_of(observation, exclude=_BESIDE)
     # As in model_dump_json, but without its checks of arguments, which would double the time.
     serializer = type(observation).__pydantic_serializer__
     beside = _BESIDE if metadata is None else _BESIDE_OR_WRITTEN
@@ -171,7 +171,7 @@ def state_json(state: Any) -> str:
         )
     try:
         if isinstance(state, BaseModel) and _dumps_itself(type(state)):
-            return _dump(state.model_dump())
+            return _dump_of(state)
         if isinstance(state, BaseModel):
             return state.model_dump_json(warnings=False, fallback=plain_value)
         return _dump(state)
@@ -302,6 +302,29 @@ def _is_finite_list(value: Any) -> bool:
         return False
     types = set(map(type, value))
     return types <= _FINITE_TYPES or (types == {float} and all(map(math.isfinite, value)))
+
+
+def _dump_of(model: BaseModel, **arguments: Any) -> str:
+    """Return what the ``model_dump`` of a class's own makes of a model, as JSON.
+
+    It is called as the public server calls it, so it may have any signature that works there, and gets values of
+    Python. Of the class's settings for JSON, those of bytes and durations hold.
+
+    Raises:
+        ValueError: The method raised, or some value has no form in JSON; or ``TypeError``.
+    """
+    try:
+        dumped = model.model_dump(**arguments)
+    except Exception as error:  # an author's own method may raise anything
+        raise ValueError(f"its model_dump raised {type(error).__name__}: {error}") from error
+    config = model.model_config
+    return to_json(
+        dumped,
+        inf_nan_mode="null",
+        fallback=plain_value,
+        bytes_mode=config.get("ser_json_bytes", "utf8"),
+        timedelta_mode=config.get("ser_json_timedelta", "iso8601"),
+    ).decode()
 
 
 def _dump(value: Any) -> str:

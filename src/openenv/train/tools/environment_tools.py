@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from openenv.core.client.blocking import wait_for
 from openenv.core.client.mcp import MCPClientBase, fetch_tools
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions
+from openenv.core.env_server.mcp_types import CallToolAction, Tool, takes_tool_actions_only
 from openenv.core.env_server.toolbox.action_tools import tool_names
 from openenv.core.environment_types import generic_arguments
 from openenv.core.exceptions import (
@@ -326,7 +326,7 @@ def _models(client: EnvClient[Any, Any, Any], count: int) -> list[type[BaseModel
         action_class = None
     else:
         action_class = action_model((generic_arguments(type(client), EnvClient) or (None,))[0])
-    if action_class is None or takes_tool_actions(action_class):
+    if action_class is None or takes_tool_actions_only(action_class):
         return [None] * count
     classes: list[type[BaseModel] | None] = list(action_members(action_class))
     return classes if len(classes) == count else [None] * count

@@ -20,7 +20,7 @@ from tests.support.servers import RunningServer, eventually
 from tests.support.traces import recorded
 
 from openenv import GenericEnvClient, traces
-from openenv.core.env_server.app import create_fastapi_app
+from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError, ServerError
 from openenv.core.llm_client import OpenAIClient
@@ -379,6 +379,38 @@ def test_long_episodes_without_a_journal_keep_every_action(serve_walks: Any, fil
     server.stop()
     ((_, entries),) = recorded(file)
     assert [entry.request["length"] for entry in entries[1:]] == list(range(1100))
+
+
+class ForgetfulTotal(Total):
+    def model_dump(self, **kwargs: Any) -> dict[str, Any]:
+        fields = super().model_dump(**kwargs)
+        if self.total == 4:
+            del fields["answer"]
+        return fields
+
+
+class ForgetfulCounter(CounterEnvironment):
+    def step(self, action: Add) -> Any:
+        return ForgetfulTotal.model_construct(**dict(super().step(action)))
+
+
+@pytest.mark.parametrize("settings", [{}, {"isolation": "process"}])
+def test_a_step_whose_observation_s_own_model_dump_raises_is_on_record(file: Path, settings: dict[str, Any]) -> None:
+    app = create_app(ForgetfulCounter, Add, ForgetfulTotal, traces=file, **settings)
+    with RunningServer(app) as server:
+        with server.wire() as wire:
+            wire.reset()
+            assert wire.step(amount=3)["data"]["observation"] == {"metadata": {}, "total": 3}
+            refused = wire.step(amount=1)["data"]
+            assert refused["code"] == "EXECUTION_ERROR"
+            assert "its model_dump raised KeyError: 'answer'" in refused["message"]
+        with server.http() as http:
+            http.post("/reset", json={})
+            answer = http.post("/step", json={"action": {"amount": 4}})
+            assert answer.status_code == 500
+            assert "its model_dump raised KeyError: 'answer'" in answer.text
+    failed = [[entry.failed for entry in entries] for _, entries in recorded(file)]
+    assert sorted(failed) == [[False, False, True], [False, True]]
 
 
 def test_large_actions_that_are_refused_are_not_collected_without_bound(

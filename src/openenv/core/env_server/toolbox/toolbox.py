@@ -22,7 +22,7 @@ from openenv.core.exceptions import (
 )
 from openenv.core.plain_values import plain_value
 from openenv.core.schema.generator import faults_text
-from openenv.core.wire.actions import takes_tool_actions
+from openenv.core.wire.actions import takes_tool_actions, takes_tool_actions_only
 from openenv.core.wire.answers import observation_json
 from openenv.core.wire.array_fields import pixel_fields_of
 from openenv.core.wire.mcp_types import (
@@ -119,9 +119,9 @@ class Toolbox:
     ) -> None:
         self._perform = perform
         self._pixel_fields = pixel_fields_of(observation_class)
-        self._has_own = offers_tools or _is_for_tools(action_class)
+        self._has_own = offers_tools or _declares_tool_actions(action_class)
         # Neither these two actions nor ``Action``, which stands for any action of an environment with tools, is a tool.
-        only_own = self._has_own and takes_tool_actions(action_class)
+        only_own = self._has_own and takes_tool_actions_only(action_class)
         self._action_tools = {} if only_own else action_tools(action_class, class_tools)
 
     async def list(self) -> Sequence[Tool]:
@@ -192,11 +192,11 @@ def common_tools(environment_class: type | None, action_class: type[BaseModel]) 
     marked = class_tools(environment_class)
     own = [tool.described for tool in marked.values()]  # an invalid tool fails at the server's start
     if not getattr(environment_class, "OFFERS_TOOLS", False):
-        return None if _is_for_tools(action_class) else _joined([], action_tools(action_class, frozenset()))
+        return None if _declares_tool_actions(action_class) else _joined([], action_tools(action_class, frozenset()))
     has_task_tools = getattr(environment_class, "task_tools", None) is not Environment.task_tools
     if has_task_tools or not answers_tool_actions(environment_class):
         return None
-    return own if takes_tool_actions(action_class) else _joined(own, action_tools(action_class, frozenset(marked)))
+    return own if takes_tool_actions_only(action_class) else _joined(own, action_tools(action_class, frozenset(marked)))
 
 
 def may_have_tools(environment_class: type | None, action_class: type[BaseModel]) -> bool:
@@ -207,11 +207,11 @@ def may_have_tools(environment_class: type | None, action_class: type[BaseModel]
         action_class: The environment's action class.
     """
     offers_tools = environment_class is None or bool(getattr(environment_class, "OFFERS_TOOLS", False))
-    return offers_tools or _is_for_tools(action_class)
+    return offers_tools or _declares_tool_actions(action_class)
 
 
-def _is_for_tools(action_class: type[BaseModel]) -> bool:
-    """Return whether the only actions are those that list and call tools."""
+def _declares_tool_actions(action_class: type[BaseModel]) -> bool:
+    """Return whether actions that list and call tools are declared, perhaps beside others."""
     return action_class is not Action and takes_tool_actions(action_class)
 
 
