@@ -138,11 +138,15 @@ def test_evaluations_are_on_record_apart_from_what_was_trained_on(recorded: RunF
     assert versions == {("random player", None), ("scripted player", None), ("tiny", "step 0"), ("tiny", "step 3")}
 
 
-def test_tasks_with_ids_of_their_own_are_evaluations_too(tmp_path: Path) -> None:
+def test_tasks_keep_ids_of_their_own_in_evaluations_too(tmp_path: Path) -> None:
     with RolloutTraces(tmp_path / "traces.db", "tiny", {"": "catch"}) as recorder:
         evaluation = recorder.evaluation("after training", "", 3)
-        assert evaluation.named({"episode_id": "mine", "seed": 1}) == {"episode_id": "evaluation-mine", "seed": 1}
-        assert evaluation.named({})["episode_id"].startswith("evaluation-")
+        assert evaluation.named({"episode_id": "mine", "seed": 1}) == {"episode_id": "mine", "seed": 1}
+        for task in ({}, {"episode_id": None}):
+            named = [recording.named(task)["episode_id"] for recording in (evaluation, evaluation, recorder, recorder)]
+            assert [each.startswith("evaluation-") for each in named] == [True, True, False, False]
+            assert len(set(named)) == 4
+            assert all(named)
         assert recorder.named({"episode_id": "mine"}) == {"episode_id": "mine"}
     nothing = RolloutTraces(tmp_path / "nothing.db", "tiny", {"": "catch"}, share=0.0)
     assert nothing.evaluation("after training", "", 3).named({"episode_id": "mine"}) == {"episode_id": "mine"}

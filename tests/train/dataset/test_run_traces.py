@@ -58,6 +58,15 @@ def test_the_started_server_and_the_player_record_one_episode(tmp_path: Path) ->
     assert len({record.episode.episode_id for record in recorded}) == 3
 
 
+def test_each_episode_has_an_id_unless_its_task_has_one(tmp_path: Path) -> None:
+    with RunTraces(tmp_path / "traces.db", PlaySettings(environment="catch", player="scripted")) as recording:
+        tasks: list[dict[str, Any]] = [{"episode_id": "mine"}, {"episode_id": None}, {}, {}]
+        named = [task["episode_id"] for _, task in recording.named(enumerate(tasks))]
+    assert named[0] == "mine"
+    assert all(isinstance(each, str) for each in named)
+    assert len(set(named)) == 4
+
+
 def test_neither_side_records_what_is_left_out(tmp_path: Path) -> None:
     left_out = ("observation.ball", "action.move", "messages.content")
     settings = PlaySettings(environment="catch", player="scripted", traces_leave_out=left_out)

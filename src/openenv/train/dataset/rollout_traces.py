@@ -9,7 +9,6 @@ from queue import Full, Queue
 from threading import Thread
 from types import TracebackType
 from typing import Any, Self
-from uuid import uuid4
 
 from openenv.auto.names import is_url
 from openenv.core.env_server.settings import ServerConfig, environment_variables
@@ -18,7 +17,7 @@ from openenv.core.exceptions import ConfigurationError
 from openenv.traces.episodes import EVALUATION_ID, Conversation
 from openenv.traces.reading import TraceFile
 from openenv.traces.reading import open as open_traces
-from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages
+from openenv.train.dataset.run_traces import episode_elsewhere, stored_messages, with_episode_id
 from openenv.train.episodes.played_episode import Message
 from openenv.train.rollout.play import MoveResult, Play
 from openenv.train.spec.rollout_recorder import RolloutBatch
@@ -89,15 +88,10 @@ class RolloutTraces:
         """Return what a reset is passed, with an ``episode_id`` where episodes are recorded.
 
         Args:
-            parameters: What the task passes to the reset, perhaps an ``episode_id`` of its own.
-            prefix: What the ``episode_id`` begins with, that of a task included.
+            parameters: What the task passes to the reset; see `with_episode_id`.
+            prefix: What an ``episode_id`` that is made here begins with.
         """
-        if not self._share:
-            return dict(parameters)
-        named = {"episode_id": uuid4().hex, **parameters}
-        if prefix:
-            named["episode_id"] = f"{prefix}{named['episode_id']}"
-        return named
+        return with_episode_id(parameters, prefix) if self._share else dict(parameters)
 
     def evaluation(self, name: str, environment: str, step: int, player: str = "") -> "EvaluationTraces":
         """Return what records the episodes of an evaluation.
@@ -181,8 +175,9 @@ class RolloutTraces:
 class EvaluationTraces:
     """Traces of one evaluation of a training; an `EvaluationRecorder`. `RolloutTraces.evaluation` makes it.
 
-    The ``episode_id`` of each episode begins with ``evaluation-``, that of a task included, so that its server's record
-    says what it is, and nothing is trained on its own test.
+    The ``episode_id`` that is made for an episode begins with ``evaluation-``, so that its server's record says what it
+    is, and nothing is trained on its own test. Of a task with an ``episode_id`` of its own only the conversation says
+    it, as ``extra["evaluation"]``: that id may be the one of rollouts, too.
 
     Args:
         traces: Records them.

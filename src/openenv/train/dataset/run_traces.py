@@ -19,7 +19,7 @@ from openenv.train.episodes.played_episode import Message, PlayedEpisode, text_o
 from openenv.train.settings.play_settings import PlaySettings
 from openenv.train.tasks.task_choice import NumberedTask
 
-__all__ = ["RunTraces", "episode_elsewhere", "stored_messages"]
+__all__ = ["RunTraces", "episode_elsewhere", "stored_messages", "with_episode_id"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class RunTraces:
         """
         if not self._is_recorded:
             return list(tasks)
-        return [(number, {"episode_id": uuid4().hex, **task}) for number, task in tasks]
+        return [(number, with_episode_id(task)) for number, task in tasks]
 
     def add(self, played: PlayedEpisode) -> None:
         """Add what only the model's side knows of an episode.
@@ -138,6 +138,20 @@ class RunTraces:
             took_s=episode.took_s,
             extra={"index": played.index, "illegal_actions": episode.illegal_actions},
         )
+
+
+def with_episode_id(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what a reset is passed, with an ``episode_id`` that is made here unless a task has one.
+
+    That of a task stays as it is, since the environment may find the episode by it. ``None`` counts as none.
+
+    Args:
+        parameters: What the task passes to the reset.
+        prefix: What an id that is made here begins with.
+    """
+    if parameters.get("episode_id") is not None:
+        return dict(parameters)
+    return {**parameters, "episode_id": f"{prefix}{uuid4().hex}"}
 
 
 def episode_elsewhere(environment: str, episode: PlayedRecord) -> Episode:
