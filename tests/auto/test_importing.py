@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.support.environment_folders import scaffold, write_files
 
-from openenv.auto.importing import import_from_folder, module_path
+from openenv.auto.importing import import_file, import_from_folder, module_path
 from openenv.core.exceptions import ConfigurationError
 
 
@@ -103,6 +104,21 @@ def test_a_missing_dependency_is_told_with_the_command_that_brings_it(tmp_path: 
     write_files(folder, {"requirements.txt": "openenv[core]>=0.2\nno-such-library>=2\nfastmcp\n"})
     with pytest.raises(ConfigurationError, match=r": pip install 'no-such-library>=2' fastmcp \(or have"):
         import_from_folder("some_env.client", folder)
+
+
+@pytest.mark.parametrize("requirements", ["", "openenv[core]>=0.2\nfastmcp\n"])
+@pytest.mark.parametrize("module", ["openenv.harbor", "openenv.core.harness.capture", "openenv_core.no_such_module"])
+def test_a_module_that_openenv_lacks_is_none_to_install(tmp_path: Path, module: str, requirements: str) -> None:
+    """What pip would bring is the public package, into the folder of this one."""
+    files = {"__init__.py": "", "client.py": f"import {module}", "requirements.txt": requirements}
+    folder = write_files(tmp_path / "some_env", files)
+    alone = write_files(tmp_path / "alone", {"program.py": f"import {module}"}) / "program.py"
+    for load in (partial(import_from_folder, "some_env.client", folder), partial(import_file, alone)):
+        with pytest.raises(ConfigurationError) as raised:
+            load()
+        assert f"the module {module!r}, which this OpenEnv does not have" in str(raised.value)
+        assert "docs/drop-in.md" in str(raised.value)
+        assert "pip" not in str(raised.value)
 
 
 def test_the_authors_own_mistakes_stay_as_they_are(tmp_path: Path) -> None:

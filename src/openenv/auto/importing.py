@@ -75,11 +75,29 @@ def import_from_folder(module: str, top_folder: Path) -> ModuleType:
         missing = error.name or ""
         if missing.partition(".")[0] == top:
             raise
-        raise ConfigurationError(
-            f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
-            f"{_install_command(top_folder, missing)} (or have `openenv serve {top_folder} --venv` do so in a virtual "
-            "environment of its own)"
-        ) from error
+        raise ConfigurationError(_about_missing(module, top_folder, missing)) from error
+
+
+def _about_missing(module: str, folder: Path, missing: str) -> str:
+    if _is_of_openenv(missing):
+        return f"{module} needs {_absent_here(missing)}"
+    return (
+        f"{module} needs the module {missing!r}, which is not installed; install what the environment depends on: "
+        f"{_install_command(folder, missing)} (or have `openenv serve {folder} --venv` do so in a virtual "
+        "environment of its own)"
+    )
+
+
+def _is_of_openenv(missing: str) -> bool:
+    """Whether a missing module would be one of this package: what pip offers for it is the public package."""
+    return missing.partition(".")[0] in ("openenv", "openenv_core")
+
+
+def _absent_here(missing: str) -> str:
+    return (
+        f"the module {missing!r}, which this OpenEnv does not have, and no installation brings it. What of the public "
+        "package is left out, and what is there instead: docs/drop-in.md."
+    )
 
 
 def _install_command(folder: Path, missing: str) -> str:
@@ -203,7 +221,9 @@ def _clear_of_missing(file: Path) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if _is_of_openenv(missing):
+            raise ConfigurationError(f"{file} imports {_absent_here(missing)}") from error
         raise ConfigurationError(
-            f"{file} imports {error.name!r}, which is neither installed nor in the file's folder: pip install "
-            f"{error.name}"
+            f"{file} imports {missing!r}, which is neither installed nor in the file's folder: pip install {missing}"
         ) from error
