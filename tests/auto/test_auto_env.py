@@ -80,6 +80,7 @@ def test_a_space_has_the_client_of_the_package_of_its_name(echo_url: str) -> Non
     for space in ("openenv/echo-env", "https://huggingface.co/spaces/openenv/echo_env"):
         assert isinstance(AutoEnv.from_hub(space, base_url=echo_url), EchoEnv)
     assert AutoAction.from_hub("openenv/echo-env") is EchoAction
+    assert AutoAction.from_hub(env_name="openenv/echo-env") is EchoAction
 
 
 def test_a_space_that_runs_is_connected_to(echo_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,50 @@ def test_docstrings_describe_fields_too(tmp_path: Path) -> None:
     assert result(write_files(scaffold(tmp_path, "my_env"), {"models.py": text}), "models").status == "pass"
 
 
+def test_a_class_from_a_sibling_module_without_a_package_is_found(tmp_path: Path) -> None:
+    """Authors fall back on it, as their containers start the server in its folder."""
+    folder = write_files(
+        public_environment(tmp_path),
+        {
+            "openenv.yaml": "name: tally_env\napp: server.app:app\nenvironment: server.app:Tally",
+            "server/base.py": """
+                try:
+                    from openenv.core.env_server.interfaces import Environment
+                    from ..models import AddAction
+                except ImportError:
+                    from models import AddAction
+                    from openenv.core.env_server.interfaces import Environment
+
+                class Shown(Environment):
+                    @property
+                    def state(self):
+                        return None
+                """,
+            "server/tally_environment.py": """
+                from base import Shown
+                from models import AddAction, TallyObservation
+
+                class Tally(Shown):
+                    def reset(self, seed: int | None = None, episode_id: str | None = None):
+                        return TallyObservation()
+
+                    def step(self, action: AddAction):
+                        return TallyObservation(total=action.amount)
+                """,
+            "server/app.py": """
+                from models import AddAction, TallyObservation
+                from openenv.core.env_server.http_server import create_app
+                from tally_environment import Tally
+
+                app = create_app(Tally, AddAction, TallyObservation)
+                """,
+        },
+    )
+    found = result(folder, "environment")
+    assert (found.status, found.evidence) == ("pass", [])
+    assert result(folder, "classes").status != "fail"
+
+
 def test_without_any_environment(tmp_path: Path) -> None:
     folder = write_files(public_environment(tmp_path), {"server/tally_environment.py": "", "server/app.py": ""})
     assert result(folder, "environment").evidence == ["No class extends Environment."]

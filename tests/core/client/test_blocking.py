@@ -19,6 +19,7 @@ from openenv.core.client.blocking import (
     background_loop,
     blocks_outside_loop,
     in_event_loop,
+    run_async_safely,
     start_in_thread,
     wait_for,
 )
@@ -44,6 +45,12 @@ def test_a_method_blocks_where_no_loop_runs() -> None:
 
 async def test_a_method_is_awaitable_inside_a_loop() -> None:
     assert await Thermometer().read("K") == "20 K"
+
+
+async def test_a_coroutine_is_run_to_its_end_wherever_the_caller_is() -> None:
+    assert run_async_safely(coro=asyncio.sleep(0, "in a loop")) == "in a loop"
+    outside = await asyncio.to_thread(run_async_safely, coro=asyncio.sleep(0, "in a thread"))
+    assert outside == "in a thread"
 
 
 def test_an_error_keeps_its_type() -> None:

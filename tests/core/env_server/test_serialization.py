@@ -53,6 +53,7 @@ def test_what_cannot_be_sent(value: Any) -> None:
 
 def test_deserialize_action() -> None:
     assert deserialize_action({"amount": 2}, Add) == Add(amount=2)
+    assert deserialize_action(action_data={"amount": 2}, action_cls=Add) == Add(amount=2)
 
 
 @pytest.mark.parametrize("data", [{}, {"amount": "x"}, {"amount": 1, "x": 1}, {"type": "call_tool", "tool_name": "t"}])
