@@ -6,6 +6,7 @@ __all__, __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "openenv.hub.client": ("Hub",),
+        "openenv.hub.datasets": ("push_dataset",),
         "openenv.hub.downloading": ("download_space",),
         "openenv.hub.forking": ("Fork", "fork_space"),
         "openenv.hub.names": ("RepoName", "read_repo_name"),

@@ -1,18 +1,23 @@
 """The Hub as its own library speaks to it, with errors that say what to do, and patience where waiting helps."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from json import JSONDecodeError
 from typing import Any, TypeVar
 
 from openenv._version import __version__
 from openenv.core.exceptions import HubError
 from openenv.hub.library import (
+    CommitInfo,
+    CommitOperationAdd,
+    CommitOperationDelete,
     DeviceCodeError,
     HfApi,
     HfHubHTTPError,
     HTTPError,
     OIDCError,
+    RepoInfo,
     RepositoryNotFoundError,
     RevisionNotFoundError,
     get_token,
@@ -105,6 +110,52 @@ class Hub:
         account: dict[str, Any] = self.request("look up your account", self.api.whoami)
         return str(account["name"])
 
+    def find(self, repo_id: str, kind: str = "space") -> RepoInfo | None:
+        """Read about a repository; ``None`` if there is none, or none that the token may see.
+
+        Args:
+            repo_id: ``OWNER/NAME``.
+            kind: ``space``, ``dataset`` or ``model``.
+
+        Raises:
+            HubError: The Hub refuses, or can't be reached.
+        """
+        try:
+            return self.request(f"look for {repo_id}", partial(self.api.repo_info, repo_id, repo_type=kind))
+        except HubError as error:
+            # The Hub says 401 of what is not there to those whose token is no good, which the next call tells them.
+            if error.status in (401, 404):
+                return None
+            raise
+
+    def commit(
+        self,
+        repo_id: str,
+        operations: Iterable[CommitOperationAdd | CommitOperationDelete],
+        *,
+        message: str,
+        kind: str = "space",
+        create_pr: bool = False,
+    ) -> CommitInfo:
+        """Upload files, and commit them as one change. Done twice, the second finds all there and commits nothing.
+
+        Args:
+            repo_id: ``OWNER/NAME``.
+            operations: The files that are added and deleted.
+            message: What the commit says.
+            kind: ``space``, ``dataset`` or ``model``.
+            create_pr: Whether to propose it to the owner instead.
+
+        Raises:
+            HubError: The storage does not take a file. What else fails is for ``request``, which calls this.
+        """
+        try:
+            return self.api.create_commit(
+                repo_id, operations, repo_type=kind, commit_message=message, create_pr=create_pr
+            )
+        except (ValueError, RuntimeError) as error:  # as the library tells of a file that the storage does not take
+            raise HubError(f"Could not upload to {repo_id}: {_with_causes(error)}") from error
+
     def page_of(self, repo_id: str, kind: str = "space") -> str:
         """Return the address of a repository's page."""
         return f"{self.endpoint}/{'' if kind == 'model' else f'{kind}s/'}{repo_id}"
@@ -120,6 +171,15 @@ class Hub:
         else:
             reason = f"{_reason(status, error)} (status {status}){_said(error)}"
         return HubError(f"Could not {doing}: {reason}.", status)
+
+
+def _with_causes(error: BaseException) -> str:
+    texts = []
+    cause: BaseException | None = error
+    while cause is not None:
+        texts.append(str(cause).strip())
+        cause = cause.__cause__
+    return ": ".join(texts)
 
 
 def _wait_s(error: HTTPError, delay_s: float, repeatable: bool) -> float | None:

@@ -83,7 +83,7 @@ def push(what: Push, hub: Hub) -> Pushed:
     Raises:
         HubError: The Hub refuses, or can't be reached. The Space's files are then what they were before.
     """
-    found = _find(what.repo_id, hub)
+    found = hub.find(what.repo_id)
     if found is None and what.create_pr:
         raise HubError(f"There is no Space {what.repo_id} to propose anything to; push without --create-pr first.")
     opened = False
@@ -133,17 +133,6 @@ def _calls_for_settings(what: Push, space: str) -> Iterator[str]:
         yield f"POST {space}/variables {opening} unless it has that, or a secret {TOKEN_SECRET}"
     if what.hardware is not None:
         yield f"POST {space}/hardware {_shown({'flavor': what.hardware})}"
-
-
-def _find(repo_id: str, hub: Hub) -> RepoInfo | None:
-    """Read about a Space; ``None`` if there is none."""
-    try:
-        return hub.request(f"look for {repo_id}", partial(hub.api.repo_info, repo_id, repo_type=_SPACE))
-    except HubError as error:
-        # The Hub says 401 of what is not there to those whose token is no good, which the next call tells them.
-        if error.status in (401, 404):
-            return None
-        raise
 
 
 def _create(what: Push, hub: Hub) -> bool:
@@ -197,16 +186,7 @@ def _commit(what: Push, hub: Hub) -> CommitInfo:
     files = what.files()
     added = [CommitOperationAdd(path, str(what.staged / path)) for path in files]
     deleted = [CommitOperationDelete(path, is_folder=False) for path in _deleted(what, set(files), hub)]
-    try:
-        return hub.api.create_commit(
-            what.repo_id,
-            [*deleted, *added],
-            repo_type=_SPACE,
-            commit_message=what.message,
-            create_pr=what.create_pr,
-        )
-    except (ValueError, RuntimeError) as error:  # as the library tells of a file that the storage does not take
-        raise HubError(f"Could not upload to {what.repo_id}: {_with_causes(error)}") from error
+    return hub.commit(what.repo_id, [*deleted, *added], message=what.message, create_pr=what.create_pr)
 
 
 def _propose(what: Push, hub: Hub) -> CommitInfo:
@@ -249,12 +229,3 @@ def _made(what: Push) -> dict[str, Any]:
 
 def _shown(values: Mapping[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False)
-
-
-def _with_causes(error: BaseException) -> str:
-    texts = []
-    cause: BaseException | None = error
-    while cause is not None:
-        texts.append(str(cause).strip())
-        cause = cause.__cause__
-    return ": ".join(texts)

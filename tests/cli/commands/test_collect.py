@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.environment_folders import write_files
 from tests.support.models.model_server import ScriptedModel
 from tests.support.servers import RunningServer, eventually
+from tests.support.services.hub_server import HubServer
 
 from openenv.auto.discovery import find_environment
 
@@ -48,6 +50,12 @@ def test_a_mistake_is_one_line(openenv_here: Any, tmp_path: Path) -> None:
         (["catch", "--keep-losses", "--min-reward", "1"], "--keep-losses keeps every episode, and --min-reward does"),
         (["http://x:1", "--base-url", "http://y:1"], "The environment is an address, http://x:1, and its server has"),
         (["catch", "--reset", "seed=1"], "--reset 'seed=1': the seed is given with --seed."),
+        (["catch", "--dataset-config", "{"], "--dataset-config '{': expected JSON, but"),
+        (["catch", "--dataset-config", "[1]"], "--dataset-config '[1]': expected an object of JSON."),
+        (
+            ["catch", "--dataset-config", "{}", "--reset", "dataset_config=1"],
+            "--reset has a dataset_config, and so has",
+        ),
         (["no_such_environment"], "No environment is called 'no_such_environment'"),
     ):
         ended = openenv_here("collect", *arguments, "--output", tmp_path / "data")
@@ -77,6 +85,72 @@ def test_a_server_that_runs_with_the_public_options(
     assert [line["environment"] for line in lines_of(other)] == ["unknown_game", "unknown_game"]
     assert model.keys == {"a-key"}
     assert (folder / "traces.db").is_file()
+
+
+def test_episodes_are_named_and_pushed_as_a_dataset(openenv_here: Any, hub: HubServer, tmp_path: Path) -> None:
+    named = ["collect", "catch", "--output", tmp_path / "data", "--episode-id-prefix", "ep"]
+    ended = openenv_here(*named, "-n", 2, "-H", "ada/catch", "--private")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"Pushed them to {hub.url}/datasets/ada/catch" in ended.stdout
+    ended = openenv_here(*named, "-n", 3, "--push-to-hub", "ada/catch", "--commit-message", "One more")
+    assert ended.returncode == 0, ended.stderr
+    dataset = hub.dataset("ada/catch")
+    assert dataset.private
+    assert dataset.messages == ["Add 2 collected episodes", "One more"]
+    pushed = [json.loads(line) for line in dataset.files["episodes.jsonl"].splitlines()]
+    assert pushed == lines_of(tmp_path / "data")
+    assert [line["episode_id"] for line in pushed] == ["ep-000000", "ep-000001", "ep-000002"]
+
+
+def test_what_can_not_be_pushed_is_said_before_anything_is_played(
+    openenv_here: Any, hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    for options, message in (
+        (["--private"], "--private is for --push-to-hub OWNER/NAME, which is not given."),
+        (["--commit-message", "x"], "--commit-message is for --push-to-hub"),
+        (["--push-to-hub", "catch"], "Expected OWNER/NAME, got 'catch'"),
+        (["--push-to-hub", "ada/catch"], "Log in with `hf auth login`"),
+    ):
+        ended = openenv_here("collect", "catch", "--output", tmp_path / "data", *options)
+        assert (ended.returncode, message in ended.stderr) == (1, True)
+    assert not (tmp_path / "data").exists()
+    assert hub.repos == {}
+
+
+def test_a_dataset_config_is_passed_to_every_reset(openenv_here: Any, tmp_path: Path) -> None:
+    folder = write_files(
+        tmp_path / "sums_env",
+        {
+            "openenv.yaml": "name: sums_env\nenvironment: environment:Sums\naction: environment:Say",
+            "__init__.py": "",
+            "environment.py": """
+                from openenv import Action, Environment, Observation, State
+
+
+                class Say(Action):
+                    text: str
+
+
+                class Sums(Environment[Say, Observation, State]):
+                    def reset(self, seed: int | None = None, size: int = 1, dataset_config: dict | None = None):
+                        assert (size, dataset_config) == (3, {"min_terms": 2})
+                        return Observation()
+
+                    def step(self, action: Say) -> Observation:
+                        return Observation(done=True)
+
+                    @property
+                    def state(self) -> State:
+                        return State()
+                """,
+        },
+    )
+    play = ["collect", folder, "--player", "random", "-n", 1, "--output", tmp_path / "data"]
+    ended = openenv_here(*play, "--dataset-config", '{"min_terms": 2}', "--reset", "size=3")
+    assert ended.returncode == 0, ended.stderr
+    (line,) = lines_of(tmp_path / "data")
+    assert line["task"]["dataset_config"] == {"min_terms": 2}
 
 
 @pytest.mark.parametrize("option", ["--episodes", "--sessions", "--max-turns"])

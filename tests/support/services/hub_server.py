@@ -61,6 +61,10 @@ class HubServer(JsonServer):
         """Return a Space."""
         return self.repos["space", repo_id]
 
+    def dataset(self, repo_id: str) -> Repo:
+        """Return a dataset."""
+        return self.repos["dataset", repo_id]
+
     def add(self, repo_id: str, files: Files, kind: str = "space", **settings: Any) -> Repo:
         """Make a repository that holds some files."""
         repo = Repo(**settings)
@@ -83,12 +87,12 @@ class HubServer(JsonServer):
         repo = self.repos.get((kind, repo_id))
         return repo if repo is not None and (self._known(request) or not repo.private) else None
 
-    def _may_write(self, request: Request, repo_id: str) -> Answer | None:
+    def _may_write(self, request: Request, repo_id: str, kind: str = "space") -> Answer | None:
         if not self._known(request):
             return Answer(401, {"error": "Invalid username or password."})
         if repo_id.partition("/")[0] not in (USER, ORGANIZATION):
             return Answer(403, {"error": "You don't have the rights to do that in this namespace."})
-        return None if ("space", repo_id) in self.repos else MISSING
+        return None if (kind, repo_id) in self.repos else MISSING
 
     def whoami(self, request: Request) -> Answer:
         """Who the token stands for."""
@@ -102,17 +106,17 @@ class HubServer(JsonServer):
         return Answer(200 if good else 400, {"errors": errors, "warnings": []})
 
     def create(self, request: Request) -> Answer:
-        """Make a Space."""
+        """Make a Space or a dataset."""
         asked = request.json
-        repo_id = f"{asked['organization'] or USER}/{asked['name']}"
-        refusal = self._may_write(request, repo_id)
+        kind, repo_id = asked["type"], f"{asked['organization'] or USER}/{asked['name']}"
+        refusal = self._may_write(request, repo_id, kind)
         if refusal is not None and refusal is not MISSING:
             return refusal
-        url = {"url": f"{self.url}/spaces/{repo_id}"}
-        if ("space", repo_id) in self.repos:
-            return Answer(409, {**url, "error": "You already created this Space"})
-        assert (asked["type"], asked["sdk"]) == ("space", "docker")
-        self.repos["space", repo_id] = _made(asked)
+        url = {"url": f"{self.url}/{kind}s/{repo_id}"}
+        if (kind, repo_id) in self.repos:
+            return Answer(409, {**url, "error": f"You already created this {kind}"})
+        assert (kind, asked.get("sdk")) in (("space", "docker"), ("dataset", None))
+        self.repos[kind, repo_id] = _made(asked)
         return Answer(200, url)
 
     def duplicate(self, request: Request, source: str) -> Answer:
@@ -161,11 +165,11 @@ class HubServer(JsonServer):
         first = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))
         return Answer(206 if first else 200, content[int(first[1]) if first else 0 :], headers)
 
-    def settings(self, request: Request, repo_id: str) -> Answer:
-        """Make a Space private or public."""
-        refusal = self._may_write(request, repo_id)
+    def settings(self, request: Request, kind: str, repo_id: str) -> Answer:
+        """Make a Space or a dataset private or public."""
+        refusal = self._may_write(request, repo_id, kind)
         if refusal is None:
-            self.space(repo_id).private = request.json["visibility"] == "private"
+            self.repos[kind, repo_id].private = request.json["visibility"] == "private"
         return refusal or Answer(200, {})
 
     def variables(self, request: Request, repo_id: str) -> Answer:
@@ -189,11 +193,12 @@ class HubServer(JsonServer):
             self.space(repo_id).hardware = request.json["flavor"]
         return refusal or Answer(200, {"stage": "BUILDING", "hardware": {"current": None, "requested": None}})
 
-    def preupload(self, request: Request, repo_id: str) -> Answer:
+    def preupload(self, request: Request, kind: str, repo_id: str) -> Answer:
         """Say which files are to come as large ones, and which are there already."""
-        if self._seen(request, "space", repo_id) is None:
+        repo = self._seen(request, kind, repo_id)
+        if repo is None:
             return MISSING
-        return Answer(200, {"files": [self._mode(self.space(repo_id), file) for file in request.json["files"]]})
+        return Answer(200, {"files": [self._mode(repo, file) for file in request.json["files"]]})
 
     def _mode(self, repo: Repo, file: Mapping[str, Any]) -> dict[str, Any]:
         large = file["size"] > MAX_REGULAR_BYTES or b"\0" in base64.b64decode(file["sample"])
@@ -202,7 +207,7 @@ class HubServer(JsonServer):
         mode = "lfs" if large else "regular"
         return {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
 
-    def batch(self, request: Request, _repo_id: str) -> Answer:
+    def batch(self, request: Request, _kind: str, _repo_id: str) -> Answer:
         """Say where large files are to go."""
         objects = []
         for each in request.json["objects"]:
@@ -220,17 +225,17 @@ class HubServer(JsonServer):
         self.large[oid] = request.body
         return Answer(200, {})
 
-    def commit(self, request: Request, repo_id: str) -> Answer:
+    def commit(self, request: Request, kind: str, repo_id: str) -> Answer:
         """Change files."""
         proposed = "create_pr" in request.query
-        refusal = None if proposed and self._known(request) else self._may_write(request, repo_id)
+        refusal = None if proposed and self._known(request) else self._may_write(request, repo_id, kind)
         if refusal is not None:
             return refusal
-        repo = self.space(repo_id)
+        repo = self.repos[kind, repo_id]
         lines = [json.loads(line) for line in request.body.splitlines()]
         files = self._changed(repo.files, [(line["key"], line["value"]) for line in lines[1:]])
         oid = secrets.token_hex(20)
-        url = f"{self.url}/spaces/{repo_id}"
+        url = f"{self.url}/{kind}s/{repo_id}"
         if proposed:
             repo.pull_requests.append(files)
         else:
@@ -266,14 +271,14 @@ ROUTES: list[tuple[str, Callable[..., Answer]]] = [
         f"(?:GET|HEAD) /()(?!spaces/|datasets/){_ID}/resolve/([^/]+)/(.+)",
         lambda hub, request, _, *rest: hub.resolve(request, "model", *rest),
     ),
-    (f"PUT /api/spaces/{_ID}/settings", HubServer.settings),
+    (f"PUT /api/(space|dataset)s/{_ID}/settings", HubServer.settings),
     (f"(?:GET|POST) /api/spaces/{_ID}/variables", HubServer.variables),
     (f"(?:GET|POST) /api/spaces/{_ID}/secrets", HubServer.secrets),
     (f"POST /api/spaces/{_ID}/hardware", HubServer.hardware),
-    (f"POST /api/spaces/{_ID}/preupload/main", HubServer.preupload),
-    (f"POST /spaces/{_ID}.git/info/lfs/objects/batch", HubServer.batch),
+    (f"POST /api/(space|dataset)s/{_ID}/preupload/main", HubServer.preupload),
+    (f"POST /(space|dataset)s/{_ID}.git/info/lfs/objects/batch", HubServer.batch),
     ("PUT /large/([0-9a-f]{64})", HubServer.store),
-    (f"POST /api/spaces/{_ID}/commit/main", HubServer.commit),
+    (f"POST /api/(space|dataset)s/{_ID}/commit/main", HubServer.commit),
 ]
 
 

@@ -17,6 +17,7 @@ from tests.support.servers import LegacyOnly, RunningServer
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from openenv import traces
 from openenv.core.env_server.app import create_fastapi_app
 from openenv.core.exceptions import (
     ConfigurationError,
@@ -70,6 +71,25 @@ def test_the_same_settings_give_the_same_lines(stairs_server: RunningServer, tmp
     assert parts.collection.episodes.read_bytes() == whole.collection.episodes.read_bytes()
     others = run(random_player(stairs_server, form="text", seed=6), 7, tmp_path / "others")
     assert others.collection.episodes.read_bytes() != whole.collection.episodes.read_bytes()
+
+
+def test_episodes_have_ids_that_begin_as_asked(stairs_server: RunningServer, tmp_path: Path) -> None:
+    """In their lines and in the traces, also those that are played when a collecting goes on."""
+    run(random_player(stairs_server), 2, tmp_path / "data", episode_id_prefix="run7")
+    with pytest.raises(ConfigurationError, match="were played with episode_id_prefix 'run7', not None"):
+        run(random_player(stairs_server), 4, tmp_path / "data")
+    collection = run(random_player(stairs_server), 4, tmp_path / "data", episode_id_prefix="run7").collection
+    ids = [f"run7-00000{number}" for number in range(4)]
+    assert [line["episode_id"] for line in collection.read()] == ids
+    with traces.open(collection.traces) as file:
+        assert {record.episode.episode_id for record in file.records()} == set(ids)
+
+
+def test_the_id_of_a_task_stays(stairs_server: RunningServer, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text('{"seed": 4, "episode_id": "mine"}\n{"seed": 1}\n')
+    lines = run(random_player(stairs_server, tasks=str(file)), 2, tmp_path / "data", episode_id_prefix="ep")
+    assert [line["episode_id"] for line in lines.collection.read()] == ["mine", "ep-000001"]
 
 
 def test_only_good_episodes_are_kept(stairs_server: RunningServer, tmp_path: Path) -> None:

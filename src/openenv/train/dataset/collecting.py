@@ -56,6 +56,7 @@ def collect(
     output: Path,
     *,
     min_reward: float | None = None,
+    episode_id_prefix: str | None = None,
     sessions: int = 16,
     console: Console | None = None,
 ) -> CollectResult:
@@ -69,6 +70,9 @@ def collect(
         episodes: How many episodes to play in all. Tasks are taken over and over where there are fewer.
         output: The folder; see `Collection`.
         min_reward: Reward that an episode must have to be kept; ``None`` keeps all.
+        episode_id_prefix: Beginning of the episodes' ids, as ``ep`` of ``ep-000003``: their resets name them, and so
+            do their lines and the traces. One that was cut off and is played again has the same id. By default ids are
+            random, and in the traces alone. The id of a task that has one stays.
         sessions: Episodes that are played at once.
         console: Where progress is shown; by default the terminal.
 
@@ -85,6 +89,8 @@ def collect(
     """
     settings = settings.with_defaults()
     depends_on = {**settings.decisive(), "min_reward": min_reward}
+    if episode_id_prefix is not None:
+        depends_on["episode_id_prefix"] = episode_id_prefix
     collection = Collection(output)
     collection.check_free()
     with (
@@ -95,11 +101,12 @@ def collect(
         collection = Collection.open(output, depends_on)
         collection.check_tasks(dict(enumerate(tasks)))
         done = collection.indexes()
-        left = [(number, task) for number, task in enumerate(tasks) if number not in done]
+        named = [(number, _with_id(task, number, episode_id_prefix)) for number, task in enumerate(tasks)]
+        left = [(number, task) for number, task in named if number not in done]
         with PlayProgress(console or Console(), len(tasks), len(tasks) - len(left)) as progress:
             for played in source.play(traces.named(left)):
                 traces.add(played)
-                _keep(collection, played, settings.environment, min_reward)
+                _keep(collection, played, settings.environment, min_reward, has_id=episode_id_prefix is not None)
                 progress.advance(played)
     return _result(collection)
 
@@ -127,13 +134,19 @@ def _tasks(settings: PlaySettings, episodes: int, source: AgentEpisodes) -> list
     return list(islice(cycle(named), episodes))
 
 
-def _keep(collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None) -> None:
+def _with_id(task: dict[str, Any], number: int, prefix: str | None) -> dict[str, Any]:
+    return task if prefix is None else {"episode_id": f"{prefix}-{number:06d}", **task}
+
+
+def _keep(
+    collection: Collection, played: PlayedEpisode, environment: str, min_reward: float | None, *, has_id: bool
+) -> None:
     if played.episode.error is not None:
         leave_out_failed(collection, played)
     elif min_reward is not None and played.episode.reward < min_reward:
         collection.leave_out(played, f"reward below {min_reward:g}")
     else:
-        collection.add(played, environment)
+        collection.add(played, environment, has_id=has_id)
 
 
 def _result(collection: Collection) -> CollectResult:

@@ -32,7 +32,7 @@ class Collection:
     episode its ``index``, ``environment``, ``task``, ``reward``, ``rewards``, ``length``, ``illegal_actions`` and
     ``done``. Where the environment has a rubric it also has ``reward_components``, the sums of the components' scores,
     and ``components``, the scores of each step; and ``step_rewards``, the credit of each step, where a trajectory
-    rubric gives it. Pictures are left out.
+    rubric gives it. ``episode_id`` is there where the ids were asked for. Pictures are left out.
 
     Args:
         path: The folder.
@@ -72,12 +72,13 @@ class Collection:
             collection._write_settings(settings)
         return collection
 
-    def add(self, played: PlayedEpisode, environment: str) -> None:
+    def add(self, played: PlayedEpisode, environment: str, *, has_id: bool = False) -> None:
         """Add an episode.
 
         Args:
             played: The episode; the environment did not fail in it.
             environment: Name of the environment.
+            has_id: Whether the episode was given an id that means something, which its line then has.
         """
         episode = played.episode
         line = {
@@ -92,6 +93,8 @@ class Collection:
             "illegal_actions": episode.illegal_actions,
             "done": episode.done,
         }
+        if has_id:
+            line["episode_id"] = episode.episode_id
         if components := episode.reward_components:
             line |= {"reward_components": components, "components": [dict(turn.components) for turn in episode.turns]}
         if episode.step_rewards is not None:
