@@ -7,13 +7,12 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from openenv import __version__
+from openenv.cli.groups import command_app, new_app
 from openenv.cli.loading import exempt_from_collection
 from openenv.core.exceptions import OpenEnvError
-
-_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(NamedTuple):
@@ -21,7 +20,7 @@ class Command(NamedTuple):
 
     Attributes:
         target: Its module under ``openenv.cli.commands``, and its function there, as ``MODULE:FUNCTION``; or its
-            application, for a command that has commands of its own.
+            application, for a command that has commands of its own or that programs run as one.
         summary: The line.
     """
 
@@ -30,12 +29,12 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "init": Command("init:init", "Make the folder of a new environment."),
-    "import": Command("import_project:import_project", "Make an environment from a project of ORS or verifiers."),
-    "serve": Command("serve:serve", "Serve an environment on this machine."),
+    "init": Command("init:app", "Make the folder of a new environment."),
+    "import": Command("import_env:import_env", "Make an environment from a project of ORS or verifiers."),
+    "serve": Command("serve:app", "Serve an environment on this machine."),
     "mcp": Command("mcp:mcp", "Let an agent play an environment over MCP."),
     "play": Command("play:play", "Play an environment yourself, in the terminal or a browser."),
-    "collect": Command("collect:collect", "Play episodes, and keep their conversations to train on."),
+    "collect": Command("collect:app", "Play episodes, and keep their conversations to train on."),
     "eval": Command("eval:evaluate", "Measure how well a model or a player does, with intervals."),
     "train": Command("train:train", "Train a language model: on examples, then with GRPO."),
     "view": Command("view:view", "Look at episodes on record in a browser."),
@@ -48,11 +47,11 @@ COMMANDS = {
     "info": Command("info:info", "Say what an environment is: actions, reward, an example."),
     "doctor": Command("doctor:doctor", "Say what this machine can do, and what brings what it can't."),
     "validate": Command("validate:validate", "Check an environment: its folder, and that it runs."),
-    "build": Command("build:build", "Build the image of an environment."),
+    "build": Command("build:app", "Build the image of an environment."),
     "deploy": Command("deploy:deploy", "Write what Kubernetes needs to run an environment's servers."),
-    "push": Command("push:push", "Publish an environment's folder, as a Space on the Hub."),
+    "push": Command("push:app", "Publish an environment's folder, as a Space on the Hub."),
     "pull": Command("pull:pull", "Get an environment's folder from the Hub."),
-    "fork": Command("fork:fork", "Make a Space of your own from another's."),
+    "fork": Command("fork:app", "Make a Space of your own from another's."),
 }
 
 
@@ -65,42 +64,17 @@ class CommandGroup(TyperGroup):
         return name, load_command(str(name)), rest
 
 
-class GroupedCommand(TyperCommand):
-    """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            shown = parameter.get_help_record(ctx)
-            if shown is not None:
-                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(shown)
-        for heading in sorted(groups, key=_place_of_heading):
-            with formatter.section(heading):
-                formatter.write_dl(groups[heading])
-
-
-def _place_of_heading(heading: str) -> int:
-    """Sort what every command has before a command's own headings."""
-    return {"Arguments": 0, "Options": 1}.get(heading, 2)
-
-
 def load_command(name: str) -> Any:
     """Import a command and make it ready to be called."""
     module, _, attribute = COMMANDS[name].target.partition(":")
     with exempt_from_collection():
         function = getattr(import_module(f"openenv.cli.commands.{module}"), attribute)
-    if isinstance(function, typer.Typer):
-        return typer.main.get_command(function)
-    single = _new_app()
-    single.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(function)
-    return typer.main.get_command(single)
+    return typer.main.get_command(function if isinstance(function, typer.Typer) else command_app(name, function))
 
 
 def build_app() -> typer.Typer:
     """Make the application, with a stand-in for each command."""
-    app = _new_app(cls=CommandGroup, no_args_is_help=True, add_completion=True, context_settings=_HELP_OPTIONS)
+    app = new_app(cls=CommandGroup, no_args_is_help=True, add_completion=True)
     app.callback()(_openenv)
     for name, command in COMMANDS.items():
         app.command(name, help=command.summary)(_stand_in)
@@ -117,10 +91,6 @@ def main() -> None:
             traceback.print_exception(error)
         typer.echo(f"Error: {error}", err=True)
         sys.exit(1)
-
-
-def _new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
-    return typer.Typer(add_completion=add_completion, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
 
 
 def _show_version(wanted: bool) -> None:

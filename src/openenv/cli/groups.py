@@ -1,6 +1,49 @@
-"""Groups of commands, such as ``openenv traces``."""
+"""Typer applications: groups of commands, such as ``openenv traces``, and single commands that programs run."""
+
+from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
+
+_HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists the options that have a ``rich_help_panel`` under that heading."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the options without a heading, and those of each heading in the order of the code."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            shown = parameter.get_help_record(ctx)
+            if shown is not None:
+                default = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(shown)
+        for heading in sorted(groups, key=_place_of_heading):
+            with formatter.section(heading):
+                formatter.write_dl(groups[heading])
+
+
+def _place_of_heading(heading: str) -> int:
+    """Sort what every command has before a command's own headings."""
+    return {"Arguments": 0, "Options": 1}.get(heading, 2)
+
+
+def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
+    """Return an application that shows its help and its errors as plain text.
+
+    Args:
+        add_completion: Whether it has the options that install completion in a shell.
+        settings: Further arguments of the application.
+    """
+    return typer.Typer(
+        add_completion=add_completion,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=_HELP_OPTIONS,
+        **settings,
+    )
 
 
 def command_group(summary: str) -> typer.Typer:
@@ -9,11 +52,16 @@ def command_group(summary: str) -> typer.Typer:
     Args:
         summary: What the help says of the group.
     """
-    return typer.Typer(
-        help=summary,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    return new_app(help=summary, no_args_is_help=True)
+
+
+def command_app(name: str, function: Callable[..., None]) -> typer.Typer:
+    """Return an application that is a single command.
+
+    Args:
+        name: Name of the command.
+        function: What it does; its parameters are the arguments and options.
+    """
+    app = new_app()
+    app.command(name, cls=GroupedCommand, context_settings=_HELP_OPTIONS)(function)
+    return app

@@ -1,4 +1,4 @@
-"""List what the modules of this interpreter's package promise: their ``__all__``, else what they define.
+"""List what each public module of this interpreter's package promises: its ``__all__``, else what it defines.
 
 After ``--held``: which models, environments, clients and their functions each module has, of any module.
 """
@@ -6,32 +6,65 @@ After ``--held``: which models, environments, clients and their functions each m
 import importlib
 import inspect
 import json
+import pkgutil
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from types import ModuleType
+
+import openenv
+
+ASIDE = ("openenv.core.harness", "openenv.harbor", "openenv.cli.commands.harbor")
+"""Modules that are counted apart, with all below them."""
+
+TEMPLATES = "openenv.cli.templates."
+"""Files with placeholders in the place of names."""
+
+HELD = "client_types env_client env_server.interfaces env_server.mcp_types env_server.serialization env_server.types"
+
+
+def public_modules() -> Iterator[ModuleType]:
+    """Import every module whose path has no private part; leaves out what needs a package that is not installed."""
+    yield openenv
+    for found in pkgutil.walk_packages(openenv.__path__, "openenv.", onerror=_leave_out):
+        if not _is_counted(found.name):
+            continue
+        try:
+            yield importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            sys.stderr.write(f"{found.name}: {error}\n")
 
 
 def promised(module: ModuleType) -> list[str]:
-    """Return the public names of a module."""
-    defined = [
-        name for name, value in inspect.getmembers(module) if getattr(value, "__module__", "") == module.__name__
-    ]
-    names = getattr(module, "__all__", defined)
+    """Return the public names of a module: of those that it has, classes, functions and its Typer application."""
+    members = inspect.getmembers(module)
+    names = getattr(module, "__all__", [name for name, value in members if _is_own(name, value, module)])
     return sorted(name for name in names if not name.startswith("_"))
 
 
 def held(module: ModuleType) -> list[str]:
     """Return the names of a module's models, environments, clients and their functions, imported ones among them."""
     owners = {f"openenv.core.{name}" for name in HELD.split()}
-    return [name for name, value in inspect.getmembers(module) if getattr(value, "__module__", "") in owners]
+    members = inspect.getmembers(module)
+    return [name for name, value in members if name[0] != "_" and getattr(value, "__module__", "") in owners]
 
 
-HELD = "client_types env_client env_server.interfaces env_server.mcp_types env_server.serialization env_server.types"
+def _leave_out(package: str) -> None:
+    sys.stderr.write(f"{package}: can't be imported\n")
+
+
+def _is_counted(module: str) -> bool:
+    aside = any(module == name or module.startswith(f"{name}.") for name in ASIDE)
+    private = any(part.startswith("_") for part in module.split("."))
+    return not (aside or private or module.startswith(TEMPLATES))
+
+
+def _is_own(name: str, value: object, module: ModuleType) -> bool:
+    return getattr(value, "__module__", "") == module.__name__ or (name, type(value).__name__) == ("app", "Typer")
 
 
 if __name__ == "__main__":
-    listed, modules = (held, sys.argv[2:]) if sys.argv[1] == "--held" else (promised, sys.argv[1:])
+    list_names: Callable[[ModuleType], list[str]] = held if "--held" in sys.argv else promised
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {name: listed(importlib.import_module(name)) for name in modules}
-    sys.stdout.write(json.dumps({name: [each for each in names if each[0] != "_"] for name, names in found.items()}))
+        sys.stdout.write(json.dumps({module.__name__: list_names(module) for module in public_modules()}))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from openenv.cli.groups import command_app
 from openenv.cli.key_values import read_variables
 from openenv.images.builder import Build, BuiltImage, build_image
 from openenv.images.compose import write_compose_file
@@ -87,6 +88,10 @@ def build(
     _say(image)
     if compose:
         typer.echo(f"Wrote {write_compose_file(env_path, image)}: OPENENV_TOKEN=... docker compose up")
+
+
+app = command_app("build", build)
+"""The command as an application of its own, for programs."""
 
 
 def _say(image: BuiltImage) -> None:

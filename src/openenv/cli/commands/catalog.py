@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from openenv.cli.commands.discover import discover as discover  # the public package has it here
 from openenv.cli.groups import command_group
 from openenv.discovery.producer import build_catalog
 from openenv.discovery.search import resolve_entry

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive
 from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
@@ -49,3 +50,7 @@ def fork(
     typer.echo(f"Forked {source.id}: {page}")
     typer.echo(f"  once it is built   openenv play {space_url(target)}")
     typer.echo(f"  its files          openenv pull {target}")
+
+
+app = command_app("fork", fork)
+"""The command as an application of its own, for programs."""

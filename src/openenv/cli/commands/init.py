@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from openenv.cli.groups import command_app
 from openenv.cli.scaffold import TEMPLATES, check_name, common_values, new_folder, write_files
 
 EMPTY_FOLDERS = ("outputs/logs", "outputs/evals")
@@ -26,6 +27,10 @@ def init(env_name: EnvName, output_dir: OutputDir = Path()) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     _say_what_next(folder)
+
+
+app = command_app("init", init)
+"""The command as an application of its own, for programs."""
 
 
 def write_scaffold(env_name: str, folder: Path) -> None:

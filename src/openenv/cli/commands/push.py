@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from openenv.auto.manifest import MANIFEST_FILE, Manifest, load_manifest
+from openenv.cli.groups import command_app
 from openenv.cli.hub import is_interactive, show_progress_to_people_only
 from openenv.cli.key_values import read_secrets, read_variables
 from openenv.cli.options import Private, secret_option, variable_option
@@ -125,6 +126,10 @@ def push(
         space = _Settings(private, create_pr, hardware, variables, secrets, tuple(delete or ()))
         message = f"Push {manifest.name} {manifest.version}"
         _push_spaces(staged, wanted, count, message, space, dry_run)
+
+
+app = command_app("push", push)
+"""The command as an application of its own, for programs."""
 
 
 def _check_together(option: str, given: object, others: Mapping[str, object]) -> None:

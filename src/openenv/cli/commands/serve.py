@@ -13,6 +13,7 @@ import typer
 from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.fleet import FleetOptions, serve_fleet
+from openenv.cli.groups import command_app
 from openenv.cli.hub import local_target
 from openenv.cli.loading import exempt_from_collection
 from openenv.cli.options import LogLevelName, TrustRemoteCode, environment_argument
@@ -209,6 +210,10 @@ def serve(
         serve_fleet(environment if by_name else package, host, port, fleet_options, run_options)
         return
     _serve_here(package, _listener(host, port, fd), workers, run_options, quiet=quiet)
+
+
+app = command_app("serve", serve)
+"""The command as an application of its own, for programs."""
 
 
 def _serve_here(

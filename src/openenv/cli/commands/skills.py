@@ -39,14 +39,14 @@ Destination = Annotated[Path | None, typer.Option("--dest", help="A folder of sk
 Force = Annotated[bool, typer.Option("--force", help="Replace the skill where it is there already.")]
 
 
-@app.command()
-def preview() -> None:
+@app.command("preview")
+def skills_preview() -> None:
     """Print the page."""
     typer.echo(skill_text(), nl=False)
 
 
-@app.command()
-def add(
+@app.command("add")
+def skills_add(
     claude: Claude = False,
     codex: Codex = False,
     cursor: Cursor = False,

@@ -32,7 +32,7 @@ ProjectKind = Annotated[
 _FILE_NAME = re.compile(r"[\w-]+")
 
 
-def import_project(
+def import_env(
     source: SourceFolder, name: Name, output_dir: OutputDir, env_class: EnvClass = None, kind: ProjectKind = None
 ) -> None:
     """Make the folder of an environment that plays one of another project, by that project's own code.
