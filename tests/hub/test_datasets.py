@@ -79,7 +79,7 @@ def test_a_large_file_goes_to_the_storage(hub: HubServer, episodes: Path) -> Non
 
 @pytest.mark.usefixtures("impatient")
 def test_a_hub_in_trouble_is_asked_again(hub: HubServer, episodes: Path) -> None:
-    hub.faults += [Fault(COMMIT, Answer(503)), Fault(COMMIT, None, done=True)]
+    hub.faults += [Fault(COMMIT, Answer(503, {"error": "busy"})), Fault(COMMIT, None, done=True)]
     push_dataset(episodes, "ada/won", Hub())
     assert published(hub)["episodes.jsonl"] == LINE
     assert hub.lines().count(COMMIT) == 2

@@ -90,7 +90,7 @@ def _about_missing(module: str, folder: Path, missing: str) -> str:
 
 def _is_of_openenv(missing: str) -> bool:
     """Whether a missing module would be one of this package: what pip offers for it is the public package."""
-    return missing.partition(".")[0] in ("openenv", "openenv_core")
+    return missing.startswith("openenv.")
 
 
 def _absent_here(missing: str) -> str:

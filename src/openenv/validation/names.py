@@ -126,8 +126,9 @@ class Names:
         elif f"{written}/".startswith(_ADAPTERS):
             return join(_SOURCES, written)
         else:
-            # `from models import X`, as environments do that run from within their folder.
-            return written if self._file(written) is not None else None
+            # `from models import X`, as environments do that run from within their folder or that of the file.
+            here = (written, join(dirname(path), written))
+            return next((module for module in here if self._file(module) is not None), None)
         climbed_out = normpath(module).startswith("..")
         return None if climbed_out else relpath(f"/{module}", f"/{folder}")
 
