@@ -144,7 +144,7 @@ def test_help_loads_none_of_the_commands() -> None:
     loaded = set(json.loads(ended.stderr))
     assert not loaded & {"pydantic", "fastapi", "uvicorn", "websockets", "yaml", "rich.console", "asyncio", "torch"}
     ours = {name for name in loaded if name.startswith("openenv.cli.")}
-    assert ours == {"openenv.cli.__main__", "openenv.cli.loading"}
+    assert ours == {"openenv.cli.__main__", "openenv.cli.groups", "openenv.cli.loading"}
 
 
 def test_with_debug_an_error_shows_its_traceback_and_its_details(
