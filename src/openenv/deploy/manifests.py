@@ -13,6 +13,7 @@ from openenv.core.providers.kubernetes.manifests import (
     scratch_volume,
     secret_variable,
 )
+from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.deploy.autoscaling import autoscaling_objects
 from openenv.deploy.settings import PRE_STOP_S, Affinity, Autoscaler, DeploymentSettings, Egress
 
@@ -99,7 +100,7 @@ def _variables(settings: DeploymentSettings) -> list[Manifest]:
     if settings.max_sessions is not None:
         variables["MAX_CONCURRENT_ENVS"] = str(settings.max_sessions)
     env = plain_variables({**variables, **dict(sorted(settings.env_vars.items()))})
-    env.append(secret_variable("OPENENV_TOKEN", settings.secret_name, TOKEN_KEY))
+    env.append(secret_variable(TOKEN_VARIABLE, settings.secret_name, TOKEN_KEY))
     env += [secret_variable(name, settings.secret_name, name) for name in settings.secret_env]
     if settings.journal:
         env.append(secret_variable("OPENENV_JOURNAL", settings.secret_name, JOURNAL_KEY))

@@ -8,12 +8,13 @@ from enum import StrEnum
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.kubernetes.manifests import USER, check_name
 from openenv.core.providers.resources import Resources
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 PRE_STOP_S = 5
 """Seconds before a pod gets the signal to end, in which load balancers stop sending it new connections."""
 CLOSE_S = 11
 """Seconds that a server takes to end once it has drained, at most."""
-_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", "OPENENV_TOKEN", "OPENENV_JOURNAL"}
+_SET_BY_OPTIONS = {"PORT", "HOME", "MAX_CONCURRENT_ENVS", "OPENENV_DRAIN_S", TOKEN_VARIABLE, "OPENENV_JOURNAL"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL = 0.7
 """How much of a server's places may be taken, on average, before another one is added: it takes its time to start."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from openenv.core.exceptions import HubError
+from openenv.core.wire.names import AUTH_NONE, AUTH_VARIABLE, TOKEN_VARIABLE
 from openenv.hub.client import Hub, as_items
 from openenv.hub.library import CommitInfo, CommitOperationAdd, CommitOperationDelete, RepoInfo, filter_repo_objects
 
-OPEN = ("OPENENV_AUTH", "none")
+OPEN = (AUTH_VARIABLE, AUTH_NONE)
 """The variable by which a server needs no token."""
 
-TOKEN_SECRET = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
 _SPACE = "space"
 _KEPT_BY_THE_HUB = ".gitattributes"
 
@@ -130,7 +130,7 @@ def _calls_for_settings(what: Push, space: str) -> Iterator[str]:
     )
     if _variables(what, what.variables, what.secrets) != what.variables:
         opening = _shown({"key": OPEN[0], "value": OPEN[1]})
-        yield f"POST {space}/variables {opening} unless it has that, or a secret {TOKEN_SECRET}"
+        yield f"POST {space}/variables {opening} unless it has that, or a secret {TOKEN_VARIABLE}"
     if what.hardware is not None:
         yield f"POST {space}/hardware {_shown({'flavor': what.hardware})}"
 
@@ -177,7 +177,7 @@ def _change_settings(what: Push, found: RepoInfo, hub: Hub) -> bool:
 
 def _variables(what: Push, known: Container[str], secrets: Container[str]) -> Mapping[str, str]:
     """The variables that are requested, and the variable that lets visitors in where none of them says."""
-    said = OPEN[0] in what.variables or OPEN[0] in known or TOKEN_SECRET in secrets
+    said = OPEN[0] in what.variables or OPEN[0] in known or TOKEN_VARIABLE in secrets
     return what.variables if said else {**what.variables, OPEN[0]: OPEN[1]}
 
 

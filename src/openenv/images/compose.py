@@ -10,6 +10,7 @@ from openenv.auto.names import environment_key
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.providers.docker.confinement import MOST_PROCESSES, WRITABLE_FOLDER
 from openenv.core.providers.docker.labels import ImageLabels
+from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.images.builder import BuiltImage
 
 COMPOSE_FILE = "compose.yaml"
@@ -39,7 +40,7 @@ def write_compose_file(folder: Path, image: BuiltImage) -> Path:
     service = {
         "image": image.tag,
         "environment": {
-            "OPENENV_TOKEN": "${OPENENV_TOKEN:?a token, which clients must send}",
+            TOKEN_VARIABLE: f"${{{TOKEN_VARIABLE}:?a token, which clients must send}}",
             "PORT": str(manifest.port),
         },
         "ports": [f"127.0.0.1:{manifest.port}:{manifest.port}"],

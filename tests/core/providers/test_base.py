@@ -10,7 +10,8 @@ from tests.support.servers import RunningServer
 
 from openenv.core.containers.runtime import ContainerProvider, RuntimeProvider
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
-from openenv.core.providers.base import TOKEN_VARIABLE, token_for
+from openenv.core.providers.base import token_for
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 
 class Recorder:

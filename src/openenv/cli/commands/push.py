@@ -16,6 +16,7 @@ from openenv.cli.options import Private, secret_option, variable_option
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError
 from openenv.core.providers.spaces import space_url
 from openenv.core.providers.venv.wheel import is_from_index, pack_openenv
+from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.hub.ignoring import read_patterns
 from openenv.hub.names import checked_repo_id
 from openenv.hub.staging import ROOT_DOCKERFILE, Look, missing_files, sizes_of, stage
@@ -237,16 +238,16 @@ def _push_spaces(
 
 def _say_who_may_come(names: Sequence[str], space: _Settings) -> None:
     """Say, before anything is sent, what a push opens to others; a pull request opens nothing."""
-    from openenv.hub.pushing import OPEN, TOKEN_SECRET  # with the Hub's library, as below
+    from openenv.hub.pushing import OPEN  # with the Hub's library, as below
 
     if space.create_pr:
         return
     if not space.private:
         typer.echo(f"{', '.join(names)}: open to everybody, unless private already. --private keeps it to you.")
-    if OPEN[0] not in space.variables and TOKEN_SECRET not in space.secrets:
+    if OPEN[0] not in space.variables and TOKEN_VARIABLE not in space.secrets:
         typer.echo(
             f"Who sees it may play there: its server needs no token ({'='.join(OPEN)}), unless the Space says "
-            f"otherwise already. To ask for one: --secret {TOKEN_SECRET} -e {OPEN[0]}=token."
+            f"otherwise already. To ask for one: --secret {TOKEN_VARIABLE} -e {OPEN[0]}=token."
         )
 
 

@@ -42,7 +42,7 @@ from openenv.core.plain_values import plain_value
 from openenv.core.providers.base import Provider, RuntimeProvider
 from openenv.core.providers.undeclared import as_provider
 from openenv.core.wire.messages import MessageType
-from openenv.core.wire.names import API_KEY_HEADER
+from openenv.core.wire.names import API_KEY_HEADER, TOKEN_VARIABLE
 from openenv.core.wire.results import ImageFile, Picture
 
 _MODES = ("simulation", "production")
@@ -681,7 +681,7 @@ def authorized_headers(headers: Mapping[str, str] | None, token: str | None) -> 
     names = {name.lower() for name in given}
     is_taken = "authorization" in names
     if token is None:  # the variable's may be meant for another server
-        token = "" if is_taken else os.environ.get("OPENENV_TOKEN", "")
+        token = "" if is_taken else os.environ.get(TOKEN_VARIABLE, "")
     if not token or (is_taken and API_KEY_HEADER.lower() in names):
         return given
     if _TOKEN.fullmatch(token) is None:

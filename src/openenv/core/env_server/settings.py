@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, Self, TypedDict
 
 from openenv.core.addresses import Origin, passwords_in
 from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.names import AUTH_ALWAYS, AUTH_NONE
 from openenv.core.wire.types import ConcurrencyConfig, ServerMode
 
 MEBIBYTE = 1024 * 1024
@@ -480,7 +481,7 @@ class ServerConfig:
     )
     auth: Literal["token", "always", "none"] = _setting(
         "token",
-        Choice(("token", "always", "none")),
+        Choice(("token", AUTH_ALWAYS, AUTH_NONE)),
         "Access",
         "Whether peers from other machines need a token; always: those of this machine, too.",
     )
@@ -591,12 +592,12 @@ class ServerConfig:
     @property
     def requires_token(self) -> bool:
         """Whether peers from other machines have to show a token."""
-        return self.auth != "none"
+        return self.auth != AUTH_NONE
 
     @property
     def trusts_this_machine(self) -> bool:
         """Whether peers of this machine need no token."""
-        return self.auth != "always"
+        return self.auth != AUTH_ALWAYS
 
     @property
     def admits_others(self) -> bool:

@@ -12,11 +12,7 @@ from typing import Any, Self
 
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
 from openenv.core.providers.health import wait_until_healthy
-
-TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
-AUTH_VARIABLE = "OPENENV_AUTH"
-AUTH_ALWAYS = "always"
-"""Value of ``OPENENV_AUTH`` with which a server wants its token of peers on its own machine, too."""
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 LOG_END = 4000
 """Characters of a server's log that ``logs`` returns, and that stand in errors."""

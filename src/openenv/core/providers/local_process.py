@@ -15,9 +15,10 @@ from openenv.core.addresses import is_loopback, reachable, url_of
 from openenv.core.exceptions import ProviderError, ServerEndedError
 from openenv.core.import_guard import refuse_while_importing
 from openenv.core.process_end import how_ended
-from openenv.core.providers.base import AUTH_ALWAYS, AUTH_VARIABLE, LOG_END, TOKEN_VARIABLE, RuntimeProvider, token_for
+from openenv.core.providers.base import LOG_END, RuntimeProvider, token_for
 from openenv.core.providers.log_echo import LogEcho
 from openenv.core.providers.venv.environment import HeldEnvironment, hold_environment
+from openenv.core.wire.names import AUTH_ALWAYS, AUTH_VARIABLE, TOKEN_VARIABLE
 
 HOST = "127.0.0.1"
 BACKLOG = 2048

@@ -1,4 +1,4 @@
-"""Names on the wire: the subprotocol, headers and the cookie, and the ids of sessions."""
+"""Names on the wire: the subprotocol, headers and the cookie, the ids of sessions, and the variables of access."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,18 @@ V1 = "openenv.v1"
 
 TOKEN_PROTOCOL = "openenv.token."  # noqa: S105  # its name, not a token
 """Beginning of the subprotocol with which a page sends the server's token, in base64url; a server never chooses it."""
+
+TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
+"""Environment variable with a server's token, from which servers and clients take it."""
+
+AUTH_VARIABLE = "OPENENV_AUTH"
+"""Environment variable that says which peers of a server need its token."""
+
+AUTH_ALWAYS = "always"
+"""Value of ``AUTH_VARIABLE`` with which a server requires its token of peers on its own machine, too."""
+
+AUTH_NONE = "none"
+"""Value of ``AUTH_VARIABLE`` with which a server requires no token."""
 
 API_KEY_HEADER = "X-API-Key"
 """Header with the server's token where ``Authorization`` holds a proxy's, or none as in clients of ORS."""

@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.tls import TLS
 from openenv.core.exceptions import SessionCapacityError
+from openenv.core.wire.names import API_KEY_HEADER
 from openenv.fleet.gateway.connections import SpreadTransport
 from openenv.fleet.replica import Replica
 
@@ -26,7 +27,7 @@ _OF_ONE_CONNECTION = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 # The guard of the fleet has looked at these; the fleet requests from the server with its own token.
-_FOR_THE_GUARD = frozenset({"host", "origin", "authorization", "x-api-key"})
+_FOR_THE_GUARD = frozenset({"host", "origin", "authorization", API_KEY_HEADER.lower()})
 PATIENCE_S = 8.0
 """Seconds to wait for a server: somewhat less than the 10 for which a client waits for a connection by default."""
 

@@ -9,16 +9,10 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.base import (
-    AUTH_ALWAYS,
-    AUTH_VARIABLE,
-    LOG_END,
-    TOKEN_VARIABLE,
-    ContainerProvider,
-    token_for,
-)
+from openenv.core.providers.base import LOG_END, ContainerProvider, token_for
 from openenv.core.providers.cloud.sandbox import Address, Sandbox, check_encrypted
 from openenv.core.providers.cloud.server_script import SERVER_PORT, check_names, server_script
+from openenv.core.wire.names import AUTH_ALWAYS, AUTH_VARIABLE, TOKEN_VARIABLE
 from openenv.core.wire.redaction import longest_first, without_secrets
 
 logger = logging.getLogger(__name__)
@@ -171,7 +165,8 @@ class CloudProvider(ContainerProvider):
             return
         why = self._sandbox.why_ended()
         if why is not None:
-            raise ProviderError(f"The sandbox {self._sandbox.name} can't serve: {why}.", self.logs() or None)
+            hint = "" if self._shows_logs else " With surface_server_logs=True this shows what the server printed."
+            raise ProviderError(f"The sandbox {self._sandbox.name} can't serve: {why}.{hint}", self.logs() or None)
         self._looked_at = time.monotonic()
 
     def logs(self, size: int = LOG_END) -> str:

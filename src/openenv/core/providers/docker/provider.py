@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvider, token_for
+from openenv.core.providers.base import LOG_END, ContainerProvider, token_for
 from openenv.core.providers.docker.confinement import confinement
 from openenv.core.providers.docker.container import Container
 from openenv.core.providers.docker.engine import connect
@@ -16,6 +16,7 @@ from openenv.core.providers.docker.reaper import REAPERS
 from openenv.core.providers.docker.relay import HOST
 from openenv.core.providers.docker.secrets import SecretFile
 from openenv.core.providers.resources import Resources
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 # The public provider takes it and does nothing with it.
 _IGNORED = frozenset({"workers"})

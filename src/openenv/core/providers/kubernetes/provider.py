@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from openenv.core.addresses import url_of
 from openenv.core.exceptions import ConfigurationError, ProviderError, ServerNotReadyError
-from openenv.core.providers.base import LOG_END, READY_TIMEOUT_S, TOKEN_VARIABLE, ContainerProvider, token_for
+from openenv.core.providers.base import LOG_END, READY_TIMEOUT_S, ContainerProvider, token_for
 from openenv.core.providers.kubernetes.cluster import REQUEST_TIMEOUT_S, Cluster
 from openenv.core.providers.kubernetes.heartbeat import Heartbeat
 from openenv.core.providers.kubernetes.leftovers import STALE_AFTER_S, remove_leftovers
@@ -25,6 +25,7 @@ from openenv.core.providers.kubernetes.pod import PodSettings, pod_manifest, sec
 from openenv.core.providers.kubernetes.pod_status import address, failure, has_restarted, is_running, obstacle
 from openenv.core.providers.kubernetes.tunnel import HOST, Tunnel
 from openenv.core.providers.resources import Resources
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from openenv.core.exceptions import ConfigurationError, ProviderError
-from openenv.core.providers.base import LOG_END, TOKEN_VARIABLE, ContainerProvider, token_for
+from openenv.core.providers.base import LOG_END, ContainerProvider, token_for
 from openenv.core.providers.docker.engine import connect
 from openenv.core.providers.docker.image import find_image
 from openenv.core.providers.docker.leftovers import remove_leftovers
@@ -14,6 +14,7 @@ from openenv.core.providers.docker.relay import HOST
 from openenv.core.providers.resources import Resources
 from openenv.core.providers.swarm.membership import make_network, node_id
 from openenv.core.providers.swarm.service import Service, Wanted
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 _REPLICAS = 2
 
