@@ -397,8 +397,17 @@ def _with_port(endpoint: str, port: int | None) -> str:
 
 
 def _invalid_endpoint(endpoint: str, reason: str) -> ValueError:
-    shown = "" if "@" in endpoint else f" {endpoint!r}"  # before an @ there may be a password
-    return ValueError(f"Invalid endpoint URL{shown}: {reason}.")
+    return ValueError(f"Invalid endpoint URL{_shown(endpoint)}: {reason}.")
+
+
+def _shown(endpoint: str) -> str:
+    """Return the scheme and the host of an endpoint, with a space before; the rest may hold a password or a key."""
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:
+        return ""
+    is_readable = parts.scheme and parts.hostname and "@" not in endpoint
+    return f" {parts.scheme}://{parts.hostname}" if is_readable else ""
 
 
 class _Requests:

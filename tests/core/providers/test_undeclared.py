@@ -124,11 +124,16 @@ def test_a_server_that_runs_already_needs_only_stop() -> None:
     provider.stop.assert_called_once_with()
 
 
+def test_what_can_only_stop_a_server_needs_its_address() -> None:
+    provider = Mock(spec=["stop"])
+    with pytest.raises(ConfigurationError, match="Expected base_url beside a provider that has stop and no start"):
+        GenericEnvClient(provider=provider).sync().reset()
+
+
 def test_what_has_none_of_the_methods() -> None:
     nothing: Any = object()
-    with pytest.raises(
-        ConfigurationError, match="Expected a provider, which has start_container or start, got <object"
-    ):
+    expected = "Expected a provider, which has start_container, or start, or stop for a server that runs already"
+    with pytest.raises(ConfigurationError, match=f"{expected}, got <object"):
         GenericEnvClient(provider=nothing)
     with pytest.raises(ConfigurationError, match="Derive it from ContainerProvider"):
         EchoEnv.from_docker_image("echo:1", nothing)

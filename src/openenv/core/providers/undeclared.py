@@ -25,8 +25,8 @@ def as_provider(given: Any, *, without_container: bool = False) -> Provider:
     if has_start or callable(getattr(given, "stop", None)):
         return UndeclaredRuntime(given)
     raise ConfigurationError(
-        f"Expected a provider, which has start_container or start, got {given!r}. Derive it from ContainerProvider or "
-        "RuntimeProvider of openenv.core.containers.runtime."
+        "Expected a provider, which has start_container, or start, or stop for a server that runs already, got "
+        f"{given!r}. Derive it from ContainerProvider or RuntimeProvider of openenv.core.containers.runtime."
     )
 
 
@@ -88,7 +88,16 @@ class UndeclaredRuntime(RuntimeProvider):
         self._given = given
 
     def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
-        """Start the server."""
+        """Start the server.
+
+        Raises:
+            ConfigurationError: The object can't start one.
+        """
+        if not callable(getattr(self._given, "start", None)):
+            raise ConfigurationError(
+                f"Expected base_url beside a provider that has stop and no start, got none: {self._given!r} can only "
+                "stop a server that runs already."
+            )
         named = {"port": port, "env_vars": env_vars, **kwargs}
         started: str = self._given.start(**_given_only(named))
         return started

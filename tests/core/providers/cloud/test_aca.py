@@ -103,7 +103,8 @@ def test_a_server_that_ends_tells_why(cloud: FakeAzure, idle: Idle) -> None:
     settings = {"cmd": "echo I have $KEY; exit 3", "secrets": {"KEY": "s3cr3t-value"}}
     with pytest.raises(ProviderError, match=r"(?s)exit code 3.*I have \[redacted\]"):
         idle(surface_server_logs=True, **settings).launch()
-    with pytest.raises(ProviderError, match="exit code 3") as caught:
+    hint = r"exit code 3\. With surface_server_logs=True this shows what the server printed"
+    with pytest.raises(ProviderError, match=hint) as caught:
         idle(**settings).launch()
     assert "I have" not in str(caught.value)
     assert cloud.sandboxes == {}
@@ -191,6 +192,15 @@ def test_a_refusal_says_what_to_do(cloud: FakeAzure, idle: Idle, status: int, me
         idle(secrets={"KEY": "s3cr3t-value"}).start_container()
     assert KEY not in str(caught.value)
     assert cloud.sandboxes == {}
+
+
+def test_a_provider_that_was_shut_down_starts_again(cloud: FakeAzure, idle: Idle) -> None:
+    provider = idle()
+    for count in (1, 2):
+        provider.start_container()
+        assert len(cloud.sandboxes) == 1
+        provider.shut_down()
+        assert (cloud.sandboxes, len(cloud.removed)) == ({}, count)
 
 
 def test_a_removal_that_fails_can_be_repeated(cloud: FakeAzure, idle: Idle) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -126,7 +126,7 @@ class ACASandboxProvider(CloudProvider):
             )
         if auto_suspend_mode not in _SUSPEND_MODES:
             raise ConfigurationError(f"Expected auto_suspend_mode to be 'Memory' or 'Disk', got {auto_suspend_mode!r}.")
-        self._group = _connect(
+        self._connect = _connection(
             {
                 "subscription_id": _given(subscription_id, "subscription_id"),
                 "resource_group": _given(resource_group, "resource_group"),
@@ -137,6 +137,7 @@ class ACASandboxProvider(CloudProvider):
             credential,
             sdk_kwargs or {},
         )
+        self._group: SandboxGroupClient | None = None
         self._labels = dict(labels or {})
         self._settings: dict[str, Any] = {
             "cpu": cpu,
@@ -167,9 +168,11 @@ class ACASandboxProvider(CloudProvider):
         return EgressPolicy(default_action="Deny", host_rules=rules)
 
     def close(self) -> None:
-        """Delete the sandbox, and close the connections to Azure."""
+        """Delete the sandbox, and close the connections to Azure; a further start opens new ones."""
         super().close()
-        self._group.close()
+        if self._group is not None:
+            self._group.close()
+        self._group = None
 
     def _new_sandbox(self, name: str, image: str, env_vars: Mapping[str, str]) -> Sandbox:
         if self._settings["egress_policy"] is None:
@@ -180,6 +183,8 @@ class ACASandboxProvider(CloudProvider):
             )
         labels = {**self._labels, _NAME_LABEL: name}
         settings = {**self._settings, **_source(image), "environment": dict(env_vars), "labels": labels}
+        if self._group is None:
+            self._group = self._connect()
         return AzureSandbox(self._group, name, settings, self.secrets.values())
 
 
@@ -289,9 +294,10 @@ def _source(image: str) -> dict[str, str]:
     return {"disk": name}
 
 
-def _connect(
+def _connection(
     group: Mapping[str, Any], endpoint: str | None, region: str | None, credential: Any, options: Mapping[str, Any]
-) -> "SandboxGroupClient":
+) -> "Callable[[], SandboxGroupClient]":
+    """Check what leads to a group of sandboxes, and return what connects to it."""
     try:
         from azure.containerapps.sandbox import SandboxGroupClient, endpoint_for_region
         from azure.identity import DefaultAzureCredential
@@ -303,4 +309,4 @@ def _connect(
         raise ConfigurationError(f"Expected endpoint to begin with https://, got {endpoint!r}.")
     # Without the SDK's own repetitions: a creation whose answer was lost would be carried out again.
     options = {"retry_total": 0, **options}
-    return SandboxGroupClient(endpoint, credential or DefaultAzureCredential(), **group, **options)
+    return partial(SandboxGroupClient, endpoint, credential or DefaultAzureCredential(), **group, **options)

@@ -1,5 +1,6 @@
 """``ModalProvider``: a server in a sandbox of Modal, by the SDK ``modal``."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ from openenv.core.providers.cloud.server_script import SERVER_PORT
 
 if TYPE_CHECKING:
     import modal
+
+logger = logging.getLogger(__name__)
 
 SECRET_VARIABLE = "MODAL_TOKEN_SECRET"  # noqa: S105  # its name, not a token
 
@@ -160,6 +163,23 @@ class ModalSandbox(SdkSandbox["modal.Sandbox", "modal.Sandbox"]):
         self._app_name = app_name
         self._options = options
         self._is_v2 = is_v2
+        self._app: modal.App | None = None
+
+    def create(self) -> None:
+        """Find its app, have it made, and wait until it runs."""
+        import modal
+
+        # Before the creation: a search that has no answer leaves no sandbox behind.
+        find = partial(modal.App.lookup, self._app_name, create_if_missing=True)
+        self._app = self._called("the search for its app", find)
+        super().create()
+
+    def remove(self) -> None:
+        """End it, and close the connections to it."""
+        made = self._made
+        super().remove()
+        if made is not None:
+            self._close_connections(made)
 
     def address(self, port: int) -> Address:
         """Return the address of its tunnel."""
@@ -177,9 +197,8 @@ class ModalSandbox(SdkSandbox["modal.Sandbox", "modal.Sandbox"]):
     def _make(self) -> "modal.Sandbox":
         import modal
 
-        app = modal.App.lookup(self._app_name, create_if_missing=True)
         create = modal.Sandbox._experimental_create if self._is_v2 else modal.Sandbox.create
-        return create(*IDLE_COMMAND, app=app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
+        return create(*IDLE_COMMAND, app=self._app, name=self.name, encrypted_ports=[SERVER_PORT], **self._options)
 
     def _run(self, command: str) -> str:
         process = self._running.exec("sh", "-c", command, timeout=COMMAND_TIMEOUT_S)
@@ -206,7 +225,13 @@ class ModalSandbox(SdkSandbox["modal.Sandbox", "modal.Sandbox"]):
 
     def _end(self, found: "modal.Sandbox") -> None:
         self._called("the end of a sandbox", found.terminate)
-        self._called("the end of a sandbox's connection", found.detach)
+
+    def _close_connections(self, made: "modal.Sandbox") -> None:
+        """Close the SDK's connections to it; the sandbox has gone, so a failure is for the log only."""
+        try:
+            self._called("the end of a sandbox's connection", made.detach)
+        except ProviderError as error:
+            logger.warning("the connection to the sandbox %s could not be closed: %s", self.name, error)
 
     def _sdk_errors(self) -> tuple[type[Exception], ...]:
         from modal import exception
