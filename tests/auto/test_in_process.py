@@ -14,9 +14,12 @@ from tests.support.environments.common import Add, CounterEnvironment, ThreadedC
 from tests.support.forked import run_forked
 
 import openenv
+from openenv import GenericEnvClient
 from openenv.auto.in_process import InProcessProvider
 from openenv.auto.making import in_process_provider
-from openenv.core.exceptions import ConfigurationError, ProviderError, ServerExecutionError
+from openenv.core.client.server_api import fetch_schemas
+from openenv.core.env_server import create_app
+from openenv.core.exceptions import ConfigurationError, ProviderError, ServerExecutionError, ServerUnauthorizedError
 
 BREAKS = """
 import openenv
@@ -75,6 +78,31 @@ def test_from_a_program_s_own_event_loop() -> None:
             return results
 
     assert [result.observation.total for result in asyncio.run(play())] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("token", ["", "sesame"])
+@pytest.mark.parametrize("kind", ["class", "folder"])
+def test_one_that_trusts_nobody_here_has_a_token(
+    kind: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENENV_AUTH", "always")
+    monkeypatch.setenv("OPENENV_TOKEN", token)
+    source = ThreadedCounterEnvironment if kind == "class" else scaffold(tmp_path, f"guarded{len(token)}_env")
+    for _ in range(2):  # the application of a folder is the same each time
+        provider = in_process_provider(source)
+        with GenericEnvClient(provider=provider).sync() as client:
+            client.reset()
+            assert provider.token == (token or provider.token)
+            with pytest.raises(ServerUnauthorizedError):
+                fetch_schemas(provider.base_url)
+
+
+def test_an_application_that_trusts_nobody_here_has_a_token() -> None:
+    provider = InProcessProvider(partial(create_app, ThreadedCounterEnvironment, Add, Total, auth="always"))
+    with GenericEnvClient(provider=provider).sync() as client:
+        client.reset()
+        with pytest.raises(ServerUnauthorizedError):
+            fetch_schemas(provider.base_url)
 
 
 def test_what_it_raises_comes_with_its_place() -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.support.environment_folders import scaffold
 
 
@@ -12,11 +13,14 @@ def test_it_holds_the_application_of_the_environment_named(tmp_path: Path) -> No
     assert printed(folder, "print(served.app.title)") == "my_env\n"
 
 
-def test_a_token_of_the_application_is_told_since_another_one_may_have_been_announced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("auth", "who"), [("token", "other machines need"), ("always", "all clients need")])
+def test_a_token_of_the_application_is_told_since_another_one_may_have_been_announced(
+    tmp_path: Path, auth: str, who: str
+) -> None:
     folder = scaffold(tmp_path, "my_env")
     app = folder / "server" / "app.py"
-    app.write_text(app.read_text().replace("env_name=", 'token="of-its-own", env_name='))
-    assert printed(folder) == "The environment's own server sets the token that other machines need.\n"
+    app.write_text(app.read_text().replace("env_name=", f'token="of-its-own", auth="{auth}", env_name='))
+    assert printed(folder) == f"The environment's own server sets the token that {who}.\n"
 
 
 def printed(folder: Path, program: str = "") -> str:

@@ -23,7 +23,7 @@ class InProcessProvider(RuntimeProvider):
     """Serves an application in a thread of this process, on a port of its own that only this machine reaches.
 
     Clients speak to it as to any other server: what they send and get goes through the same bytes. A step that ends its
-    process ends this one.
+    process ends this one. Where the application requires a token of this machine, too, and has none, one is made.
 
     Args:
         make_app: Makes the application, when the server starts.
@@ -34,6 +34,12 @@ class InProcessProvider(RuntimeProvider):
         self._server: uvicorn.Server | None = None
         self._thread: Thread | None = None
         self._base_url = ""
+        self._token: str | None = None
+
+    @property
+    def token(self) -> str | None:
+        """The token that clients on this machine need; ``None`` where they need none."""
+        return self._token
 
     @property
     def base_url(self) -> str:
@@ -56,6 +62,7 @@ class InProcessProvider(RuntimeProvider):
         """
         import uvicorn
 
+        from openenv.core.env_server.access.guard import make_missing_token
         from openenv.core.env_server.operations.drain import DrainingServer, sessions_of
         from openenv.core.env_server.serving import prepare, uvicorn_settings
 
@@ -66,6 +73,7 @@ class InProcessProvider(RuntimeProvider):
         if self._server is not None:
             raise ProviderError(f"A server is running at {self._base_url} already; stop() it before the next start().")
         app = self._make_app()
+        self._token = make_missing_token(app)
         prepare(app)
         try:
             listener = socket.create_server((_HOST, port or 0), backlog=2048)

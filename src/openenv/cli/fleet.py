@@ -16,10 +16,10 @@ from openenv.adapters.targets import AdaptedEnvironment
 from openenv.auto.package import EnvironmentPackage
 from openenv.cli.views.announcement import Announcement, make_token_for
 from openenv.core.addresses import is_loopback
-from openenv.core.env_server.access.policy import TOKEN_VARIABLE
 from openenv.core.env_server.serving import RunOptions
 from openenv.core.exceptions import OpenEnvError
 from openenv.core.providers.resources import Resources
+from openenv.core.wire.names import TOKEN_VARIABLE
 from openenv.fleet.autoscaling import Autoscaling
 
 if TYPE_CHECKING:

@@ -140,12 +140,12 @@ class Fleet:
 
     @property
     def token(self) -> str | None:
-        """What clients show that do not come over loopback; ``None`` where no client has to, or there is none."""
+        """What clients show: those that do not come over loopback, with ``auth="always"`` all; ``None`` for nothing."""
         return self._access.token if self._access.requires_token else None
 
     @property
     def auth_requirement(self) -> AuthRequirement:
-        """What clients have to show that do not come over loopback."""
+        """Requirement for clients."""
         return self._access.auth_requirement
 
     def start(self) -> Self:

@@ -1,5 +1,6 @@
 """Served environments as SkyRL-Gym's."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -175,6 +176,30 @@ def test_skyrl_both_ways_is_the_same_as_skyrl_alone() -> None:
             seen, expected = mine.step(reply), theirs.step(reply)
             assert (seen["reward"], seen["done"]) == (expected["reward"], expected["done"])
         mine.close()
+
+
+def test_a_server_that_requires_a_token_gets_that_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_TOKEN", "sesame")
+    with RunningServer(create_app(Walk, Move, Place, max_concurrent_envs=8, auth="always", token="sesame")) as server:
+        env = make(server)
+        env.init(PROMPT)
+        assert env.step("right")["reward"] == 0.5
+        env.close()
+
+
+@pytest.mark.parametrize("token", ["", "sesame"])
+def test_a_server_that_was_started_here_may_require_its_token(token: str) -> None:
+    program = (
+        "from openenv.adapters.skyrl import ServedTextEnv\n"
+        "env = ServedTextEnv(extras={'env_name': 'echo'})\n"
+        "env.init([])\n"
+        "print(env.step('hello')['reward'])\n"
+        "env.close()"
+    )
+    variables = {**os.environ, "OPENENV_AUTH": "always", "OPENENV_TOKEN": token}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+    assert (ended.stdout, ended.stderr) == ("0.5\n", "")
 
 
 def test_an_environment_must_be_named() -> None:

@@ -379,6 +379,27 @@ def test_another_worlds_environment_is_played(openenv_here: Any) -> None:
     assert "observation 24" in " ".join(ended.stdout.split())
 
 
+@pytest.mark.parametrize("token", ["", "a-token-of-the-user-s"])
+def test_the_token_that_the_page_asks_for_is_printed(tmp_path: Path, token: str) -> None:
+    environment = {**os.environ, "BROWSER": "true", "OPENENV_AUTH": "always", "OPENENV_TOKEN": token}
+    words = ["-m", "openenv.cli", "play", "echo", "--web"]
+    with ForkedProgram(words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        page = next(line.split()[-1] for line in lines if line.startswith("The page is at "))
+        said = next(lines)
+        if token:
+            assert said == "The page asks for the token that OPENENV_TOKEN holds here\n"
+        else:
+            assert said.startswith("The page asks for this token: ")
+            token = said.split()[-1]
+        with httpx.Client(base_url=page.removesuffix("/web/"), trust_env=False) as http:
+            assert http.get("/schema").status_code == 401
+            assert http.get("/schema", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
 def test_a_browser_is_opened_on_the_page(tmp_path: Path) -> None:
     opened, script = tmp_path / "opened", tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" >{opened}.new; mv {opened}.new {opened}\n')

@@ -285,10 +285,7 @@ class TestOffLoopback:
     def test_what_the_application_sets_is_told(
         self, tmp_path: Path, options: tuple[object, ...], setting: str, told: str
     ) -> None:
-        folder = scaffold(tmp_path, "my_env")
-        app = folder / "server" / "app.py"
-        app.write_text(app.read_text().replace("env_name=", f"{setting}, env_name="))
-        text = self.printed(tmp_path, *options, environment=folder)
+        text = self.printed(tmp_path, *options, environment=with_settings(tmp_path, setting))
         assert re.search(rf"Other machines reach it at http://\S+:\d+;? {re.escape(told)}", text), text
         assert "export" not in text
 
@@ -305,6 +302,46 @@ def test_with_a_token_of_all_one_is_made_on_loopback_too(tmp_path: Path, options
     assert found is not None, text
     assert found[1] == server.url
     assert "encrypted" not in text
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", 2)])
+@pytest.mark.parametrize(
+    ("setting", "auth", "told"),
+    [
+        ('auth="always"', "token", "the token that OPENENV_TOKEN holds here."),
+        ("", "always", "the token that OPENENV_TOKEN holds here."),
+        ('auth="always", token="of-the-application"', "token", "the token that the environment's own server sets."),
+    ],
+)
+def test_a_token_of_all_that_was_set_is_told_on_loopback_too(
+    tmp_path: Path, options: tuple[object, ...], setting: str, auth: str, told: str
+) -> None:
+    folder = with_settings(tmp_path, setting)
+    variables = {"OPENENV_TOKEN": "a-token-of-the-user-s", "OPENENV_AUTH": auth}
+    with serving(folder, "-p", 0, *options, cwd=tmp_path, variables=variables) as server:
+        assert status_of(f"{server.url}/schema", {}) == 401
+        server.process.terminate()
+        assert server.process.stdout is not None
+        assert f"You reach it at {server.url} with {told}" in server.process.stdout.read()
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", 2)])
+def test_an_application_that_would_deny_everybody_is_refused(
+    openenv: Run, tmp_path: Path, options: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENENV_TOKEN", "")
+    ended = openenv("serve", with_settings(tmp_path, 'auth="always"'), "-p", 0, *options)
+    assert ended.returncode == 1
+    assert "Expected a token for the application, which requires one of everybody" in ended.stderr
+    assert "Serving" not in ended.stdout
+
+
+def with_settings(tmp_path: Path, settings: str) -> Path:
+    """Make an environment whose program passes settings to its application."""
+    folder = scaffold(tmp_path, "my_env")
+    app = folder / "server" / "app.py"
+    app.write_text(app.read_text().replace("env_name=", f"{settings}, env_name=" if settings else "env_name="))
+    return folder
 
 
 def test_names_and_origins_may_be_given_more_than_once(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -357,6 +358,24 @@ class TestServe:
         finally:
             process.kill()
             process.wait()
+
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ("auth='always'", r"All clients need this token, which is not shown again: [\w-]{32}\n"),
+            ("host='0.0.0.0'", r"Other machines need this token, which is not shown again: [\w-]{32}\n"),
+        ],
+    )
+    def test_who_needs_the_token_is_told(self, options: str, told: str) -> None:
+        environment = {**os.environ, "OPENENV_TOKEN": ""}
+        command = [sys.executable, "-c", PROGRAM.format(call=f"serve(Adder, port=0, {options})")]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline().startswith("Serving Adder at ")
+                assert re.fullmatch(told, process.stdout.readline())
+            finally:
+                process.kill()
 
     def test_a_class_that_does_not_say_its_types(self) -> None:
         class Untyped(Environment):

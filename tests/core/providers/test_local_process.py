@@ -156,6 +156,17 @@ def test_a_server_that_trusts_nobody_here_gets_a_token(folder: Path, monkeypatch
             GenericEnvClient(provider.base_url).sync().reset()
 
 
+def test_an_application_that_trusts_nobody_here_needs_a_token(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = folder / "server" / "app.py"
+    app.write_text(app.read_text().replace("env_name=", 'auth="always", env_name='))
+    monkeypatch.delenv("OPENENV_TOKEN", raising=False)
+    with pytest.raises(ProviderError, match="Expected a token for the application, which requires one of everybody"):
+        LocalProcessProvider(folder).launch()
+    monkeypatch.setenv("OPENENV_TOKEN", "sesame")
+    with GenericEnvClient(provider=LocalProcessProvider(folder)).sync() as client:
+        client.reset()
+
+
 def test_start_refuses_what_it_does_not_know(folder: Path) -> None:
     with pytest.raises(ProviderError, match="port and env_vars, but got replicas"):
         LocalProcessProvider(folder).start(replicas=2)

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 
 from openenv.adapters.text import ActionText, observation_text
 from openenv.auto.discovery import find_environment
 from openenv.auto.names import is_adapted, is_url
+from openenv.core.client.client import authorized_headers
 from openenv.core.client.server_api import fetch_schemas
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.mcp_types import ListToolsAction
@@ -73,8 +74,9 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         self.max_turns = int(settings.get("max_turns") or sys.maxsize)
         self._reset_arguments = dict(settings.get("reset") or {})
         with _servers_lock:
-            url, self._actions = _found(name)
-        self._session: Client = GenericEnvClient(base_url=url).sync()
+            server = _found(name)
+        self._actions = server.actions
+        self._session: Client = GenericEnvClient(base_url=server.url, token=server.token).sync()
         self._earned = 0.0
         self._refused = 0
 
@@ -147,21 +149,35 @@ class ServedTextEnv(BaseTextEnv):  # type: ignore[misc]  # SkyRL-Gym has no type
         return f"The tools that there are:\n{tools}\n\n{self._actions.instructions()}"
 
 
+class _Server(NamedTuple):
+    """An environment's server.
+
+    Attributes:
+        url: Its address.
+        token: The token that was made for it; ``None`` for what ``OPENENV_TOKEN`` says.
+        actions: How its environment's actions are written.
+    """
+
+    url: str
+    token: str | None
+    actions: ActionText
+
+
 @cache
-def _found(name: str) -> tuple[str, ActionText]:
-    """Return the address of an environment's server, started if need be, and how its actions are written."""
-    url = name if is_url(name) else _started(name)
-    schema = fetch_schemas(url)["action"]
+def _found(name: str) -> _Server:
+    """Return an environment's server, started if need be."""
+    url, token = (name, None) if is_url(name) else _started(name)
+    schema = fetch_schemas(url, authorized_headers(None, token))["action"]
     if _is_tool_call(schema):
         schema = {**schema, "required": _TOOL_CALL}  # without this, a tool's name alone would be a call
-    return url, ActionText(schema)
+    return _Server(url, token, ActionText(schema))
 
 
-def _started(name: str) -> str:
-    """Start a server, which ends with this process."""
+def _started(name: str) -> tuple[str, str | None]:
+    """Start a server, which ends with this process, and return its address and its token."""
     provider = LocalProcessProvider(name if is_adapted(name) else find_environment(name).target)
     atexit.register(provider.shut_down)
-    return provider.launch()
+    return provider.launch(), provider.token
 
 
 def _is_tool_call(schema: Mapping[str, Any]) -> bool:

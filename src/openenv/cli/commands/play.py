@@ -31,6 +31,7 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import RuntimeProvider
 from openenv.core.providers.local_process import LocalProcessProvider
 from openenv.core.sync_client import SyncEnvClient
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 Target = Annotated[str, environment_argument("Name, folder or file of an environment, PREFIX:ID, a URL, or a Space.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of the first episode; the next ones count up.  [default: random]")]
@@ -219,6 +220,7 @@ def _play_in_browser(environment: str, url: str | None, console: Console, *, in_
         with console.status("Starting the server"):
             address = server.launch()
         _open_page(address, console)
+        _say_token(server.token, console)
         console.print("Ctrl-C ends it.", style="dim")
         threading.Event().wait()
     except KeyboardInterrupt:
@@ -231,6 +233,15 @@ def _open_page(address: str, console: Console) -> None:
     page = f"{address.rstrip('/')}/web/"
     console.print(f"The page is at {page}", soft_wrap=True)
     webbrowser.open(page)
+
+
+def _say_token(token: str | None, console: Console) -> None:
+    """Say which token the page asks for, if its server requires one on this machine, too."""
+    if token is None:
+        return
+    is_known = token == os.environ.get(TOKEN_VARIABLE)
+    which = f"the token that {TOKEN_VARIABLE} holds here" if is_known else f"this token: {token}"
+    console.print(f"The page asks for {which}", soft_wrap=True, markup=False)
 
 
 def _client(environment: str, url: str | None, console: Console, *, in_process: bool) -> GenericEnvClient:

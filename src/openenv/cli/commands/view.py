@@ -9,7 +9,7 @@ from rich.console import Console
 
 from openenv.cli.stop_on_eof import watch_stdin
 from openenv.cli.views.announcement import Announcement, make_token_for
-from openenv.core.addresses import is_loopback, reachable, url_of
+from openenv.core.addresses import reachable, url_of
 from openenv.core.env_server.access.policy import auth_requirement_of
 from openenv.core.env_server.serving import listen, run_app
 from openenv.viewer.application import comparison_app, source_app
@@ -61,8 +61,7 @@ def view(
         address = f"{url_of(reachable(bound), bound_port)}/web/{shown}"
         end = "" if stop_on_eof else " Ctrl-C ends it."
         Console(highlight=False).print(f"{what} at {address}.{end}", soft_wrap=True, markup=False)
-        if made or not is_loopback(bound):
-            Announcement("", bound, bound_port, made=made).show_for_others(auth_requirement_of(app))
+        Announcement("", bound, bound_port, made=made).show_access(auth_requirement_of(app))
         if not no_browser:
             webbrowser.open(address)
         run_app(app, listener=listener)

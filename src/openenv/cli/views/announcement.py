@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import typer
 
 from openenv.core.addresses import is_any, is_loopback, reachable, url_of
-from openenv.core.env_server.access.policy import TOKEN_VARIABLE, AuthRequirement, needs_new_token, new_token
+from openenv.core.env_server.access.policy import AuthRequirement, RequiredToken, needs_new_token, new_token
 from openenv.core.env_server.settings import ServerConfig
+from openenv.core.wire.names import TOKEN_VARIABLE
 
 # An address that is kept for documentation: nobody is there, and nothing is sent.
 _SOMEWHERE = ("192.0.2.1", 9)
@@ -39,7 +40,7 @@ class Announcement:
         """Print it.
 
         Args:
-            auth_requirement: What the server wants to be shown by peers from other machines.
+            auth_requirement: Requirement of the server for its peers.
         """
         if self.quiet:
             return
@@ -49,15 +50,16 @@ class Announcement:
         typer.echo(f"  watch it  openenv top {url}")
         typer.echo(f"  its API   {url}/docs")
         typer.echo("  stop it   Ctrl-C")
-        if self.made or not is_loopback(self.host):
-            self.show_for_others(auth_requirement)
+        self.show_access(auth_requirement)
 
-    def show_for_others(self, auth_requirement: AuthRequirement) -> None:
+    def show_access(self, auth_requirement: AuthRequirement) -> None:
         """Print how those who need a token reach it: other machines, and with ``auth="always"`` this one.
 
         Args:
-            auth_requirement: What the server wants to be shown by peers from other machines.
+            auth_requirement: Requirement of the server for its peers.
         """
+        if is_loopback(self.host) and auth_requirement.trusts_this_machine:
+            return
         host = _address_for_others() if is_any(self.host) else self.host
         url = url_of(host, self.port, https=self.https)
         typer.echo()
@@ -65,9 +67,9 @@ class Announcement:
         who = (
             "You reach" if is_here else "Other machines reach" if is_any(self.host) else "You and other machines reach"
         )
-        if auth_requirement is AuthRequirement.NOTHING:
+        if auth_requirement.token is RequiredToken.NONE:
             typer.echo(f"{who} it at {url}; no token is needed.")
-        elif auth_requirement is AuthRequirement.TOKEN_OF_APPLICATION:
+        elif auth_requirement.token is RequiredToken.OF_APPLICATION:
             typer.echo(f"{who} it at {url} with the token that the environment's own server sets.")
         elif not self.made:
             typer.echo(f"{who} it at {url} with the token that {TOKEN_VARIABLE} holds here.")
@@ -78,7 +80,7 @@ class Announcement:
             if self.name:
                 typer.echo(f"  openenv play {url}")
         notes = []
-        if not self.name and auth_requirement is AuthRequirement.TOKEN_OF_VARIABLE:
+        if not self.name and auth_requirement.token is RequiredToken.OF_VARIABLE:
             notes.append("The page asks for the token.")
         if not self.https and not is_here:
             option = "add --ssl-certfile" if self.name else "use a tunnel, such as that of ssh -L"

@@ -580,12 +580,12 @@ def serve(
     options: RunOptions = {"log_level": log_level, "log_format": log_format, "tls": tls}
     with listen(host, port) as listener:
         if workers > 1:
-            _announce(cls.__name__, listener, tls, made_token)
+            _announce(cls.__name__, listener, tls, made_token, config)
             run_workers(make_app, workers, listener, **options)
             return
         app = make_app()
         app.state.server.prepare()
-        _announce(cls.__name__, listener, tls, made_token)
+        _announce(cls.__name__, listener, tls, made_token, config)
         run_app(app, listener=listener, **options)
 
 
@@ -618,12 +618,15 @@ def default_sessions(factory: EnvironmentFactory, otherwise: int = 1) -> int:
     return 1
 
 
-def _announce(name: str, listener: socket.socket, tls: TLS | None, made_token: str | None) -> None:
+def _announce(
+    name: str, listener: socket.socket, tls: TLS | None, made_token: str | None, config: ServerConfig
+) -> None:
     """Print the server's address; clients that connect before it is ready wait."""
     host, port = listener.getsockname()[:2]
     sys.stdout.write(f"Serving {name} at {url_of(host, port, https=tls is not None)}. Ctrl-C ends it.\n")
     if made_token is not None:
-        sys.stdout.write(f"Other machines need this token, which is not shown again: {made_token}\n")
+        who = "Other machines need" if config.trusts_this_machine else "All clients need"
+        sys.stdout.write(f"{who} this token, which is not shown again: {made_token}\n")
     sys.stdout.flush()
 
 

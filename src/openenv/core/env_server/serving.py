@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 import uvicorn
 from fastapi import FastAPI
 
-from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.access.policy import AuthRequirement, check_access
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.http.uvicorn_connections import HTTP
 from openenv.core.env_server.logs import LogFormat, log_config
@@ -58,8 +58,9 @@ def prepare(app: Any) -> None:
         app: The application; one that is not of this package needs no preparation.
 
     Raises:
-        ConfigurationError: The application's journal can't be used.
+        ConfigurationError: The application's journal can't be used, or it requires a token of everybody and has none.
     """
+    check_access(app)
     if sessions_of(app) is not None:
         app.state.server.prepare()
 

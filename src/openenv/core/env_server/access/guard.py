@@ -6,17 +6,19 @@
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import replace
 
 from starlette.applications import Starlette
+from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from openenv.core.env_server.access.policy import AUTH_VARIABLE, AccessPolicy, Denial
+from openenv.core.env_server.access.policy import AccessPolicy, Denial, new_token, policy_of
 from openenv.core.env_server.pages.start import locked_page, wants_page
 from openenv.core.exceptions import UnauthorizedError
 from openenv.core.wire.errors import error_json
-from openenv.core.wire.names import AGENT_HEADER, SESSION_HEADER
+from openenv.core.wire.names import AGENT_HEADER, AUTH_NONE, AUTH_VARIABLE, SESSION_HEADER
 from openenv.core.wire.redaction import HiddenCredentials
 
 logger = logging.getLogger(__name__)
@@ -80,10 +82,32 @@ def protect(app: Starlette, access: AccessPolicy) -> None:
         access: The policy.
     """
     app.state.access = access
-    app.add_middleware(guarded, access=access)
+    app.add_middleware(_guarded_by_state, state=app.state)
     logging.getLogger("uvicorn.error").addFilter(_HIDDEN_CREDENTIALS)
     if not access.requires_token:
-        logger.warning("%s=none: everybody who can reach this server can use it; no token is required.", AUTH_VARIABLE)
+        logger.warning(
+            "%s=%s: everybody who can reach this server can use it; no token is required.", AUTH_VARIABLE, AUTH_NONE
+        )
+
+
+def make_missing_token(app: Starlette) -> str | None:
+    """Make a token for an application that would deny everybody for lack of one; call it before the first request.
+
+    Args:
+        app: The application.
+
+    Returns:
+        The token that clients need, whether it was made or was there; ``None`` where those on this machine need none.
+    """
+    access = policy_of(app)
+    if access.denies_everybody:
+        access = app.state.access = replace(access, token=new_token())
+    return None if access.trusts_this_machine else access.token
+
+
+def _guarded_by_state(app: ASGIApp, state: State) -> ASGIApp:
+    """Return an application with its guard. Starlette calls this with the first request, so the policy is final."""
+    return guarded(app, state.access)
 
 
 async def _answer(denial: Denial, scope: Scope, receive: Receive, send: Send) -> None:

@@ -27,10 +27,15 @@ from starlette.types import Scope
 
 from openenv.core.addresses import HOST_HEADER, Origin, address_of, is_loopback
 from openenv.core.env_server.settings import ServerConfig
-from openenv.core.wire.names import API_KEY_HEADER, TOKEN_PROTOCOL
-
-TOKEN_VARIABLE = "OPENENV_TOKEN"  # noqa: S105  # its name, not a token
-AUTH_VARIABLE = "OPENENV_AUTH"
+from openenv.core.exceptions import ConfigurationError
+from openenv.core.wire.names import (
+    API_KEY_HEADER,
+    AUTH_ALWAYS,
+    AUTH_NONE,
+    AUTH_VARIABLE,
+    TOKEN_PROTOCOL,
+    TOKEN_VARIABLE,
+)
 
 _TOKEN_BYTES = 24
 # A proxy adds one of these headers. They can be forged, so none of them makes a peer a local one.
@@ -52,12 +57,24 @@ class Peer(Enum):
     ELSEWHERE = "another machine, or a proxy"
 
 
-class AuthRequirement(StrEnum):
-    """Requirement for peers on other machines: no token, or which one."""
+class RequiredToken(StrEnum):
+    """Token that peers on other machines need."""
 
-    NOTHING = "nothing"
-    TOKEN_OF_VARIABLE = "the token that OPENENV_TOKEN holds"  # noqa: S105  # neither is a token
-    TOKEN_OF_APPLICATION = "another token, which the application has set"  # noqa: S105
+    NONE = "none"
+    OF_VARIABLE = "the token that OPENENV_TOKEN holds"
+    OF_APPLICATION = "another token, which the application has set"
+
+
+class AuthRequirement(NamedTuple):
+    """Requirement of a server for its peers.
+
+    Attributes:
+        token: The token that peers on other machines need.
+        trusts_this_machine: Whether peers on this machine need no token.
+    """
+
+    token: RequiredToken
+    trusts_this_machine: bool = True
 
 
 class Denial(NamedTuple):
@@ -105,14 +122,20 @@ class AccessPolicy:
 
     @property
     def auth_requirement(self) -> AuthRequirement:
-        """Return the requirement for peers on other machines."""
+        """Return the requirement for peers."""
+        return AuthRequirement(self._required_token, self.trusts_this_machine)
+
+    @property
+    def denies_everybody(self) -> bool:
+        """Whether peers on this machine need a token, too, and there is none."""
+        return self.requires_token and self.token is None and not self.trusts_this_machine
+
+    @property
+    def _required_token(self) -> RequiredToken:
         if not self.requires_token:
-            return AuthRequirement.NOTHING
-        return (
-            AuthRequirement.TOKEN_OF_VARIABLE
-            if self.token == (os.environ.get(TOKEN_VARIABLE) or None)
-            else AuthRequirement.TOKEN_OF_APPLICATION
-        )
+            return RequiredToken.NONE
+        is_of_variable = self.token == (os.environ.get(TOKEN_VARIABLE) or None)
+        return RequiredToken.OF_VARIABLE if is_of_variable else RequiredToken.OF_APPLICATION
 
     def denial(self, scope: Scope) -> Denial | None:
         """Return why a request is denied; ``None`` for a request that is allowed.
@@ -144,7 +167,7 @@ class AccessPolicy:
                 401,
                 f"This server answers {answered if self.trusts_this_machine else 'no requests'}, because it has no "
                 f"token. Start it with one, as in {TOKEN_VARIABLE}=$(openssl rand -hex 24), and send it as "
-                f"`Authorization: Bearer <token>`; or with {AUTH_VARIABLE}=none, to answer anybody.",
+                f"`Authorization: Bearer <token>`; or with {AUTH_VARIABLE}={AUTH_NONE}, to answer anybody.",
             )
         if not _tokens(headers):
             return Denial(
@@ -245,10 +268,31 @@ def needs_new_token(host: str, config: ServerConfig) -> bool:
     return config.token is None and not is_trusting
 
 
-def auth_requirement_of(app: Any) -> AuthRequirement:
-    """Return an application's requirement for peers on other machines: nothing if it has no guard."""
+def policy_of(app: Any) -> AccessPolicy:
+    """Return an application's policy: one that requires no token if the application has no guard."""
     access = getattr(getattr(app, "state", None), "access", None)
-    return access.auth_requirement if isinstance(access, AccessPolicy) else AuthRequirement.NOTHING
+    return access if isinstance(access, AccessPolicy) else AccessPolicy(requires_token=False)
+
+
+def auth_requirement_of(app: Any) -> AuthRequirement:
+    """Return an application's requirement for peers: no token if it has no guard."""
+    return policy_of(app).auth_requirement
+
+
+def check_access(app: Any) -> None:
+    """Check that an application which is about to be served answers somebody.
+
+    Args:
+        app: The application.
+
+    Raises:
+        ConfigurationError: It requires a token of everybody, and has none.
+    """
+    if policy_of(app).denies_everybody:
+        raise ConfigurationError(
+            f'Expected a token for the application, which requires one of everybody (auth="{AUTH_ALWAYS}"), got none: '
+            f"set {TOKEN_VARIABLE}, as in {TOKEN_VARIABLE}=$(openssl rand -hex 24), or pass token= to create_app."
+        )
 
 
 def _is_read_of(scope: Scope, paths: Collection[str]) -> bool:

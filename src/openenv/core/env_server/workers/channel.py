@@ -35,8 +35,8 @@ class ChannelMessage:
 
     Attributes:
         kind: Type of the message.
-        value: ``READY``: seconds that the worker waits for episodes when it drains, and what peers from
-            other machines have to show. ``FAILED``: why the worker can't serve. ``CLOSED``: how many clients have
+        value: ``READY``: seconds that the worker waits for episodes when it drains, and the requirement
+            for peers. ``FAILED``: why the worker can't serve. ``CLOSED``: how many clients have
             disconnected. ``FORWARD``: the number of the worker that the socket is for, and the seconds to wait for it.
         carried: Socket that the message carried, if any; ``None`` where this process may open no more files.
     """

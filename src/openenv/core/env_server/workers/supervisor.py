@@ -17,7 +17,7 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any
 
-from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.access.policy import AuthRequirement, RequiredToken
 from openenv.core.env_server.capacity.slots import SharedCounts
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.workers.channel import Channel, ChannelMessage, Kind
@@ -58,7 +58,7 @@ class WorkerProcess:
         ready: Whether the worker has begun to accept clients.
         stopping: Whether the worker shuts down, and accepts no more clients.
         drain_s: Seconds that the worker waits for episodes when it drains.
-        auth_requirement: Requirement for peers on other machines.
+        auth_requirement: Requirement for peers.
         failure: Why the worker can't serve, if the worker reported that.
     """
 
@@ -68,7 +68,7 @@ class WorkerProcess:
         self.ready = False
         self.stopping = False
         self.drain_s = 0.0
-        self.auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
+        self.auth_requirement = AuthRequirement(RequiredToken.OF_VARIABLE)
         self.failure = ""
         self.process = process
         self.channel = channel
@@ -96,8 +96,8 @@ class WorkerProcess:
         """Update the attributes from a message of the worker."""
         if message.kind is Kind.READY:
             self.ready = True
-            self.drain_s, auth_requirement = message.value
-            self.auth_requirement = AuthRequirement(auth_requirement)
+            self.drain_s, (token, trusts_this_machine) = message.value
+            self.auth_requirement = AuthRequirement(RequiredToken(token), trusts_this_machine)
         elif message.kind is Kind.FAILED:
             self.failure = message.value
         elif message.kind is Kind.STOPPING:
@@ -135,7 +135,7 @@ class Supervisor:
         count: Number of workers.
         listener: The listening socket.
         settings: Settings of uvicorn.
-        on_ready: Called once every worker accepts clients, with the requirement for peers on other machines.
+        on_ready: Called once every worker accepts clients, with the requirement for peers.
         grace_s: Seconds that workers get to shut down in order.
 
     Attributes:
@@ -159,7 +159,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._grace_s = grace_s
         self._workers: dict[int, WorkerProcess] = {}
-        self._auth_requirement = AuthRequirement.TOKEN_OF_VARIABLE
+        self._auth_requirement = AuthRequirement(RequiredToken.OF_VARIABLE)
         self._all_ready = asyncio.Event()
         self._stop_requested = asyncio.Event()
         self._kill_requested = asyncio.Event()

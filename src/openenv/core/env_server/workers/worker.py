@@ -20,7 +20,7 @@ from typing import Any, cast
 import uvicorn
 
 from openenv.core.env_server.access.guard import guarded
-from openenv.core.env_server.access.policy import AuthRequirement
+from openenv.core.env_server.access.policy import AuthRequirement, check_access
 from openenv.core.env_server.capacity.slots import SharedCounts
 from openenv.core.env_server.execution.import_spec import ImportSpec
 from openenv.core.env_server.logs import of_worker
@@ -220,6 +220,7 @@ def _application(assignment: Assignment, supervisor: socket.socket) -> Any:
             f"Expected an application that create_app has made, or HTTPEnvServer.register_routes has been called on, "
             f"got {type(app).__name__}; workers must count its sessions. Serve it with one worker."
         )
+    check_access(app)
     app.state.server.prepare()  # here, so that a failure is reported to the supervisor
     sessions.join_workers(assignment.number, assignment.count, SharedCounts(assignment.slots, assignment.count))
     return app
