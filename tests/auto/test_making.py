@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from tests.support.environment_folders import public_environment, scaffold
+from tests.support.environments.common import CounterEnvironment
 from tests.support.servers import RunningServer
 
 import openenv
+import openenv.traces
 from openenv import GenericEnvClient
 from openenv.auto.names import is_adapted, is_url
 from openenv.core.exceptions import ConfigurationError, EnvironmentNotFoundError, ProviderError, ServerCapacityError
@@ -62,6 +64,26 @@ def test_the_servers_settings_reach_it(tmp_path: Path) -> None:
         client.reset()
         with pytest.raises(ServerCapacityError):
             client.new_session()
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+@pytest.mark.parametrize("target", ["echo", "gymnasium:CliffWalking-v1"])
+def test_a_started_server_keeps_its_episodes(tmp_path: Path, target: str, in_process: bool) -> None:
+    file = tmp_path / "traces.db"
+    with openenv.make(target, in_process=in_process, traces=file).sync() as client:
+        client.reset(seed=4)
+    with openenv.traces.open(file) as traces:
+        assert [episode.seed for episode in traces.episodes()] == ["4"]
+
+
+def test_episodes_of_a_class_are_kept_and_an_address_keeps_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "traces.db"
+    with openenv.make(CounterEnvironment, traces=str(file)).sync() as client:
+        client.reset(seed=4)
+    with openenv.traces.open(file) as traces:
+        assert [episode.seed for episode in traces.episodes()] == ["4"]
+    with pytest.raises(ConfigurationError, match="traces is for a server that make starts"):
+        openenv.make("http://127.0.0.1:9", traces=file)
 
 
 def test_an_environment_of_its_own_is_asked_of_the_folder(tmp_path: Path) -> None:

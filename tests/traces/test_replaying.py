@@ -25,7 +25,7 @@ def test_a_scripted_episode_replays_equal(name: str, tmp_path: Path) -> None:
     package = find_environment(name)
     player = package.make_player(3)
     assert player is not None
-    with make(name, env_vars={"OPENENV_TRACES": str(file)}).sync() as client:
+    with make(name, traces=file).sync() as client:
         result = client.reset(seed=3)
         for _ in range(20):
             if result.done:

@@ -49,7 +49,7 @@ async def awaited(action: Any, observation: Any) -> int:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("traces") / "traces.db"
-    with make("catch", env_vars={"OPENENV_TRACES": str(path)}).sync() as client:
+    with make("catch", traces=path).sync() as client:
         for seed in (1, 2):
             player = find_environment("catch").make_player(seed)
             assert player is not None

@@ -43,9 +43,13 @@ class AdaptedEnvironment:
         """Return the classes of its actions, observations and state."""
         return environment_types(self.environment_class)
 
-    def app(self) -> "FastAPI":
-        """Build the application that serves it."""
-        return app_for(self.source, self.name)
+    def app(self, traces: str | Path | None = None) -> "FastAPI":
+        """Build the application that serves it.
+
+        Args:
+            traces: Where its episodes are kept; by default what ``OPENENV_TRACES`` says.
+        """
+        return app_for(self.source, self.name, traces=traces)
 
 
 def find_target(target: str, app: str | None = None) -> EnvironmentPackage | AdaptedEnvironment:

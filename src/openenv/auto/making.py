@@ -13,6 +13,7 @@ from openenv.auto.package import EnvironmentPackage, made_client_class
 from openenv.auto.serving import app_for
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
+from openenv.core.env_server.settings import SETTINGS
 from openenv.core.exceptions import ConfigurationError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.providers.base import RuntimeProvider
@@ -33,6 +34,7 @@ def make(
     env_vars: Mapping[str, str] | None = None,
     venv: bool = False,
     in_process: bool | None = None,
+    traces: str | Path | None = None,
     **client_kwargs: Any,
 ) -> EnvClient[Any, Any, Any]:
     """Make a client for an environment, with a server of its own unless a URL is given.
@@ -53,6 +55,8 @@ def make(
             built on the first start, and kept.
         in_process: Whether the server runs in a thread of this process: by default for a class, a function and an
             instance. Then an answer may take as long as it likes, unless ``message_timeout_s`` is given.
+        traces: File in which the started server keeps every episode, or the address of a database, as for ``openenv
+            serve --traces``; what ``OPENENV_TRACES`` says if ``None``.
         **client_kwargs: Passed to the client, such as ``message_timeout_s``.
 
     Returns:
@@ -70,6 +74,9 @@ def make(
 
         with openenv.make(GuessEnvironment).sync() as client:
             client.reset()  # a breakpoint() in GuessEnvironment.reset stops here
+
+        with openenv.make("wordle", traces="traces.db").sync() as client:
+            client.reset(seed=1)  # see openenv traces list traces.db
     """
     target = name_or_path_or_url
     if in_process or not isinstance(target, str | Path):
@@ -79,11 +86,18 @@ def make(
                 "Leave out in_process=False, venv, env_vars and environment. A server in a process of its own needs a "
                 "name, a folder or a file, as in make('guess.py')."
             )
-        provider: RuntimeProvider = in_process_provider(target, max_sessions)
+        provider: RuntimeProvider = in_process_provider(target, max_sessions, traces)
         return _in_process_client_class(target)(provider=provider, **{**IN_PROCESS_OPTIONS, **client_kwargs})
     if is_url(target):
+        if traces is not None:
+            raise ConfigurationError(
+                f"traces is for a server that make starts. The one at {target} keeps its episodes where its own option "
+                "--traces says."
+            )
         client_class = GenericEnvClient if environment is None else find_environment(environment).client_class()
         return client_class(base_url=str(target), **client_kwargs)
+    if traces is not None:
+        env_vars = {**(env_vars or {}), SETTINGS["traces"].variable: str(traces)}
     if is_adapted(target):
         if venv:
             raise ConfigurationError(f"venv needs an environment's folder, and {target} has none.")
@@ -94,12 +108,15 @@ def make(
     return package.client_class()(provider=provider, **client_kwargs)
 
 
-def in_process_provider(target: Any, max_sessions: int | None = None) -> InProcessProvider:
+def in_process_provider(
+    target: Any, max_sessions: int | None = None, traces: str | Path | None = None
+) -> InProcessProvider:
     """Make what serves an environment in this process.
 
     Args:
         target: A class, a function that makes an environment, an instance, or what such is found by.
         max_sessions: Sessions that the server may hold at once; the environment's own default if ``None``.
+        traces: As for ``make``.
 
     Raises:
         EnvironmentNotFoundError: No such environment.
@@ -107,13 +124,13 @@ def in_process_provider(target: Any, max_sessions: int | None = None) -> InProce
     """
     if not isinstance(target, str | Path):
         name = EnvironmentFactory(target).name
-        return InProcessProvider(partial(app_for, target, name, max_sessions=max_sessions, debug=True))
+        return InProcessProvider(partial(app_for, target, name, max_sessions=max_sessions, debug=True, traces=traces))
     if is_url(target):
         raise ConfigurationError(f"in_process=True needs an environment that can be served here, and got {target}.")
     if is_adapted(target):
         found = import_module("openenv.adapters.targets").find_adapted(target)
-        return InProcessProvider(found.app)
-    return InProcessProvider(partial(_app_of, find_environment(target), max_sessions))
+        return InProcessProvider(partial(found.app, traces))
+    return InProcessProvider(partial(_app_of, find_environment(target), max_sessions, traces))
 
 
 def _in_process_client_class(target: Any) -> type[EnvClient[Any, Any, Any]]:
@@ -122,9 +139,9 @@ def _in_process_client_class(target: Any) -> type[EnvClient[Any, Any, Any]]:
     return GenericEnvClient if is_adapted(target) else find_environment(target).client_class()
 
 
-def _app_of(package: EnvironmentPackage, max_sessions: int | None) -> "FastAPI":
-    if max_sessions is not None:  # which an application that was made before does not learn
-        return app_for(package.environment_class(), package.name, max_sessions=max_sessions, debug=True)
+def _app_of(package: EnvironmentPackage, max_sessions: int | None, traces: str | Path | None) -> "FastAPI":
+    if max_sessions is not None or traces is not None:  # which an application that was made before does not learn
+        return app_for(package.environment_class(), package.name, max_sessions=max_sessions, debug=True, traces=traces)
     app = package.app()
     server = getattr(app.state, "server", None)
     if isinstance(server, import_module("openenv.core.env_server.app").HTTPEnvServer):

@@ -1,5 +1,6 @@
 """The application of an environment that brings none along."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.execution.introspection import EnvironmentFactory
@@ -10,7 +11,14 @@ if TYPE_CHECKING:
 SESSIONS_VARIABLE = "MAX_CONCURRENT_ENVS"
 
 
-def app_for(source: Any, name: str, *, max_sessions: int | None = None, debug: bool | None = None) -> "FastAPI":
+def app_for(
+    source: Any,
+    name: str,
+    *,
+    max_sessions: int | None = None,
+    debug: bool | None = None,
+    traces: str | Path | None = None,
+) -> "FastAPI":
     """Build the application that serves an environment.
 
     Args:
@@ -18,6 +26,7 @@ def app_for(source: Any, name: str, *, max_sessions: int | None = None, debug: b
         name: The environment's name, which clients see.
         max_sessions: Sessions at once; by default as for ``openenv.serve``.
         debug: Whether clients are told where the environment raised; by default what ``OPENENV_DEBUG`` says.
+        traces: Where its episodes are kept; by default what ``OPENENV_TRACES`` says.
 
     Raises:
         ConfigurationError: The class does not say what its actions and observations are, or can't be made.
@@ -28,4 +37,4 @@ def app_for(source: Any, name: str, *, max_sessions: int | None = None, debug: b
         factory = EnvironmentFactory(source)
         factory.learn_class()
         max_sessions = default_sessions(factory, SERVED_SESSIONS)
-    return create_app(source, env_name=name, max_concurrent_envs=max_sessions, debug=debug)
+    return create_app(source, env_name=name, max_concurrent_envs=max_sessions, debug=debug, traces=traces)

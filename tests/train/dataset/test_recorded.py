@@ -30,7 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sessions(file: Path) -> Iterator[Sessions]:
-    client = make("catch", max_sessions=len(SEEDS) + 1, env_vars={"OPENENV_TRACES": str(file)}).sync()
+    client = make("catch", max_sessions=len(SEEDS) + 1, traces=file).sync()
     with Sessions("catch", client, find_environment("catch")) as opened:
         yield opened
 
