@@ -1,6 +1,8 @@
 """Episodes in the files of other programs, read by those programs, and back."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import read_eval_log
+from tests.support.servers import PROGRAMS
 from tests.support.services.harbor_models import check_trajectories
 from tests.support.stored_episodes import CALLS, of_a_failure, of_a_model, of_an_environment
 
@@ -128,6 +131,45 @@ def test_a_trajectory_of_another_agent_is_imported(other: TraceFile, tmp_path: P
     assert (record.conversation.model, record.conversation.messages[2]["content"]) == ("large", "x\n[image: x.png]")
     assert record.entries[1].request["tool_calls"][0]["function"]["name"] == "ls"
     assert other.episode(name).ended_at == record.episode.started_at + 2.0
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log that Inspect has written. It runs in a process of its own, since it leaves streams open."""
+    folder = tmp_path_factory.mktemp("inspect")
+    command = [sys.executable, str(PROGRAMS / "inspect_eval.py"), str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=folder)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (found,) = folder.glob("*.eval")
+    return found
+
+
+def test_a_log_that_inspect_has_written_is_imported(other: TraceFile, log: Path) -> None:
+    assert len(traces.import_episodes(other, log)) == 4
+    records = {record.episode.index: record for record in other.records()}
+    picture, wrong, endless, failed = (records[name] for name in ("picture", "wrong", "endless", "failed"))
+    assert {record.episode.environment for record in records.values()} == {"inspect"}
+    assert [record.episode.reward for record in (picture, wrong, failed)] == [1.0, 0.0, None]
+    assert [record.episode.steps for record in (picture, wrong, failed)] == [3, 3, 0]
+    assert picture.episode.ended_at is not None
+    assert picture.episode.started_at <= picture.episode.ended_at
+
+    assert picture.conversation is not None
+    first, refused, said = (picture.conversation.messages[number] for number in (0, 2, 5))
+    assert first["content"] == "The root of 9?\n[image]"
+    assert refused["content"] == "Error: It has no root."
+    assert (said["content"], said["reasoning_content"]) == ("It is 3.", "Three times three.")
+    assert picture.conversation.model == "mockllm/model"
+    assert (picture.conversation.input_tokens, picture.conversation.output_tokens) == (15, 6)
+    call = picture.entries[2].request["tool_calls"][0]["function"]
+    assert call == {"name": "root", "arguments": {"number": 9}}
+    assert picture.entries[2].observation["messages"][0]["content"] == "3"
+
+    extras = [record.conversation.extra for record in (picture, endless, failed) if record.conversation is not None]
+    assert [(extra["epoch"], extra["target"]) for extra in extras] == [(1, "3")] * 3
+    assert [extra.get("limit") for extra in extras] == [None, "message", None]
+    assert "The model is out of order." in extras[2]["error"]
+    assert extras[0]["scores"]["includes"]["value"] == "C"
 
 
 def test_an_output_that_exists_is_not_written_over(file: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ A log is written sample by sample, without the package inspect-ai; only reading 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ __all__ = ["InspectLogWriter", "read_log"]
 
 _OWN = "openenv"
 _SCORE = "reward"
+_REASONING = "reasoning"
 
 
 class InspectLogWriter:
@@ -178,7 +179,7 @@ def _foreign(sample: Mapping[str, Any]) -> EpisodeRecord:
         input_tokens=sum(each.get("input_tokens") or 0 for each in usage) if usage else None,
         output_tokens=sum(each.get("output_tokens") or 0 for each in usage) if usage else None,
         took_s=sample.get("total_time"),
-        extra={"target": sample.get("target"), "scores": sample.get("scores") or {}},
+        extra=_extra_of(sample),
     )
     episode = Episode(
         id="",
@@ -201,6 +202,16 @@ def _foreign(sample: Mapping[str, Any]) -> EpisodeRecord:
     return EpisodeRecord(episode, entries, [conversation])
 
 
+def _extra_of(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an episode has no column for."""
+    extra = {"epoch": sample["epoch"], "target": sample.get("target"), "scores": sample.get("scores") or {}}
+    if sample.get("error"):
+        extra["error"] = sample["error"]["message"]
+    if sample.get("limit"):
+        extra["limit"] = sample["limit"]["type"]
+    return extra
+
+
 def _reward_of(scores: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Return the first score that is a number, or says correct or incorrect."""
     letters = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -214,10 +225,16 @@ def _reward_of(scores: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 
 def _read(message: Mapping[str, Any]) -> Message:
-    """Read a message of Inspect's into OpenAI's form."""
+    """Read a message of Inspect's into OpenAI's form, in which reasoning is beside the text."""
     content = message.get("content") or ""
-    read: Message = {"role": message["role"], "content": content if isinstance(content, str) else _text(content)}
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    read: Message = {"role": message["role"], "content": _text(parts)}
+    reasoning = "\n".join(filter(None, map(_reasoning, parts)))
+    if reasoning:
+        read["reasoning_content"] = reasoning
     if message["role"] == "tool":
+        if message.get("error"):  # which stands in place of the content, as Inspect shows it to models
+            read["content"] = f"Error: {message['error']['message']}"
         read |= {"tool_call_id": message.get("tool_call_id"), "name": message.get("function")}
     calls = message.get("tool_calls") or []
     if calls:
@@ -232,8 +249,17 @@ def _read(message: Mapping[str, Any]) -> Message:
     return read
 
 
-def _text(parts: list[Mapping[str, Any]]) -> str:
-    return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in parts)
+def _text(parts: Sequence[Mapping[str, Any]]) -> str:
+    shown = (part for part in parts if part.get("type") != _REASONING)
+    return "\n".join(part["text"] if part.get("type") == "text" else f"[{part.get('type')}]" for part in shown)
+
+
+def _reasoning(part: Mapping[str, Any]) -> str | None:
+    """Return a part's reasoning as far as it can be read; ``None`` for another part."""
+    if part.get("type") != _REASONING:
+        return None
+    reasoning: str | None = part.get("summary") if part.get("redacted") else part["reasoning"]
+    return reasoning
 
 
 def _seconds(timestamp: str | None) -> float | None:
