@@ -11,6 +11,7 @@ from openenv.core.env_server.settings import check_field_path
 from openenv.core.env_server.traces.blobs import put_back
 from openenv.core.env_server.traces.columns import lines_in
 from openenv.core.env_server.traces.database import STORE_ERRORS
+from openenv.core.env_server.traces.sqlite import is_damage
 from openenv.core.env_server.traces.store import (
     COLUMNS,
     alive_since,
@@ -428,9 +429,8 @@ class TraceFile:
         except ConfigurationError:  # which is a ValueError
             raise
         except (*STORE_ERRORS, ValueError) as error:
-            raise ConfigurationError(
-                f"The traces {self.name} can't be used: {str(error).removesuffix('.')}."
-            ) from error
+            what = "are damaged" if is_damage(error) else "can't be used"
+            raise ConfigurationError(f"The traces {self.name} {what}: {str(error).removesuffix('.')}.") from error
 
 
 def _left_out(name: str) -> bytes:

@@ -10,6 +10,7 @@ from tests.support.services.postgres import running_postgres
 from tests.support.stored_episodes import entries, episode
 
 from openenv import find_environment, make, traces
+from openenv.core.env_server.traces.sqlite import connected
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two episodes of catch."""
     path = tmp_path_factory.mktemp("traces") / "traces.db"
     catch = find_environment("catch")
-    with make("catch", env_vars={"OPENENV_TRACES": str(path)}).sync() as client:
+    with make("catch", traces=path).sync() as client:
         for seed in (1, 2):
             player = catch.make_player(seed)
             assert player is not None
@@ -158,3 +159,43 @@ def test_export_import_and_rescore_a_file(openenv_here: Any, file: str, tmp_path
     assert "  Stays +" in scored.stdout
     name = scored.stdout.split()[0]
     assert "score Stays: +" in openenv_here("traces", "show", other, name).stdout
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Forty episodes, closed in order."""
+    path = tmp_path / "stored.db"
+    with traces.open(path, create=True) as file:
+        for number in range(40):
+            file.add(episode(number), entries(20, "x" * 200))
+    return path
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_a_truncated_file_is_said_and_stays_as_it_is(openenv_here: Any, stored: Path, share: float) -> None:
+    content = stored.read_bytes()
+    stored.write_bytes(content[: int(len(content) * share)])
+    for command in (["list", stored], ["show", stored, "1-1"], ["export", stored, "new.jsonl", "--to", "jsonl"]):
+        ended = openenv_here("traces", *command)
+        assert ended.returncode == 1
+        assert f"The traces {stored} are damaged" in ended.stderr
+    assert stored.read_bytes() == content[: int(len(content) * share)]
+    assert not (stored.parent / "new.jsonl").exists()
+
+
+def test_a_locked_file_is_said_and_can_be_read_while_another_process_writes(
+    openenv_here: Any, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.BUSY_TIMEOUT_S", 0.05)
+    is_locked = f"The traces {stored} can't be used: database is locked."
+    with connected(stored) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert len(openenv_here("traces", "list", stored).stdout.splitlines()) == 40
+        ended = openenv_here("traces", "prune", stored, "--older-than", "0s")
+        assert (ended.returncode, is_locked in ended.stderr) == (1, True)
+    with connected(stored) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")
+        ended = openenv_here("traces", "list", stored)
+        assert (ended.returncode, is_locked in ended.stderr) == (1, True)
+    assert len(openenv_here("traces", "list", stored).stdout.splitlines()) == 40

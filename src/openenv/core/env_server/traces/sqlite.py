@@ -138,6 +138,13 @@ def connected(path: Path) -> Iterator[FileConnection]:
         connection.close()
 
 
+def is_damage(error: Exception) -> bool:
+    """Return whether an error says that a file is damaged, as one that was cut off."""
+    # Errors of the module itself have no code; extended codes have more above the lowest eight bits.
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF == sqlite3.SQLITE_CORRUPT
+
+
 def _create_or_upgrade(connection: sqlite3.Connection, path: Path) -> None:
     is_new = pragma(connection, "application_id") == 0
     if is_new and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
