@@ -91,7 +91,8 @@ def preference_pairs(
     Example::
 
         with traces.open("traces.db") as file:
-            dataset = Dataset.from_list(list(traces.preference_pairs(file, min_spread=0.5)))
+            pairs = list(traces.preference_pairs(file, min_spread=0.5))
+        dataset = Dataset.from_list(pairs, on_mixed_types="use_json")  # calls of tools keep their own arguments
     """
     where = (where or Filter()).for_training()
     for group in traces.groups(*_TASK, where=where):
