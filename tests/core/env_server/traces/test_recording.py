@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,10 @@ from tests.support.ors_wire import OrsWire
 from tests.support.programs.journaled_server import Walk
 from tests.support.servers import RunningServer, eventually
 from tests.support.traces import recorded
+from typer.testing import CliRunner
 
 from openenv import GenericEnvClient, traces
+from openenv.cli.commands import traces as traces_command
 from openenv.core.env_server.app import create_app, create_fastapi_app
 from openenv.core.env_server.traces.recording import is_in_share
 from openenv.core.exceptions import ConfigurationError, ServerError
@@ -111,6 +114,26 @@ def test_an_episode_of_each_transport_is_on_record_and_replays_equal(
         (name,) = import_episodes(other, tmp_path / "trajectories")
         assert list(other.entries(name)) == entries
         assert replace(other.episode(name), id=episode.id) == episode
+
+    heading, *lines = map(json.loads, shown(location, episode.id, "--json"))
+    assert (heading["transport"], heading["steps"], heading["reward"]) == (transport, 3, 10.0)
+    assert lines == json.loads(json.dumps([asdict(entry) for entry in entries]))
+    text = "\n".join(shown(location, episode.id))
+    assert f"transport: {transport}" in text
+    assert all(f"\n{number} step {json.dumps(entry.request)}  (" in text for number, entry in enumerate(entries[1:], 1))
+
+    export(location, tmp_path / "rows.jsonl", "messages")
+    (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
+    assert (row["environment"], row["reward"], row["rewards"]) == ("counter", 10.0, list(AMOUNTS))
+    said = [json.loads(each["content"]) for each in row["messages"] if each["role"] == "assistant"]
+    assert said == [entry.request for entry in entries[1:]]
+
+
+def shown(location: str, name: str, *options: str) -> list[str]:
+    """The lines that ``openenv traces show`` prints of an episode."""
+    ended = CliRunner().invoke(traces_command.app, ["show", location, name, *options])
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout.splitlines()
 
 
 def counter_app(environment: Any = CounterEnvironment) -> Any:

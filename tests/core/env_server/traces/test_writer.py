@@ -2,8 +2,11 @@
 
 import sqlite3
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import accumulate, count
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -14,8 +17,9 @@ from tests.support.servers import RunningServer, ServerProcess, V1Wire, eventual
 from tests.support.traces import recorded
 
 from openenv import create_app, traces
-from openenv.core.env_server.traces.sqlite import connected
+from openenv.core.env_server.traces.sqlite import FileConnection, connected
 from openenv.core.exceptions import ConfigurationError
+from openenv.traces import Entry, Episode, Filter
 
 SESSIONS = 64
 
@@ -80,6 +84,45 @@ def test_a_locked_file_costs_no_episode_and_is_written_afterwards(
     assert [record.levelname for record in caplog.records if "traces" in record.message] == ["ERROR", "WARNING"]
 
 
+class OnFullDisk(FileConnection):
+    """Connection to a file that may take no more pages; SQLite reports the same of a disk without space."""
+
+    is_full = False
+
+    @contextmanager
+    def changing(self, *, removes: bool = False) -> Iterator[None]:
+        self.execute(f"PRAGMA max_page_count = {1 if self.is_full else 2**31 - 1}")  # never less than there are
+        with super().changing(removes=removes):
+            yield
+
+
+def test_a_full_disk_costs_no_episode_and_what_waits_is_written_when_there_is_space(
+    serve: Serve, file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.sqlite.FileConnection", OnFullDisk)
+    server = serve(traces=file)
+    metrics = server.app.state.sessions.metrics
+    eventually(file.exists, "the file is there")
+    play(server, 0)
+    eventually(lambda: seeds(file) == ["0"], "the first episode is on record")
+    monkeypatch.setattr(OnFullDisk, "is_full", True)
+    played = 0
+    while not metrics.traces_failing:
+        played += 1
+        play(server, played)
+    for seed in range(played + 1, played + 6):
+        play(server, seed)
+    assert str(played + 5) not in seeds(file)
+    monkeypatch.setattr(OnFullDisk, "is_full", False)
+    eventually(lambda: not metrics.traces_failing, "the traces are written again")
+    server.stop()
+    assert seeds(file) == sorted(map(str, range(played + 6)))
+    messages = [record for record in caplog.records if "traces" in record.getMessage()]
+    assert [record.levelname for record in messages] == ["ERROR", "WARNING"]
+    assert "database or disk is full" in messages[0].getMessage()
+    assert "0 parts of episodes are lost" in messages[1].getMessage()
+
+
 def test_a_removed_file_is_created_again(serve: Serve, file: Path) -> None:
     server = serve(traces=file)
     eventually(file.exists, "the file is there")
@@ -119,27 +162,80 @@ def test_another_database_is_refused(file: Path) -> None:
         traces.open(file)
 
 
-def test_kill_9_in_the_middle_of_64_sessions_loses_only_what_was_under_way(file: Path) -> None:
+class Counting:
+    """Sessions on one socket that count to ten again and again, some in more steps than others."""
+
+    def __init__(self, wire: V1Wire) -> None:
+        self._wire = wire
+        self._amounts = {session: 1 + number % 3 for number, session in enumerate(wire.open_many(SESSIONS))}
+        self._seeds = count()
+        self._seed_of: dict[str, int] = {}  # of the episode that a session plays
+        self.ended: set[str | None] = set()
+
+    def ask(self) -> None:
+        """Send the next request of every session."""
+        self._wire.send([self._next_of(session) for session in self._amounts])
+
+    def go_on(self) -> None:
+        """Have every session answer its next request."""
+        self.ask()
+        for answer in self._wire.receive_many(SESSIONS):
+            if answer["data"]["done"]:
+                self.ended.add(str(self._seed_of.pop(answer["session"])))
+
+    def _next_of(self, session: str) -> dict[str, Any]:
+        if session in self._seed_of:
+            return self._wire.message("step", session, amount=self._amounts[session])
+        self._seed_of[session] = next(self._seeds)
+        return self._wire.message("reset", session, seed=self._seed_of[session])
+
+
+def has_ended_there(file: Path, expected: set[str | None], sessions: Counting) -> bool:
+    """Whether episodes are on record to their ends; all sessions go on meanwhile."""
+    sessions.go_on()
+    with traces.open(file) as opened:
+        return expected <= {episode.seed for episode in opened.episodes(Filter(ending="done"))}
+
+
+def check_is_whole(episode: Episode, entries: list[Entry]) -> None:
+    """Fail unless an episode has all its entries from the first on, and says of itself what they say."""
+    assert [entry.kind for entry in entries] == ["reset", *["step"] * episode.steps]
+    amounts = [entry.request["amount"] for entry in entries[1:]]
+    assert [entry.observation["total"] for entry in entries] == [0, *accumulate(amounts)]
+    assert (episode.reward or 0) == sum(amounts)
+    assert entries[-1].done is (episode.ending == "done")
+
+
+def test_kill_9_while_64_sessions_step_loses_only_what_the_last_writes_lack(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ServerProcess("traced_server.py", str(file)) as server:
         wire = V1Wire(f"ws://127.0.0.1:{server.port}/ws")
-        sessions = wire.open_many(SESSIONS)
-        for number, session in enumerate(sessions):
-            wire.do("reset", session, seed=number)
-            wire.do("step", session, amount=10)
-            wire.do("reset", session, seed=SESSIONS + number)
-            wire.do("step", session, amount=1)
-        eventually(lambda: len(seeds(file)) == 2 * SESSIONS, "every episode is on record")
-        wire.do("step", sessions[0], amount=1)
+        sessions = Counting(wire)
+        while len(sessions.ended) < 2 * SESSIONS:
+            sessions.go_on()
+        earlier = set(sessions.ended)
+        eventually(lambda: has_ended_there(file, earlier, sessions), "what ended earlier is on record")
+        sessions.ask()
         server.kill()
         wire.close()
+
     found = recorded(file)
-    assert len(found) == 2 * SESSIONS
-    done = [entries for episode, entries in found if episode.ending == "done"]
-    assert len(done) == SESSIONS
-    assert {len(entries) for entries in done} == {2}
-    others = [(episode, entries) for episode, entries in found if episode.ending != "done"]
-    assert all(len(entries) >= 2 for _, entries in others)
-    assert {episode.ending for episode, _ in others} == {"running"}  # for the minute after which it counts as dead
+    assert {episode.ending for episode, _ in found} <= {"done", "running"}  # for a minute, until it counts as dead
+    monkeypatch.setattr("openenv.core.env_server.traces.store._ALIVE_S", 0.0)
+    found = recorded(file)
+    done = {episode.seed for episode, _ in found if episode.ending == "done"}
+    assert {episode.ending for episode, _ in found} <= {"done", "interrupted"}
+    assert earlier <= done
+    for episode, entries in found:
+        check_is_whole(episode, entries)
+
+    following = serve(traces=file)
+    play(following, 9999)
+    following.stop()
+    newest, *others = recorded(file)
+    assert (newest[0].id, newest[0].seed, newest[0].ending) == ("2-1", "9999", "done")
+    assert others == found
 
 
 def test_pruning_keeps_the_size_and_the_newest(serve: Serve, file: Path) -> None:
@@ -153,3 +249,24 @@ def test_pruning_keeps_the_size_and_the_newest(serve: Serve, file: Path) -> None
         assert [episode.id for episode in opened.episodes()] == [newest.id]
         assert opened.prune(before=time.time() + 1) == 1
         assert opened.prune(max_bytes=0) == 0
+
+
+def test_a_server_removes_what_is_too_old_but_no_episode_that_runs(
+    serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openenv.core.env_server.traces.writer._PRUNE_EVERY_S", 0.0)
+    server = serve(traces=file, traces_max_age_s=3600.0)
+    with server.wire() as wire:
+        for seed in (1, 2):
+            play(server, seed)
+        wire.reset(seed=3)
+        eventually(lambda: file.exists() and seeds(file) == ["1", "2", "3"], "all three are on record")
+        with connected(file) as connection:
+            connection.execute("UPDATE episode SET started_at = started_at - 7200 WHERE seed IN ('1', '3')")
+        play(server, 4)
+        eventually(lambda: seeds(file) == ["2", "3", "4"], "what is too old is removed")
+        assert wire.step(amount=10)["data"]["done"]
+        eventually(lambda: seeds(file) == ["2", "4"], "it is removed once it has ended")
+    server.stop()
+    with connected(file) as connection:
+        assert connection.execute("SELECT count(DISTINCT episode) FROM part").fetchone() == (2,)
