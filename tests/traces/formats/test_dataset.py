@@ -81,11 +81,12 @@ def test_dpo_trainer_takes_preference_pairs(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"max_steps": 1, "use_cpu": True, "report_to": "none", "save_strategy": "no"}
     with quiet_libraries():
         model, reference = build_model(tokenizer), build_model(tokenizer)
-        arguments = DPOConfig(output_dir=str(tmp_path / "out"), learning_rate=0.01, **settings)
-        trainer = DPOTrainer(model, reference, arguments, train_dataset=dataset, processing_class=tokenizer)
+        config = DPOConfig(output_dir=str(tmp_path / "out"), learning_rate=0.01, **settings)
+        trainer = DPOTrainer(model, reference, config, train_dataset=dataset, processing_class=tokenizer)
         before = [each.detach().clone() for each in model.parameters()]
         loss = trainer.train().training_loss
-    (row,) = trainer.train_dataset
+    prepared: Any = trainer.train_dataset
+    (row,) = prepared
     assert '{"name": "guess", "arguments": {"word": "mouse"}}' in tokenizer.decode(row["chosen_ids"])
     assert '{"name": "hint", "arguments": {"letter": "m"}}' in tokenizer.decode(row["rejected_ids"])
     assert loss > 0
