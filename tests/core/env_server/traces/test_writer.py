@@ -251,6 +251,12 @@ def test_pruning_keeps_the_size_and_the_newest(serve: Serve, file: Path) -> None
         assert opened.prune(max_bytes=0) == 0
 
 
+def listed(file: Path) -> list[str | None]:
+    """The seeds of a file's episodes, without their entries, which a server may remove meanwhile."""
+    with traces.open(file) as opened:
+        return sorted(episode.seed or "" for episode in opened.episodes())
+
+
 def test_a_server_removes_what_is_too_old_but_no_episode_that_runs(
     serve: Serve, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,13 +266,13 @@ def test_a_server_removes_what_is_too_old_but_no_episode_that_runs(
         for seed in (1, 2):
             play(server, seed)
         wire.reset(seed=3)
-        eventually(lambda: file.exists() and seeds(file) == ["1", "2", "3"], "all three are on record")
+        eventually(lambda: file.exists() and listed(file) == ["1", "2", "3"], "all three are on record")
         with connected(file) as connection:
             connection.execute("UPDATE episode SET started_at = started_at - 7200 WHERE seed IN ('1', '3')")
         play(server, 4)
-        eventually(lambda: seeds(file) == ["2", "3", "4"], "what is too old is removed")
+        eventually(lambda: listed(file) == ["2", "3", "4"], "what is too old is removed")
         assert wire.step(amount=10)["data"]["done"]
-        eventually(lambda: seeds(file) == ["2", "4"], "it is removed once it has ended")
+        eventually(lambda: listed(file) == ["2", "4"], "it is removed once it has ended")
     server.stop()
     with connected(file) as connection:
         assert connection.execute("SELECT count(DISTINCT episode) FROM part").fetchone() == (2,)
