@@ -212,25 +212,6 @@ def test_a_search_for_the_app_without_an_answer_leaves_nothing_to_wait_for(
     assert not [line for line in cloud.lines() if line.startswith("Sandbox")]
 
 
-def test_a_connection_that_can_not_be_closed_is_no_sandbox_left(
-    cloud: FakeModal, idle: Idle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    provider = idle()
-    provider.start_container()
-    with monkeypatch.context() as patch:
-        patch.setattr(modal.Sandbox, "detach", fail)
-        provider.stop_container()
-    assert (cloud.running, provider.sandbox_name) == ([], None)
-    assert "could not be closed: Modal answered the end of a sandbox's connection with 500" in caplog.text
-    provider.start_container()
-    provider.shut_down()
-    assert cloud.running == []
-
-
-def fail(_sandbox: modal.Sandbox) -> None:
-    raise modal.exception.InternalError("broken pipe")
-
-
 def test_a_removal_that_fails_can_be_repeated(cloud: FakeModal, idle: Idle) -> None:
     provider = idle()
     provider.start_container()
