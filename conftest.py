@@ -1,11 +1,12 @@
 """For the tests of the house and of its environments: needs, order, and how many examples property tests try."""
 
-import gc
 import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from openenv.cli.loading import exempt_from_collection
 
 pytest_plugins = ["tests.support.needs", "tests.support.order"]
 
@@ -26,9 +27,5 @@ settings.load_profile("openenv")
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without the garbage collector, which would look through all modules again and again, now and in tests."""
-    gc.disable()
-    try:
+    with exempt_from_collection():
         return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
