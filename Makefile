@@ -28,7 +28,7 @@ demo: $(VENV)/.compiled ## Train a tiny language model on Catch, from random wei
 	@$(BIN)/openenv train catch --model tiny $(ARGS)
 
 # More processes than cores: about half of a test's time is waiting, for servers, containers and browsers.
-test: $(VENV)/.ready-dev $(VENV)/.compiled ## Run every test, several files at once
+test: $(VENV)/.collected ## Run every test, several files at once
 	-@$(BIN)/python -m benchmarks.public_package
 	@$(BIN)/python -m $(RUNNER) --numprocesses=$$($(BIN)/python -c 'import os; print(2 * os.cpu_count() + 1)') --maxprocesses=6 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
@@ -76,6 +76,13 @@ $(VENV)/.compiled: $(VENV)/.ready
 $(VENV)/.ready-dev: $(VENV)/.ready
 	@echo "Installing what tests, checks and docs need ..."
 	@$(INSTALL) --group test --group lint --group docs --group bench
+	@touch $@
+
+# The processes of make test each collect all tests, at the same time. Once, and alone, everything that they import is
+# compiled here: on a new machine each would else spend twice the time. What is wrong with a test is for make test to say.
+$(VENV)/.collected: $(VENV)/.ready-dev $(VENV)/.compiled
+	@echo "Compiling the tests and what they import (half a minute) ..."
+	@env --unset=PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq >$(VENV)/collected.log 2>&1 || true
 	@touch $@
 
 $(VENV)/bin/python:
